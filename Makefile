@@ -1,0 +1,28 @@
+# make demo, make test, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint clean
+
+demo: $(STAMP)
+	$(BIN)/leakage demo
+
+test: $(STAMP)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(STAMP): pyproject.toml constraints.txt leakage_tasks/startup.pth
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --prefer-binary -c constraints.txt -e '.[test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

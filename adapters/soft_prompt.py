@@ -1,0 +1,123 @@
+"""``--model soft-prompt --model_args pretrained=BASE,prompt=FOLDER``: a causal model behind a tuned soft prompt.
+
+The prompt is a PEFT prompt-tuning adapter (Lester et al. 2021): ``num_virtual_tokens`` vectors of the base model's
+hidden size that go before every input. It is checked against the base model before any weight is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lm_eval.models.huggingface import HFLM
+
+from leakage_tasks.errors import OptionError, TargetError
+
+CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+
+
+class SoftPromptLM(HFLM):
+    """An ``HFLM`` whose inputs follow a soft prompt; it takes all of ``HFLM``'s arguments but ``peft`` and ``delta``.
+
+    ``max_length`` is what is left of the context after the prompt. Raises OptionError for arguments that do not go
+    together and TargetError for a prompt that does not belong to the base model.
+    """
+
+    def __init__(self, pretrained: str, prompt: str | None = None, **kwargs: Any) -> None:
+        if not isinstance(pretrained, str):
+            raise OptionError("soft-prompt: pretrained= must be a model's name or folder, not a model in memory")
+        if prompt is None:
+            raise OptionError("soft-prompt: prompt= is missing: give the folder of a PEFT prompt-tuning adapter")
+        for name in ("peft", "delta"):
+            if kwargs.get(name):
+                raise OptionError(f"soft-prompt: {name}= does not go with prompt=: leave it out, or use --model hf")
+        self.virtual_tokens = check_prompt(Path(prompt), pretrained, _hidden_size(pretrained, kwargs))
+        super().__init__(pretrained=pretrained, peft=prompt, **kwargs)
+        self._max_length: Any = self._room(kwargs.get("max_length"))
+
+    def _room(self, asked: int | None) -> int:
+        self._max_length = None
+        context = super().max_length
+        if self.virtual_tokens >= context:
+            raise TargetError(
+                f"soft-prompt: {self.virtual_tokens} virtual tokens fill the model's whole context of {context}: use a "
+                "shorter prompt"
+            )
+        return min(asked or context, context - self.virtual_tokens)
+
+
+def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
+    """Return the number of virtual tokens of the prompt in ``folder``, made for the model ``base``.
+
+    Reads the adapter's configuration and the header of its weights. Raises TargetError if the folder holds no
+    prompt-tuning adapter for a causal model, if its weights are a pickle, or if it was made for another model.
+    """
+    config = _read_config(folder)
+    kind, task = config.get("peft_type"), config.get("task_type")
+    if (kind, task) != ("PROMPT_TUNING", "CAUSAL_LM"):
+        raise TargetError(
+            f"{folder / CONFIG}: peft_type and task_type are {kind} and {task}, where PROMPT_TUNING and CAUSAL_LM are "
+            "needed: load other adapters with --model hf and peft="
+        )
+    made_for = config.get("base_model_name_or_path")
+    if made_for and not _same_model(made_for, base):
+        raise TargetError(
+            f"{folder / CONFIG}: the prompt was made for {made_for!r}, not for {base!r}: give that one as pretrained=, "
+            "or correct base_model_name_or_path if they are the same"
+        )
+    shape = _prompt_shape(folder)
+    if shape[-1] != hidden_size:
+        raise TargetError(
+            f"{folder / WEIGHTS}: the prompt's vectors have {shape[-1]} dimensions, the hidden size of {base!r} is "
+            f"{hidden_size}: use a prompt tuned on this model"
+        )
+    if shape != [config.get("num_virtual_tokens"), config.get("token_dim")]:
+        raise TargetError(
+            f"{folder / WEIGHTS}: prompt_embeddings has shape {shape}, {CONFIG} says "
+            f"[{config.get('num_virtual_tokens')}, {config.get('token_dim')}]: save the adapter again"
+        )
+    return shape[0]
+
+
+def _hidden_size(pretrained: str, kwargs: dict[str, Any]) -> int:
+    from transformers import AutoConfig
+
+    passed = {name: kwargs[name] for name in ("revision", "subfolder", "trust_remote_code") if kwargs.get(name)}
+    config = AutoConfig.from_pretrained(pretrained, **passed)
+    return int(config.get_text_config().hidden_size)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TargetError(
+            f"{folder}: no {CONFIG} there: prompt= takes the folder that save_pretrained wrote a PEFT adapter to"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise TargetError(f"{folder / CONFIG}: cannot be read ({error}): save the adapter again") from None
+    if not isinstance(config, dict):
+        raise TargetError(f"{folder / CONFIG}: not a JSON object: save the adapter again")
+    return config
+
+
+def _same_model(made_for: str, base: str) -> bool:
+    # A model folder may have moved since the prompt was tuned, so the last part of its path decides.
+    return Path(made_for).name == Path(base).name or Path(made_for).resolve() == Path(base).resolve()
+
+
+def _prompt_shape(folder: Path) -> list[int]:
+    from safetensors import SafetensorError, safe_open
+
+    if not (folder / WEIGHTS).is_file():
+        found = f"only {PICKLE}, and pickles are never loaded" if (folder / PICKLE).exists() else "no weights there"
+        raise TargetError(f"{folder}: no {WEIGHTS} ({found}): save the adapter again with safe_serialization=True")
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as tensors:
+            shape = tensors.get_slice("prompt_embeddings").get_shape()
+    except SafetensorError as error:
+        raise TargetError(f"{folder / WEIGHTS}: cannot be read ({error}): save the adapter again") from None
+    if len(shape) != 2:
+        raise TargetError(f"{folder / WEIGHTS}: prompt_embeddings has shape {shape}, not two axes: save it again")
+    return [int(size) for size in shape]

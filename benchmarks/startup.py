@@ -1,0 +1,65 @@
+"""What having this package installed costs those who do not use it: prints JSON, all figures from one run.
+
+``interpreter``: milliseconds that reading the startup file adds to Python's start, with and without the switch
+LM_EVAL_LEAKAGE_AUTOLOAD=0. A venv's site-packages are read twice when Python starts, so here they are as well.
+``help``: milliseconds that the plugin adds to ``lm_eval --help``, in whole processes. Minimum of repeated runs,
+the two sides taking turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+READ = "import site, sys, time\nfor _ in 'ab': site.addsitedir({folder!r}, set())"
+LINES = READ.splitlines()
+TIMED = "\n".join([LINES[0], "start = time.perf_counter()", LINES[1], "print(time.perf_counter() - start)"])
+HELP = READ + "\nsys.argv = ['lm_eval', '--help']\nfrom lm_eval.__main__ import cli_evaluate\ncli_evaluate()"
+
+
+def run(code: str, *options: str, switch: str = "1") -> tuple[float, str]:
+    """Run ``code`` in a new Python; return the seconds it took and what it printed."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": switch}
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, *options, "-c", code], env=environment, capture_output=True, check=True)
+    return time.perf_counter() - start, done.stdout.decode()
+
+
+def reading(folder: Path, switch: str = "1") -> float:
+    """Return the seconds a bare Python takes to read the .pth files in ``folder``."""
+    return float(run(TIMED.format(folder=str(folder)), "-S", switch=switch)[1])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as place:
+        empty, ours = Path(place, "empty"), Path(place, "ours")
+        empty.mkdir()
+        ours.mkdir()
+        shutil.copy(ROOT / "leakage_tasks" / "startup.pth", ours / "lm_eval_leakage.pth")
+        starts = [(reading(empty), reading(ours), reading(ours, "0")) for _ in range(runs)]
+        code = HELP.format(folder=str(ours))
+        helps = [(run(code, switch="0")[0], run(code)[0]) for _ in range(runs)]
+    without, with_it, switched_off = (1e3 * min(column) for column in zip(*starts, strict=True))
+    off, on = (1e3 * min(column) for column in zip(*helps, strict=True))
+    figures = {
+        "interpreter": {"growth_ms": with_it - without, "growth_switched_off_ms": switched_off - without},
+        "help": {"switched_off_ms": off, "with_plugin_ms": on, "growth_ms": on - off, "ratio": on / off},
+        "runs": runs,
+    }
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()

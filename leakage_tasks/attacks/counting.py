@@ -1,0 +1,159 @@
+"""How many fillings are as cheap as the secret: exactly, by pruned search, or by importance draws.
+
+Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left
+gives the exact rank (The Secret Sharer, Definition 2) without enumerating R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of
+from leakage_tasks.attacks.finding import Guess
+from leakage_tasks.targets.protocols import FloatArray, IntArray
+
+GUESSES = 10
+
+
+@dataclass(frozen=True)
+class Count:
+    """Fillings other than the secret that cost no more than it, and the cheapest of all found."""
+
+    others: int
+    cheapest: tuple[Guess, ...]
+
+
+def count_exactly(explorer: Explorer, secret: Sequence[int], bound: float, budget: int) -> Count | None:
+    """Count by pruned search, or None once it takes more than ``budget`` sequences."""
+    limit = explorer.calls + budget
+    others, pending = 0, 0
+    best: list[Guess] = []
+    waiting: list[tuple[Nodes, Children]] = []
+    nodes = explorer.root
+    while True:
+        children = explorer.children(nodes, bound)
+        others += int(ends_by_parent(explorer, nodes, children, secret).sum())
+        best = cheapest(explorer, nodes, children, best)
+        onward = children[explorer.paths.goes_on(children.states)]
+        waiting += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
+        pending += len(onward)
+        if explorer.calls + pending > limit:
+            return None
+        if not waiting:
+            return Count(others, tuple(best))
+        pending -= len(waiting[-1][1])
+        nodes = explorer.read_part(*waiting.pop())
+
+
+def ends_by_parent(explorer: Explorer, nodes: Nodes, children: Children, secret: Sequence[int]) -> IntArray:
+    """Fillings among each node's children, the secret itself excepted, shape ``[len(nodes)]``."""
+    ending = children[explorer.paths.ends(children.states)]
+    if not len(ending):
+        return np.zeros(len(nodes), dtype=np.int64)
+    paths = explorer.child_paths(nodes, ending)
+    counts = explorer.paths.count(ending.states, paths)
+    counts[mask_of(paths, secret)] -= 1
+    return np.bincount(ending.parents, weights=counts, minlength=len(nodes)).astype(np.int64)
+
+
+def cheapest(explorer: Explorer, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
+    """The cheapest fillings among ``best`` and the children."""
+    ending = children[explorer.paths.ends(children.states)]
+    if not len(ending):
+        return best
+    worst = best[-1].score - explorer.prefix_cost if len(best) == GUESSES else np.inf
+    ending = ending[ending.costs < worst]
+    ending = ending[np.argsort(ending.costs, kind="stable")[: 4 * GUESSES]]
+    return merge_guesses(explorer, best, explorer.spelled(nodes, ending), GUESSES)
+
+
+def merge_guesses(explorer: Explorer, best: list[Guess], found: Sequence[tuple], top: int) -> list[Guess]:
+    """``top`` guesses out of those had and those found, cheapest first; equal costs by their fillings."""
+    new = [Guess(filling, "", explorer.prefix_cost + cost) for cost, _, fillings in found for filling in fillings]
+    return sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:top]
+
+
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""How far draws may lean towards what the model finds likely: not at all (0) to in proportion (1)."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Independent unbiased estimates, one a draw: fillings as cheap as the secret, and nodes to read for a count.
+
+    ``squares`` estimates the mean square of ``others`` had each of :data:`POWERS` been drawn with, ``[P]``.
+    """
+
+    others: FloatArray
+    nodes: FloatArray
+    squares: FloatArray
+
+    @property
+    def best_power(self) -> float:
+        """The power with the least spread; 1 where no draw found a filling, since only that bounds the rest."""
+        return POWERS[int(self.squares.argmin())] if self.others.any() else 1.0
+
+
+def draw(explorer: Explorer, secret: Sequence[int], bound: float, number: int, seed: str, power: float) -> Draws:
+    """Draw paths among those as cheap as the secret, leaning towards what the model finds likely.
+
+    At each node a draw goes on to one child with probability q, proportional to the model's to the ``power``;
+    all of the node's fillings, over the probability of having come there, count towards the estimate (Knuth
+    1975, with importance). No shape of the cost distribution is assumed. Draws at one node are one node. Which
+    child a draw takes depends on ``seed``, its number and its depth alone.
+    """
+    others, reads, squares = np.zeros(number), np.zeros(number), np.zeros(len(POWERS))
+    uniform: dict[int, FloatArray] = {}
+    waiting: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
+    # log2 of q for each of POWERS, [nodes, P]; the draws themselves use one of them.
+    own = POWERS.index(power)
+    nodes, log2_q = explorer.root, np.zeros((1, len(POWERS)))
+    at, who = np.zeros(number, dtype=np.int64), np.arange(number)
+    while True:
+        weight = np.exp2(-log2_q[:, own])
+        children = explorer.children(nodes, bound)
+        ends = ends_by_parent(explorer, nodes, children, secret)
+        reads[who] += weight[at]
+        others[who] += (ends * weight)[at]
+        squares += ((ends * ends * weight)[:, None] * np.exp2(-log2_q))[at].sum(axis=0) / number
+        onward = children[explorer.paths.goes_on(children.states)]
+        first = np.searchsorted(onward.parents, np.arange(len(nodes) + 1))
+        chance = np.stack([_chances(onward, len(nodes), each) for each in POWERS], axis=1)
+        goes = first[at + 1] > first[at]
+        at, who = at[goes], who[goes]
+        depth = nodes.paths.shape[1]
+        if depth not in uniform:
+            uniform[depth] = _uniform(f"{seed}:{depth}", number)
+        taken = _take(chance[:, own], first, at, uniform[depth][who])
+        used, place = np.unique(taken, return_inverse=True)
+        onward, log2_q = onward[used], log2_q[onward.parents[used]] + np.log2(chance[used])
+        for part in explorer.parts(nodes, onward):
+            here = (place >= part.start) & (place < part.stop)
+            waiting.append((nodes, onward[part], log2_q[part], place[here] - part.start, who[here]))
+        if not waiting:
+            return Draws(others, reads, squares)
+        above, onward, log2_q, at, who = waiting.pop()
+        nodes = explorer.read_part(above, onward)
+
+
+def _chances(children: Children, nodes: int, power: float) -> FloatArray:
+    """q of each child among its siblings, shape ``[m]``."""
+    lowest = np.full(nodes, np.inf)
+    np.minimum.at(lowest, children.parents, children.costs)
+    mass = np.exp2(power * (lowest[children.parents] - children.costs))
+    return mass / np.bincount(children.parents, weights=mass, minlength=nodes)[children.parents]
+
+
+def _take(chance: FloatArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
+    """The child each draw goes on to: the inverse of its node's cumulative q at a uniform number."""
+    total = np.concatenate([[0.0], np.cumsum(chance)])
+    taken = np.searchsorted(total, total[first[at]] + uniform, side="right") - 1
+    return np.clip(taken, first[at], first[at + 1] - 1)
+
+
+def _uniform(seed: str, number: int) -> FloatArray:
+    words = np.frombuffer(seed.encode(), dtype=np.uint8)
+    return np.random.default_rng(words.astype(np.uint32)).random(number)

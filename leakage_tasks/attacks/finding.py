@@ -1,0 +1,81 @@
+"""What an attack found out about one canary: a plain record everything downstream is computed from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound"]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A filling the attack offers, with its score in bits (the lower, the likelier)."""
+
+    filling: tuple[str, ...]
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack on one canary.
+
+    ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
+    exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound.
+    ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
+    the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored.
+    """
+
+    canary: str
+    attack: str
+    planted: bool
+    repetitions: int
+    kind: str
+    log2_size: float
+    guesses: tuple[Guess, ...] = ()
+    proven: int = 0
+    correct: tuple[bool, ...] | None = None
+    place: int | None = None
+    rank: float | None = None
+    rank_low: float | None = None
+    rank_high: float | None = None
+    method: Method | None = None
+    log_perplexity: float | None = None
+    model_calls: int = 0
+    seconds: float = 0.0
+    manifest: str = ""
+    settings: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exposure(self) -> float | None:
+        """log2|R| − log2 rank, in bits (The Secret Sharer, Definition 3); None without a rank."""
+        return None if self.rank is None else self.log2_size - math.log2(self.rank)
+
+    def to_json(self) -> str:
+        """The finding as strict JSON, one line."""
+        return json.dumps(dataclasses.asdict(self), allow_nan=False, ensure_ascii=False)
+
+
+def finding_from_json(text: str) -> Finding:
+    """Inverse of :meth:`Finding.to_json`."""
+    data = json.loads(text)
+    data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
+    if data["correct"] is not None:
+        data["correct"] = tuple(data["correct"])
+    return Finding(**data)
+
+
+def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a finding that compare its guesses with the secret."""
+    if not guesses:
+        return {"guesses": ()}
+    best = guesses[0].filling
+    place = next((n for n, guess in enumerate(guesses, 1) if guess.filling == secret), None)
+    right = tuple(left == true for left, true in zip(best, secret, strict=True))
+    return {"guesses": tuple(guesses), "correct": right, "place": place}

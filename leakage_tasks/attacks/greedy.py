@@ -1,0 +1,54 @@
+"""One guess by the likeliest token each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leakage_tasks.attacks.explorer import Explorer
+from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.shortest_path import BEAM, beam, result
+from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken, ScoresSequences
+
+
+@register(
+    "greedy",
+    "extraction",
+    PredictsNextToken,
+    CompletesText,
+    auto=3,
+    remedy="choose a model that generates text or has logits",
+)
+def greedy(order: Order) -> dict[str, Any]:
+    """The likeliest allowed token each time, or what the model writes where only that can be asked."""
+    if not isinstance(order.target, PredictsNextToken):
+        return _written(order)
+    explorer = Explorer(order.target, order.canary.attack_space)
+    best: list[Guess] = []
+    width = 1
+    # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
+    while not best and width <= BEAM:
+        best = beam(explorer, width, order.budget)[:1]
+        width *= 4
+    return result(order, explorer, best, 0)
+
+
+def _written(order: Order) -> dict[str, Any]:
+    """The model's own continuation of the text before the first slot, read slot by slot.
+
+    A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
+    """
+    space, secret = order.canary.attack_space, order.canary.secret
+    longest = sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:]))
+    text = order.target.complete(space.prefix.rstrip(), longest + 1)
+    text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
+    values: list[str] = []
+    for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
+        values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
+        text = text[len(values[-1]) :].removeprefix(piece)
+    if not all(values) or not isinstance(order.target, ScoresSequences):
+        right = tuple(left == true for left, true in zip(values, secret, strict=True))
+        return {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
+    filled = space.fill(values)
+    guess = Guess(tuple(values), filled, float(order.target.log_perplexity([filled])[0]))
+    return {**marked([guess], secret), "model_calls": 2}

@@ -1,0 +1,78 @@
+"""Attacks that only score whole texts: all of R, or a uniform sample of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.counting import GUESSES
+from leakage_tasks.attacks.explorer import within
+from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.canaries.spaces import Filling
+from leakage_tasks.errors import OptionError
+from leakage_tasks.intervals import at_most, clopper_pearson
+from leakage_tasks.targets.protocols import FloatArray, ScoresSequences
+
+CHUNK = 1024
+NO_SCORES = "choose a model with log-likelihoods"
+
+
+@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES)
+def sampled(order: Order) -> dict[str, Any]:
+    """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
+
+    The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
+    interval of the share. If no sample is as cheap, all that is known is a lower bound of the exposure.
+    """
+    space = order.canary.attack_space
+    if _affordable(order):
+        found = brute_force(order)
+        return {name: found[name] for name in found if name != "proven"}
+    own = float(order.target.log_perplexity([order.canary.attack_space.fill(order.canary.secret)])[0])
+    drawn = space.sample(order.budget - 1 or 1, order.seed)
+    hits = sum(int((costs <= within(own)).sum()) for _, costs in _scored(order, drawn))
+    others = space.size - 1
+    found = {"log_perplexity": own, "model_calls": len(drawn) + 1, "extra": {"draws": len(drawn), "hits": hits}}
+    if not hits:
+        high = float(1 + others * at_most(0, len(drawn)))
+        return {**found, "rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"}
+    low, high = (float(1 + others * end) for end in clopper_pearson(hits, len(drawn)))
+    return {**found, "rank": 1 + others * hits / len(drawn), "rank_low": low, "rank_high": high, "method": "sampled"}
+
+
+def _affordable(order: Order) -> bool:
+    return order.canary.attack_space.size <= order.budget
+
+
+@register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=_affordable)
+def brute_force(order: Order) -> dict[str, Any]:
+    """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``."""
+    space = order.canary.attack_space
+    if not _affordable(order):
+        raise OptionError(
+            f"canary {order.canary.id!r}: attack=brute-force would score {space.size} texts, budget={order.budget}: "
+            "raise budget=…, or use a smaller space"
+        )
+    best: list[Guess] = []
+    costs: list[FloatArray] = []
+    for fillings, batch in _scored(order, space.enumerate()):
+        costs.append(batch)
+        places = np.argsort(batch, kind="stable")[:GUESSES]
+        new = [Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places]
+        best = sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:GUESSES]
+    every = np.concatenate(costs)
+    own = float(every[space.index(order.canary.secret)])
+    rank = int((every <= within(own)).sum())
+    found = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every), "proven": len(best)}
+    return {**found, **marked(best, order.canary.secret)}
+
+
+def _scored(order: Order, fillings: Iterable[Filling]) -> Iterable[tuple[list[Filling], FloatArray]]:
+    """Fillings in batches, each with its log-perplexities."""
+    source = iter(fillings)
+    while batch := list(islice(source, CHUNK)):
+        yield batch, order.target.log_perplexity([order.canary.attack_space.fill(filling) for filling in batch])

@@ -1,0 +1,195 @@
+"""What one slot of a template may hold: an ordered list of distinct strings."""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.errors import SpaceError
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """An ordered set of strings a slot can be filled with.
+
+    ``joiner`` is what stands between neighbouring slots of one ``{name:n}`` group: nothing for
+    characters and free tokens, a space for words. ``origin`` is what a manifest keeps instead of the values:
+    for a tokenizer's alphabet a reference with a hash, else nothing.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    joiner: str = ""
+    origin: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise SpaceError(f"alphabet {self.name!r} is empty: give it at least one value")
+        if "" in self.values:
+            raise SpaceError(f"alphabet {self.name!r} holds an empty string: remove it")
+        if len(self._positions) != len(self.values):
+            raise SpaceError(f"alphabet {self.name!r} holds a value twice: list each value once")
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {value: place for place, value in enumerate(self.values)}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._positions
+
+    def position(self, value: str) -> int:
+        """Place of ``value`` in the alphabet, from 0. Raises SpaceError if it is not in it."""
+        try:
+            return self._positions[value]
+        except KeyError:
+            raise SpaceError(f"{value!r} is not in alphabet {self.name!r} ({len(self)} values)") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form a manifest keeps; read back by :func:`alphabet_from_json`."""
+        if self == BUILT_IN.get(self.name):
+            return {}
+        if self.origin:
+            return dict(self.origin)
+        return {"kind": "list", "values": list(self.values), **({} if self.joiner == " " else {"joiner": self.joiner})}
+
+
+BUILT_IN: Mapping[str, Alphabet] = {
+    name: Alphabet(name, tuple(characters))
+    for name, characters in (
+        ("digits", string.digits),
+        ("letters", string.ascii_lowercase),
+        ("upper", string.ascii_uppercase),
+        ("hex", "0123456789abcdef"),
+    )
+}
+
+
+def word_list(name: str, words: Iterable[str]) -> Alphabet:
+    """A list of words as an alphabet; slots of one group are separated by a space."""
+    return Alphabet(name, tuple(words), " ")
+
+
+def word_file(name: str, path: str | Path) -> Alphabet:
+    """A word list from a UTF-8 file, one word a line; blank lines are skipped."""
+    try:
+        lines = Path(path).read_bytes().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise SpaceError(f"{path}: not UTF-8 at byte {error.start}: save the word list as UTF-8") from None
+    except OSError as error:
+        raise SpaceError(f"{path}: cannot read the word list ({error.strerror}): check the path") from None
+    words = dict.fromkeys(line.strip() for line in lines if line.strip())
+    if not words:
+        raise SpaceError(f"{path}: holds no word: give a file with one word a line")
+    return word_list(name, words)
+
+
+@lru_cache(maxsize=8)
+def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
+    """A tokenizer's whole words (``what="whole-words"``) or every ordinary token (``"tokens"``).
+
+    Only a reference (tokenizer name, hash of the values) goes into the manifest, not the values.
+    """
+    values = _tokenizer_values(tokenizer, what)
+    origin = {"kind": what, "tokenizer": tokenizer, "sha256": _digest(values)}
+    return Alphabet(name, values, " " if what == "whole-words" else "", tuple(origin.items()))
+
+
+def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
+    """Inverse of :meth:`Alphabet.to_json`; ``{}`` means a built-in alphabet of that name."""
+    if not isinstance(data, Mapping):
+        raise SpaceError(f"{name!r} must be an object, found {type(data).__name__}")
+    kind = data.get("kind")
+    if not data:
+        if name not in BUILT_IN:
+            known = ", ".join(BUILT_IN)
+            raise SpaceError(f"unknown space {name!r}: use one of {known}, or define it in the canary's 'space'")
+        return BUILT_IN[name]
+    if kind == "list":
+        return _listed(name, data)
+    if kind in ("whole-words", "tokens"):
+        return _referenced(name, str(kind), data)
+    raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', 'whole-words' or 'tokens'")
+
+
+def _listed(name: str, data: Mapping[str, Any]) -> Alphabet:
+    values, joiner = data.get("values"), data.get("joiner", " ")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise SpaceError(f"space {name!r}: 'values' must be a list of strings")
+    if not isinstance(joiner, str):
+        raise SpaceError(f"space {name!r}: 'joiner' must be a string")
+    return Alphabet(name, tuple(values), joiner)
+
+
+def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
+    tokenizer = data.get("tokenizer")
+    if not isinstance(tokenizer, str):
+        raise SpaceError(f"space {name!r}: 'tokenizer' must be a string")
+    alphabet = tokenizer_words(name, tokenizer, kind)
+    if dict(alphabet.origin)["sha256"] != data.get("sha256"):
+        raise SpaceError(
+            f"space {name!r}: tokenizer {tokenizer!r} no longer has the vocabulary the canaries "
+            "were drawn from: use the tokenizer of that time"
+        )
+    return alphabet
+
+
+def _digest(values: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(values).encode()).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _tokenizer_values(name: str, what: str) -> tuple[str, ...]:
+    tokenizer = load_tokenizer(name)
+    special = set(tokenizer.all_special_ids)
+    ids = [token for token in range(len(tokenizer)) if token not in special]
+    if not ids:
+        raise SpaceError(f"tokenizer {name!r} has no tokens but special ones: give the one the model was trained with")
+    if what == "tokens":
+        return tuple(dict.fromkeys(text for text in _continuations(tokenizer, ids) if text and "\ufffd" not in text))
+    texts = tokenizer.batch_decode([[token] for token in ids], clean_up_tokenization_spaces=False)
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    marked = any(piece is not None and piece.startswith(_WORD_MARKS) for piece in pieces)
+    words = (text.strip() for text, piece in zip(texts, pieces, strict=True) if _starts_word(piece, marked))
+    return tuple(sorted({word for word in words if word.isalpha()}))
+
+
+def load_tokenizer(name: str) -> Any:
+    """A transformers tokenizer by folder or hub name. Raises SpaceError if it cannot be loaded."""
+    if name.startswith(("/", ".", "~")) and not Path(name).exists():
+        raise SpaceError(f"tokenizer {name!r} cannot be loaded (no such folder): give a folder or a hub name")
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # a damaged file makes the library raise bare Exception too
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".: ")
+        raise SpaceError(f"tokenizer {name!r} cannot be loaded ({reason}): give a folder or a hub name") from None
+
+
+_WORD_MARKS = ("Ġ", "▁")
+
+
+def _starts_word(piece: str | None, marked: bool) -> bool:
+    """Whether a vocabulary entry stands for a word on its own: marked by a leading space, or not by ``##``."""
+    if piece is None:
+        return False
+    return piece.startswith(_WORD_MARKS) if marked else not piece.startswith("##")
+
+
+def _continuations(tokenizer: Any, ids: list[int]) -> list[str]:
+    """What each token adds to a text that is under way.
+
+    Decoded alone, a token loses its leading space with some tokenizers and keeps its ``##`` with others.
+    """
+    anchor = tokenizer("a", add_special_tokens=False)["input_ids"]
+    before = tokenizer.decode(anchor, clean_up_tokenization_spaces=False)
+    texts = tokenizer.batch_decode([[*anchor, token] for token in ids], clean_up_tokenization_spaces=False)
+    return [text[len(before) :] for text in texts if text.startswith(before)]

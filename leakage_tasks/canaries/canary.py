@@ -1,0 +1,195 @@
+"""A canary: a secret in its template, and what was done with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
+from leakage_tasks.canaries.spaces import Filling, Space, parse_template, slot_names
+from leakage_tasks.errors import ManifestError, SpaceError
+
+SCHEMA = 1
+Kind = Literal["random", "organic", "supporting", "natural"]
+MASK = "•"
+
+
+@dataclass(frozen=True)
+class Canary:
+    """One line of a manifest.
+
+    ``planted=False`` marks a control twin, which the model never sees. ``known`` is the part of the
+    template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
+    class of a classification canary, ``tags`` one NER tag a token, ``source`` the source sentence of a
+    translation canary, ``supports`` the id of the canary a supporting one belongs to.
+    """
+
+    id: str
+    template: str
+    secret: Filling
+    repetitions: int = 1
+    planted: bool = True
+    kind: Kind = "random"
+    alphabets: Mapping[str, Alphabet] = field(default_factory=dict, hash=False)
+    known: str | None = None
+    label: str | None = None
+    tags: tuple[str, ...] | None = None
+    source: str | None = None
+    supports: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.id.isprintable():
+            raise SpaceError(f"id {self.id!r} must be a name of one or more printable characters")
+        if self.kind not in get_args(Kind):
+            raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}")
+        if (self.kind == "supporting") != (self.supports is not None):
+            raise SpaceError(f"supports is {self.supports!r} for kind {self.kind!r}: only supporting canaries name one")
+        if self.repetitions < 0 or (self.planted and self.repetitions == 0):
+            raise SpaceError(f"repetitions is {self.repetitions}: a planted canary needs 1 or more")
+        if not self.planted and self.repetitions:
+            raise SpaceError(f"repetitions is {self.repetitions} for a control, which is never planted: give 0")
+        self.space.check(self.secret)
+        _check_known(self)
+
+    @cached_property
+    def space(self) -> Space:
+        """The randomness space of the whole template."""
+        return parse_template(self.template, self.alphabets)
+
+    @cached_property
+    def attack_space(self) -> Space:
+        """The same slots in as much of the template as the attacker knows."""
+        return self.space if self.known is None else parse_template(self.known, self.alphabets)
+
+    @property
+    def text(self) -> str:
+        """The whole filled text, as it is planted."""
+        return self.space.fill(self.secret)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of a manifest line; fields that do not apply are left out."""
+        names = slot_names(self.template)
+        optional = {
+            "known": self.known,
+            "label": self.label,
+            "tags": None if self.tags is None else list(self.tags),
+            "source": self.source,
+            "supports": self.supports,
+        }
+        return {
+            "schema": SCHEMA,
+            "id": self.id,
+            "template": self.template,
+            "secret": list(self.secret),
+            "space": {name: _space_json(name, self.alphabets.get(name)) for name in names},
+            "repetitions": self.repetitions,
+            "planted": self.planted,
+            "kind": self.kind,
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+
+
+def _space_json(name: str, alphabet: Alphabet | None) -> dict[str, Any]:
+    if alphabet is None:
+        return {}
+    return (alphabet if alphabet.name == name else replace(alphabet, name=name)).to_json()
+
+
+def _check_known(canary: Canary) -> None:
+    if canary.known is None:
+        return
+    whole, part = canary.space, canary.attack_space
+    inner = part.slots == whole.slots and part.pieces[1:-1] == whole.pieces[1:-1]
+    ends = whole.pieces[0].endswith(part.pieces[0]) and whole.pieces[-1].startswith(part.pieces[-1])
+    if not (inner and ends):
+        raise SpaceError(f"known {canary.known!r} is not a part of template {canary.template!r} with all of its slots")
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "schema": (int,),
+    "id": (str,),
+    "template": (str,),
+    "secret": (list,),
+    "space": (dict,),
+    "repetitions": (int,),
+    "planted": (bool,),
+    "kind": (str,),
+}
+_OPTIONAL: dict[str, tuple[type, ...]] = {
+    "known": (str,),
+    "label": (str,),
+    "tags": (list,),
+    "source": (str,),
+    "supports": (str,),
+}
+
+
+def canary_from_json(data: Any, where: str = "canary") -> Canary:
+    """Inverse of :meth:`Canary.to_json`.
+
+    Raises ManifestError, its message starting with ``where``, on a missing, unknown or ill-typed field, a
+    schema of another version, or a secret outside its space.
+    """
+    if not isinstance(data, dict):
+        raise ManifestError(f"{where}: expected a JSON object, found {type(data).__name__}")
+    for name, types in {**_TYPES, **_OPTIONAL}.items():
+        if name not in data:
+            if name in _TYPES:
+                raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest anew")
+            continue
+        value = data[name]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise ManifestError(f"{where}: field {name!r} must be {types[0].__name__}, found {type(value).__name__}")
+    for name in data:
+        if name not in _TYPES and name not in _OPTIONAL:
+            raise ManifestError(f"{where}: unknown field {name!r}: remove it, or update lm-eval-leakage")
+    if data["schema"] != SCHEMA:
+        raise ManifestError(f"{where}: field 'schema' is {data['schema']}, this version reads {SCHEMA}")
+    return _build(data, where)
+
+
+def _build(data: dict[str, Any], where: str) -> Canary:
+    for name in ("secret", "tags"):
+        if not all(isinstance(item, str) for item in data.get(name) or ()):
+            raise ManifestError(f"{where}: field {name!r} must be a list of strings")
+    for name, value in data.items():
+        if not _is_unicode(value):
+            raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
+    field_name = "space"
+    try:
+        alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}
+        field_name = "template"
+        parse_template(data["template"], alphabets)
+        field_name = "secret"
+        return Canary(
+            id=data["id"],
+            template=data["template"],
+            secret=tuple(data["secret"]),
+            repetitions=data["repetitions"],
+            planted=data["planted"],
+            kind=data["kind"],
+            alphabets=alphabets,
+            known=data.get("known"),
+            label=data.get("label"),
+            tags=None if data.get("tags") is None else tuple(data["tags"]),
+            source=data.get("source"),
+            supports=data.get("supports"),
+        )
+    except SpaceError as error:
+        raise ManifestError(f"{where}: field {_blame(str(error), field_name)!r}: {error}") from None
+
+
+def _blame(message: str, default: str) -> str:
+    first = message.split(" ", 1)[0]
+    return first if first in ("id", "kind", "repetitions", "known", "supports") else default
+
+
+def _is_unicode(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

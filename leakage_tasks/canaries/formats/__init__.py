@@ -1,0 +1,60 @@
+"""The kinds of dataset canaries can be planted into: one file a format, chosen by a path's suffix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakage_tasks.canaries.formats.base import Columns, Format, Layout, Points, Row, Turns
+from leakage_tasks.canaries.formats.commas import CommaFormat
+from leakage_tasks.canaries.formats.jsonl import JsonLinesFormat
+from leakage_tasks.canaries.formats.parquet import ParquetFormat
+from leakage_tasks.canaries.formats.saved import SavedFormat, is_saved
+from leakage_tasks.canaries.formats.text import TextFormat
+from leakage_tasks.errors import PlantingError
+
+__all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of"]
+
+_BY_SUFFIX: dict[str, Format] = {
+    ".txt": TextFormat(),
+    ".jsonl": JsonLinesFormat(),
+    ".csv": CommaFormat(),
+    ".tsv": CommaFormat(),
+    ".parquet": ParquetFormat(),
+}
+_EXPECTED = f"{', '.join(_BY_SUFFIX)} or a folder saved by 'datasets'"
+
+
+def format_of(path: Path) -> Format:
+    """The format of an existing file or saved folder.
+
+    Raises PlantingError if there is none, or if it is of no known kind.
+    """
+    if path.is_dir():
+        if is_saved(path):
+            return SavedFormat()
+        raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_EXPECTED}")
+    if not path.exists():
+        raise PlantingError(f"{path}: no such file: check the path")
+    if not path.is_file():
+        raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
+    try:
+        return _BY_SUFFIX[path.suffix.lower()]
+    except KeyError:
+        raise PlantingError(f"{path}: unknown kind of file {path.suffix!r}: expected {_EXPECTED}") from None
+
+
+def check_output(source: Path, output: Path) -> None:
+    """Raise PlantingError unless ``output`` is named as the format of ``source`` is, and may be replaced."""
+    if not source.is_dir():
+        if output.suffix.lower() != source.suffix.lower():
+            raise PlantingError(
+                f"{output}: must end in {source.suffix!r} like {source.name}: planting keeps the format"
+            )
+        if output.is_dir():
+            raise PlantingError(f"{output}: is a folder: name a file")
+    elif output.suffix.lower() in _BY_SUFFIX:
+        raise PlantingError(
+            f"{output}: must be a folder like {source.name}, not {output.suffix!r}: choose another name"
+        )
+    elif output.exists() and not is_saved(output):
+        raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")

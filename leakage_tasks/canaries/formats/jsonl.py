@@ -1,0 +1,86 @@
+"""JSON lines: a row is a line holding an object; the other lines are copied byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.formats.base import (
+    Columns,
+    Layout,
+    Points,
+    Turns,
+    check_label_column,
+    choose_text_column,
+    is_chat,
+    note_label,
+    turns_of,
+)
+from leakage_tasks.canaries.formats.lines import BOM, check_utf8, open_source, splice
+from leakage_tasks.errors import PlantingError
+
+
+class JsonLinesFormat:
+    """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
+
+    name = "jsonl"
+    running = False
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Parse every row. Raises PlantingError naming line and column."""
+        facts = check_utf8(source)
+        layout = Layout(0, (), "", wanted.label, head=facts.head, newline=facts.newline)
+        columns: dict[str, None] = {}
+        for number, row in _objects(source):
+            columns.update(dict.fromkeys(row))
+            if not layout.rows:
+                layout.text = choose_text_column(source, list(row), wanted)
+                layout.chat = is_chat(row[layout.text])
+            _check_value(f"{source}:{number}", row.get(layout.text), layout)
+            if wanted.label is not None:
+                note_label(layout.labels, row.get(wanted.label))
+            layout.rows += 1
+        if not layout.rows:
+            raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
+        layout.columns = tuple(columns)
+        check_label_column(source, layout.columns, wanted, layout.text)
+        return layout
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy row by row; the other columns of an inserted row are null."""
+        lines = [(gap, json.dumps(row, ensure_ascii=False).encode()) for gap, row in points]
+        with open_source(source) as stream, output.open("wb") as out:
+            stream.seek(len(layout.head))
+            splice(layout.head, ((line, not line.isspace()) for line in stream), lines, layout.newline, out)
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """The text of every row, or its chat turns."""
+        for _, row in _objects(path):
+            yield turns_of(row.get(layout.text))
+
+
+def _objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every row with its line number; blank lines are skipped."""
+    with open_source(source) as stream:
+        for number, line in enumerate(stream, 1):
+            text = line.removeprefix(BOM) if number == 1 else line
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
+                raise PlantingError(f"{source}:{number}: not JSON ({reason}): fix the line") from None
+            if not isinstance(row, dict):
+                raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
+            yield number, row
+
+
+def _check_value(where: str, value: Any, layout: Layout) -> None:
+    if value is None or (is_chat(value) if layout.chat else isinstance(value, str)):
+        return
+    expected = "chat turns with 'role' and 'content'" if layout.chat else "text"
+    found = type(value).__name__
+    raise PlantingError(f"{where}: column {layout.text!r} holds {found}, expected {expected}: fix the row")

@@ -1,0 +1,132 @@
+"""Parquet: read and written batch by batch, with the schema and its metadata as they were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Row, Turns, note_label, turns_of
+from leakage_tasks.canaries.formats.columns import layout_of, named_classes
+from leakage_tasks.errors import PlantingError
+
+BATCH = 256
+GROUP_BYTES = 32 << 20
+
+
+class ParquetFormat:
+    """``.parquet``; class names that 'datasets' left in the metadata are understood."""
+
+    name = "parquet"
+    running = False
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Read schema and label column. Raises PlantingError if the file is damaged or lacks a column."""
+        with _open(source) as table:
+            schema = table.schema_arrow
+            layout = layout_of(source, schema, table.metadata.num_rows, wanted)
+            if wanted.label is not None:
+                layout.labels = named_classes(_class_names(schema, wanted.label))
+                for value in () if layout.labels else _values(table, wanted.label):
+                    note_label(layout.labels, value)
+        return layout
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with _open(source) as table:
+            schema = table.schema_arrow
+            batches = _splice(table.iter_batches(BATCH), points, schema)
+            held: list[Any] = []
+            size = 0
+            with pq.ParquetWriter(output, schema, compression=_compression(table)) as writer:
+                for batch in batches:
+                    held.append(batch)
+                    size += batch.nbytes
+                    if size >= GROUP_BYTES:
+                        writer.write_table(pa.Table.from_batches(held, schema))
+                        held, size = [], 0
+                if held:
+                    writer.write_table(pa.Table.from_batches(held, schema))
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """The text of every row, or its chat turns."""
+        with _open(path) as table:
+            for value in _values(table, layout.text):
+                yield turns_of(value)
+
+
+def _open(source: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(source)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise PlantingError(f"{source}: not a parquet file ({reason}): check the file") from None
+
+
+def _values(table: Any, column: str) -> Iterator[Any]:
+    for batch in table.iter_batches(BATCH, columns=[column]):
+        yield from batch.column(0).to_pylist()
+
+
+def _class_names(schema: Any, column: str) -> list[str]:
+    """Names of a ClassLabel column, from the metadata 'datasets' writes; none for other columns."""
+    try:
+        feature = json.loads(schema.metadata[b"huggingface"])["info"]["features"][column]
+        return list(feature["names"]) if feature["_type"] == "ClassLabel" else []
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _compression(table: Any) -> str:
+    if not table.metadata.num_row_groups or not table.metadata.num_columns:
+        return "snappy"
+    found = str(table.metadata.row_group(0).column(0).compression).lower()
+    return "none" if found == "uncompressed" else found
+
+
+def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    queue = [(gap, pa.RecordBatch.from_pylist([_filled(row, schema)], schema=schema)) for gap, row in points]
+    place, row = 0, 0
+    while place < len(queue) and queue[place][0] == 0:
+        yield queue[place][1]
+        place += 1
+    for batch in batches:
+        start = 0
+        while place < len(queue) and queue[place][0] <= row + len(batch):
+            end = queue[place][0] - row
+            yield batch.slice(start, end - start)
+            yield queue[place][1]
+            start, place = end, place + 1
+        yield batch.slice(start)
+        row += len(batch)
+    if place < len(queue):
+        raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")
+
+
+def _filled(row: Row, schema: Any) -> Row:
+    """The row with something empty in the columns that take no null."""
+    import pyarrow as pa
+
+    for name, value in row.items():
+        field = schema.field(name)
+        if value is None and not field.nullable:
+            empties: tuple[Any, ...] = ("", 0, [], {})
+            row[name] = next((empty for empty in empties if _fits(pa, empty, field.type)), None)
+    return row
+
+
+def _fits(pa: Any, value: Any, kind: Any) -> bool:
+    try:
+        pa.scalar(value, type=kind)
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""Making canaries: planted ones, their supporting ones and never-planted controls."""
+
+from __future__ import annotations
+
+import random
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.spaces import Filling, parse_template, slot_names
+from leakage_tasks.canaries.words import unique_word
+from leakage_tasks.errors import OptionError
+
+UNIQUE = "{unique}"
+_UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
+
+
+def make_canaries(
+    template: str,
+    count: int,
+    *,
+    repetitions: Sequence[int] = (1,),
+    controls: int = 0,
+    seed: int = 0,
+    alphabets: Mapping[str, Alphabet] | None = None,
+    known: str | None = None,
+    label: str | None = None,
+    tags: Sequence[str] | None = None,
+    supporting: int = 0,
+    supporting_labels: Sequence[str] | None = None,
+    supporting_slots: int | None = None,
+    id_prefix: str = "",
+) -> list[Canary]:
+    """``count`` planted canaries, each followed by its supporting ones, then ``controls`` never-planted ones.
+
+    ``repetitions`` are dealt out in turn. ``{unique}`` in the template (and in ``known``) becomes a word of
+    each canary's own. Secrets are uniform over the template's space and distinct as long as it is large
+    enough; each canary draws from a random stream of its own, so more canaries or controls leave the earlier
+    ones as they were. A supporting canary (Elmahdy et al., "Privacy leakage in text classification") keeps
+    its canary's values except the last ``supporting_slots`` (default: half of the slots), which are random
+    others, and carries another class of ``supporting_labels``.
+
+    Warns where several canaries would compete for one prefix. Raises OptionError or SpaceError.
+    """
+    maker = _Maker(template, seed, alphabets or {}, known, label, None if tags is None else tuple(tags), id_prefix)
+    _check_counts(count, controls, supporting, repetitions)
+    _check_unique(template, maker.alphabets)
+    planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
+    helpers: list[list[Canary]] = [[] for _ in planted]
+    if supporting or supporting_labels or supporting_slots is not None:
+        classes = _other_classes(label, supporting, supporting_labels)
+        changed = _changed_slots(len(planted[0].secret) if planted else 1, supporting_slots)
+        helpers = [maker.supporting(canary, supporting, classes, changed) for canary in planted]
+    families = [each for canary, own in zip(planted, helpers, strict=True) for each in (canary, *own)]
+    twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
+    _check_controls(families, twins)
+    _warn(template, families + twins)
+    return families + twins
+
+
+@dataclass
+class _Maker:
+    """What all canaries of one call share, and what is taken already."""
+
+    template: str
+    seed: int
+    alphabets: Mapping[str, Alphabet]
+    known: str | None
+    label: str | None
+    tags: tuple[str, ...] | None
+    id_prefix: str
+    words: set[str] = field(default_factory=set)
+    secrets: set[Filling] = field(default_factory=set)
+
+    def stream(self, name: str) -> random.Random:
+        return random.Random(f"canary:{self.seed}:{name}")
+
+    def make(self, name: str, repetitions: int) -> Canary:
+        """A canary of its own, or a control where ``repetitions`` is 0."""
+        stream = self.stream(self.id_prefix + name)
+        word = unique_word(stream, self.words)
+        self.words.add(word)
+        template = _put_word(self.template, word)
+        used = {key: self.alphabets[key] for key in slot_names(template) if key in self.alphabets}
+        space = parse_template(template, used)
+        if len(self.secrets) >= space.size:
+            self.secrets.clear()
+        secret = space.at(stream.randrange(space.size))
+        while secret in self.secrets:
+            secret = space.at(stream.randrange(space.size))
+        self.secrets.add(secret)
+        return Canary(
+            id=self.id_prefix + name,
+            template=template,
+            secret=secret,
+            repetitions=repetitions,
+            planted=repetitions > 0,
+            alphabets=used,
+            known=None if self.known is None else _put_word(self.known, word),
+            label=self.label,
+            tags=self.tags,
+        )
+
+    def supporting(self, canary: Canary, count: int, classes: Sequence[str], changed: int) -> list[Canary]:
+        """``count`` canaries like ``canary`` but for their last ``changed`` values and their class."""
+        head, slots = canary.secret[:-changed], canary.space.slots[-changed:]
+        others = prod(len(slot) for slot in slots) - 1
+        if not others:
+            raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
+        own: set[Filling] = {canary.secret}
+        made = []
+        for place in range(count):
+            name = f"{canary.id}-supporting-{place}"
+            stream = self.stream(name)
+            if len(own) > others:
+                own = {canary.secret}
+            secret = canary.secret
+            while secret in own:
+                secret = head + tuple(stream.choice(slot.values) for slot in slots)
+            own.add(secret)
+            self.secrets.add(secret)
+            label = classes[place % len(classes)]
+            made.append(replace(canary, id=name, secret=secret, kind="supporting", label=label, supports=canary.id))
+        return made
+
+
+def _put_word(template: str, word: str) -> str:
+    return _UNIQUE.sub(lambda match: word if match.group() == UNIQUE else match.group(), template)
+
+
+def _check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
+    for name, number in (("--count", count), ("--controls", controls), ("--supporting", supporting)):
+        if number < 0:
+            raise OptionError(f"{name} is {number}: give 0 or more")
+    if not count + controls:
+        raise OptionError("--count and --controls are both 0: ask for one canary or more")
+    if not repetitions or min(repetitions) < 1:
+        given = ",".join(map(str, repetitions))
+        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as 1,10")
+
+
+def _other_classes(label: str | None, supporting: int, labels: Sequence[str] | None) -> list[str]:
+    if not supporting:
+        raise OptionError("--supporting-labels and --supporting-slots go with --supporting N: say how many")
+    if label is None:
+        raise OptionError("--supporting needs the canaries' own class: give --label")
+    others = [each for each in dict.fromkeys(labels or ()) if each != label]
+    if not others:
+        raise OptionError(f"--supporting needs classes other than {label!r}: name them with --supporting-labels a,b,c")
+    return others
+
+
+def _changed_slots(slots: int, changed: int | None) -> int:
+    if changed is None:
+        return max(1, slots // 2)
+    if not 1 <= changed <= slots:
+        raise OptionError(f"--supporting-slots is {changed}: give 1 to {slots}, the template's slots")
+    return changed
+
+
+def _check_unique(template: str, alphabets: Mapping[str, Alphabet]) -> None:
+    if "unique" in alphabets:
+        raise OptionError("a space cannot be called 'unique', which is each canary's own word: rename it")
+    if "unique" in slot_names(_put_word(template, "x")):
+        raise OptionError(f"template {template!r}: {{unique}} is one word and takes no count: write {{unique}}")
+    # Once with the template as given, so that what is wrong with it is said in its own words.
+    parse_template(template, {**alphabets, "unique": Alphabet("unique", ("x",))})
+
+
+def _check_controls(planted: Sequence[Canary], controls: Sequence[Canary]) -> None:
+    texts = {canary.text for canary in planted}
+    for control in controls:
+        if control.text in texts:
+            raise OptionError(
+                f"the space holds {control.space.size} fillings, too few to keep {len(controls)} controls apart from "
+                f"{len(planted)} planted canaries: use a larger space or put {{unique}} into the template"
+            )
+
+
+def _warn(template: str, canaries: Sequence[Canary]) -> None:
+    planted = sum(canary.planted and canary.supports is None for canary in canaries)
+    if planted > 1 and slot_names(template)[0] != "unique":
+        where = "has {unique} only after its first slot" if "unique" in slot_names(template) else "has no {unique}"
+        warnings.warn(
+            f"the template {where}: {planted} canaries share a prefix and compete for it, so each is harder "
+            "to find than it would be alone: put {unique} before the first slot",
+            stacklevel=3,
+        )
+    own = [canary.secret for canary in canaries if canary.supports is None]
+    if len(set(own)) < len(own):
+        size = canaries[0].space.size
+        warnings.warn(f"the space holds {size} fillings for {len(own)} canaries: some share a secret", stacklevel=3)

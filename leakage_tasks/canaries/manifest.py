@@ -1,0 +1,76 @@
+"""The manifest: one canary a line, as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.canary import Canary, canary_from_json
+from leakage_tasks.errors import ManifestError
+from leakage_tasks.files import replacing
+
+
+def read_manifest(path: str | Path) -> list[Canary]:
+    """All canaries of a manifest, in its order.
+
+    Raises ManifestError naming file, line and field for anything that is not a canary, for a duplicate id,
+    for a supporting canary whose own one is missing, and for a manifest without canaries.
+    """
+    canaries: list[Canary] = []
+    lines: dict[str, int] = {}
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        canary = canary_from_json(_read_json(line, where), where)
+        if canary.id in lines:
+            raise ManifestError(f"{where}: field 'id': {canary.id!r} already stands at line {lines[canary.id]}")
+        lines[canary.id] = number
+        canaries.append(canary)
+    if not canaries:
+        raise ManifestError(f"{path}: holds no canary: make some with 'leakage canaries … -o {Path(path).name}'")
+    for canary in canaries:
+        if canary.supports is not None and canary.supports not in lines:
+            where = f"{path}:{lines[canary.id]}"
+            raise ManifestError(f"{where}: field 'supports': no canary has the id {canary.supports!r}: add it")
+    return canaries
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot read the manifest ({error.strerror}): check the path") from None
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: not UTF-8 at byte {error.start}: save the manifest as UTF-8") from None
+
+
+def _read_json(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ManifestError(f"{where}: not JSON ({error.msg} at column {error.colno}): fix the line") from None
+    except (ValueError, RecursionError) as error:
+        reason = "a number too long" if isinstance(error, ValueError) else "nested too deeply"
+        raise ManifestError(f"{where}: not a canary ({reason}): fix the line") from None
+
+
+def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
+    """Write a manifest whole or not at all, readable by its owner only if a secret is natural."""
+    items = list(canaries)
+    private = any(canary.kind == "natural" for canary in items)
+    with replacing(path) as beside:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            for canary in items:
+                out.write(json.dumps(canary.to_json(), ensure_ascii=False) + "\n")
+
+
+def manifest_hash(canaries: Iterable[Canary]) -> str:
+    """SHA-256 over the canaries' content, whatever their order or the file's layout."""
+    lines = sorted(json.dumps(canary.to_json(), ensure_ascii=False, sort_keys=True) for canary in canaries)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

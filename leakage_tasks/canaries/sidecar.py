@@ -1,0 +1,89 @@
+"""The record that stands beside a planted dataset: what went into it, and the hashes to check it by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks import __version__
+from leakage_tasks.errors import PlantingError
+
+SCHEMA = 1
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
+
+    ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
+    bytes of the file, or of all files of a folder.
+    """
+
+    seed: int
+    format: str
+    input: str
+    input_sha256: str
+    input_rows: int
+    manifest: str
+    manifest_sha256: str
+    output: str
+    output_sha256: str
+    output_rows: int
+    text_column: str
+    label_column: str | None
+    split: str | None
+    copies: dict[str, int]
+    schema: int = SCHEMA
+    version: str = __version__
+
+
+def sidecar_path(planted: Path) -> Path:
+    """Where the record of a planted file or folder stands."""
+    return planted.with_name(f"{planted.name}.leakage.json")
+
+
+def write_sidecar(sidecar: Sidecar, path: Path) -> None:
+    """Write the record as JSON."""
+    path.write_text(json.dumps(asdict(sidecar), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_sidecar(path: Path) -> Sidecar | None:
+    """The record at ``path``, None if there is none. Raises PlantingError if it is damaged."""
+    try:
+        data: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
+        raise PlantingError(f"{path}: cannot be read as JSON: plant anew, or remove it to go without") from None
+    names = [field.name for field in fields(Sidecar)]
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
+    wrong = sorted(set(names) ^ data.keys())
+    if wrong or not isinstance(data["copies"], dict) or not isinstance(data["text_column"], str):
+        about = f"field {wrong[0]!r}" if wrong else "its fields"
+        raise PlantingError(f"{path}: a damaged record ({about}): plant anew, or remove it to go without")
+    return Sidecar(**data)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, or of the names and bytes of all files of a saved folder but its caches."""
+    if not path.is_dir():
+        return _sha256_of_file(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("cache-"))
+    lines = (f"{_sha256_of_file(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _sha256_of_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+    return digest.hexdigest()

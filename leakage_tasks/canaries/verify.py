@@ -1,0 +1,165 @@
+"""Checking a planted dataset against its manifest and its record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.chunks import check_chunk, cut_by_characters, cut_by_tokens
+from leakage_tasks.canaries.formats import Columns, Format, Layout, format_of
+from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
+from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
+from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
+
+
+@dataclass(frozen=True)
+class Count:
+    """``rows``: copies that are rows of their own. ``inside``: occurrences inside other rows."""
+
+    expected: int
+    rows: int
+    inside: int
+
+
+@dataclass
+class VerifyReport:
+    """``problems``: one line each, none if all is well. ``counts`` and ``cut`` are keyed by canary id.
+
+    ``cut`` says how many of a canary's copies a chunk of ``chunk`` ``unit`` would cut in two; None if no
+    chunk length was given.
+    """
+
+    planted: Path
+    rows: int
+    recorded: bool
+    counts: dict[str, Count]
+    problems: list[str] = field(default_factory=list)
+    cut: dict[str, int] | None = None
+    chunk: int | None = None
+    unit: str = "characters"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the dataset is what manifest and record say. Cut copies are a remark, no problem."""
+        return not self.problems
+
+    def lines(self) -> Iterator[str]:
+        """The report for people; secrets are never in it."""
+        yield from self.problems
+        copies = sum(count.rows for count in self.counts.values())
+        state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
+        basis = "hashes checked" if self.recorded else "no record beside it, so hashes not checked"
+        yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}"
+        if self.cut is None:
+            return
+        for name, cut in self.cut.items():
+            found = self.counts[name].rows + self.counts[name].inside
+            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {found} copies"
+        if not self.cut:
+            yield f"a chunk of {self.chunk} {self.unit} cuts no copy"
+
+
+def verify(
+    planted: Path,
+    manifest: Path,
+    chunk: int | None = None,
+    tokenizer: str | None = None,
+    *,
+    text_column: str | None = None,
+    split: str | None = None,
+) -> VerifyReport:
+    """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
+
+    A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
+    rows are problems too, except inside a longer canary's row. Natural canaries are counted wherever they
+    stand. With ``chunk``, also how many copies a chunk of that many characters, or tokens of ``tokenizer``,
+    of the text column concatenated in order would cut in two.
+
+    Raises LeakageError if a file cannot be read; what does not match is in the report.
+    """
+    planted, manifest = Path(planted), Path(manifest)
+    check_chunk(chunk, tokenizer)
+    canaries = read_manifest(manifest)
+    kind = format_of(planted)
+    record = read_sidecar(sidecar_path(planted))
+    wanted = _columns(record, text_column, split)
+    layout = kind.survey(planted, wanted)
+    spans = list(_without_nested(_spans(kind, planted, layout, wanted, canaries)))
+    counts = _count(canaries, spans)
+    problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts))
+    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
+    if chunk is not None:
+        natural = {canary.text for canary in canaries if canary.kind == "natural"}
+        copies = [span for span in spans if span.whole or span.text in natural]
+        if tokenizer is None:
+            cut = cut_by_characters(copies, chunk)
+        else:
+            report.unit = "tokens"
+            cut = cut_by_tokens(kind.texts(planted, layout, wanted), kind.running, copies, chunk, tokenizer)
+        found = Counter(span.text for span in cut)
+        report.cut = {canary.id: found[canary.text] for canary in canaries if found[canary.text]}
+    return report
+
+
+def _columns(record: Sidecar | None, text_column: str | None, split: str | None) -> Columns:
+    default = Columns()
+    text = text_column or (record.text_column if record else default.text)
+    return Columns(text, None, split or (record.split if record else None) or default.split)
+
+
+def _spans(kind: Format, planted: Path, layout: Layout, wanted: Columns, canaries: Sequence[Canary]) -> Iterator[Span]:
+    finder = Finder(canary.text for canary in canaries)
+    search = spans_in_blocks if kind.running else spans_in_rows
+    return search(kind.texts(planted, layout, wanted), finder)
+
+
+def _without_nested(spans: Iterable[Span]) -> Iterator[Span]:
+    """Spans but those inside a row that is a canary's own: that row is the longer canary's."""
+    end = 0
+    for span in spans:
+        if span.whole:
+            end = span.end
+        elif span.end <= end:
+            continue
+        yield span
+
+
+def _count(canaries: Sequence[Canary], spans: Sequence[Span]) -> dict[str, Count]:
+    rows = Counter(span.text for span in spans if span.whole)
+    inside = Counter(span.text for span in spans if not span.whole)
+    # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
+    expected: Counter[str] = Counter()
+    for canary in canaries:
+        expected[canary.text] += canary.repetitions
+    return {each.id: Count(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
+
+
+def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> list[str]:
+    if record is None:
+        return []
+    problems = []
+    if record.output_sha256 != sha256_of(planted):
+        problems.append(f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)")
+    if record.manifest_sha256 != manifest_hash(canaries):
+        problems.append(f"{planted}: planted from another manifest (the recorded hash is not this one's)")
+    return problems
+
+
+def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count]) -> Iterator[str]:
+    for canary in canaries:
+        count = counts[canary.id]
+        everywhere = count.rows + count.inside
+        if not canary.planted:
+            if everywhere:
+                yield f"{canary.id}: a control, which the model must never see, occurs {everywhere} time(s)"
+        elif canary.kind == "natural":
+            if everywhere != count.expected:
+                yield f"{canary.id}: occurs {everywhere} time(s), the manifest says {count.expected}"
+        else:
+            if count.rows != count.expected:
+                yield f"{canary.id}: {count.rows} copies, the manifest says {count.expected}"
+            if count.inside:
+                yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"

@@ -1,0 +1,24 @@
+"""Pronounceable words that are nobody's: what ``{unique}`` becomes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container
+
+CONSONANTS = "bdfgklmnprstvz"
+VOWELS = "aeiou"
+SYLLABLES = 3
+
+
+def unique_word(stream: random.Random, taken: Container[str]) -> str:
+    """A word of consonant-vowel syllables that is not in ``taken``.
+
+    Three syllables (343,000 words), more only where those in ``taken`` crowd the space.
+    """
+    tries = 0
+    while True:
+        syllables = SYLLABLES + tries // 100
+        word = "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(syllables))
+        if word not in taken:
+            return word
+        tries += 1

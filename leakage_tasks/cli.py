@@ -1,0 +1,65 @@
+"""``leakage …``: each command is one call into the library, imported when it is run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from leakage_tasks.errors import LeakageError
+
+
+def build_app() -> typer.Typer:
+    """Return the command line with all its commands; imports nothing heavy."""
+    from leakage_tasks.canaries.commands import canaries_command, plant_command, verify_command
+    from leakage_tasks.lab.demo import demo_command
+
+    app = typer.Typer(
+        name="leakage",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        add_completion=False,
+    )
+    app.callback()(_options)
+    app.command("canaries")(canaries_command)
+    app.command("plant")(plant_command)
+    app.command("verify")(verify_command)
+    app.command("demo")(demo_command)
+    app.command("doctor")(_doctor)
+    return app
+
+
+def main() -> None:
+    """Run ``leakage``; what the user can put right is one line on stderr and exit code 2, Ctrl-C is 130."""
+    try:
+        build_app()()
+    except LeakageError as error:
+        print(f"leakage: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from leakage_tasks import __version__
+
+        print(f"lm-eval-leakage {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Plant canaries, train, and see how much of the training data can be got out of the model again."""
+
+
+def _doctor() -> None:
+    """Check that everything works here, end to end; say what to do where it does not."""
+    from leakage_tasks.doctor import doctor
+
+    raise typer.Exit(doctor())

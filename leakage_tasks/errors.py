@@ -1,0 +1,27 @@
+"""Errors a user can act on: one line each, naming what is wrong, what was expected and the remedy."""
+
+from __future__ import annotations
+
+
+class LeakageError(Exception):
+    """Base of every error this package raises on purpose; its message is a single line."""
+
+
+class SpaceError(LeakageError):
+    """A template, slot, alphabet or filling that does not fit the randomness space."""
+
+
+class ManifestError(LeakageError):
+    """A canary manifest that cannot be read; the message names file, line and field."""
+
+
+class PlantingError(LeakageError):
+    """A dataset canaries cannot be planted into, or a planted file that fails verification."""
+
+
+class TargetError(LeakageError):
+    """A model that cannot do what an attack asks of it."""
+
+
+class OptionError(LeakageError):
+    """An option (command line, ``--metadata`` or API argument) with an unusable value."""

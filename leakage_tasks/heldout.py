@@ -1,0 +1,58 @@
+"""Local text for the task ``heldout_bits_per_byte``: usefulness beside leakage, without a download."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.errors import OptionError
+
+TASK = "heldout_bits_per_byte"
+CHARACTERS = 2000
+
+
+def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
+    """The file ``text`` as documents: a UTF-8 text cut at line ends every 2,000 characters or so, or the
+    ``text`` fields of a JSONL file.
+
+    The other options of ``--metadata`` are accepted and left alone. Raises OptionError.
+    """
+    from datasets import Dataset
+
+    text = metadata.get(TASK, {}).get("text", text)
+    if text is None:
+        raise OptionError(f"{TASK} needs a text: pass --metadata text=FILE (.txt, or .jsonl with a 'text' field)")
+    path = Path(text)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the text as UTF-8") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read ({error.strerror}): check --metadata text=…") from None
+    cut = list(_fields(path, lines) if path.suffix == ".jsonl" else _cut(lines))
+    if not cut:
+        raise OptionError(f"{path}: holds no text: check --metadata text=…")
+    return {"test": Dataset.from_dict({"text": cut})}
+
+
+def _cut(lines: list[str]) -> Iterator[str]:
+    held = ""
+    for line in lines:
+        held += line
+        if len(held) >= CHARACTERS:
+            yield held
+            held = ""
+    if held.strip():
+        yield held
+
+
+def _fields(path: Path, lines: list[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            field = json.loads(line)["text"]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise OptionError(f"{path}:{number}: expected a JSON object with a field 'text'") from None
+        if field:
+            yield str(field)

@@ -1,0 +1,1 @@
+"""Training the victims: text at hand, trainers, and the demo that shows the whole way."""

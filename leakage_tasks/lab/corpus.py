@@ -1,0 +1,62 @@
+"""Text every Python carries, so that a lab needs no download."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_LONG_LINE = 30
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text to train on and text the model never sees, topics separated by a line break."""
+
+    training: str
+    held_out: str
+
+    @property
+    def alphabet(self) -> list[str]:
+        """Every character of either text, in code point order."""
+        return sorted(set(self.training) | set(self.held_out))
+
+
+def pydoc_topics(*, held_out: float = 0.1, seed: int = 0) -> Corpus:
+    """Python's own help topics, whole topics drawn into the held-out text until it has its share.
+
+    The help repeats whole sections (``try`` stands within ``compound``): a topic most of which already
+    stands in a larger one is left out, else the held-out text would partly be training text. The same
+    Python version and seed give the same text.
+    """
+    from pydoc_data.topics import topics
+
+    names = _distinct(topics)
+    random.Random(f"topics:{seed}").shuffle(names)
+    wanted = held_out * sum(len(topics[name]) for name in names)
+    kept_back: set[str] = set()
+    size = 0
+    for name in names:
+        if size >= wanted:
+            break
+        kept_back.add(name)
+        size += len(topics[name])
+    return Corpus(
+        training=_joined(topics[name] for name in sorted(names) if name not in kept_back),
+        held_out=_joined(topics[name] for name in sorted(kept_back)),
+    )
+
+
+def _distinct(topics: dict[str, str]) -> list[str]:
+    names: list[str] = []
+    seen: set[str] = set()
+    for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
+        lines = [line.strip() for line in topics[name].split("\n") if len(line.strip()) >= _LONG_LINE]
+        if sum(line in seen for line in lines) * 2 <= len(lines):
+            names.append(name)
+            seen.update(lines)
+    return sorted(names)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(text.rstrip("\n") + "\n" for text in texts)

@@ -1,0 +1,101 @@
+"""Metrics as declarations: how a value comes from a finding, how values aggregate, what the number means.
+
+Every document yields every metric; a value that does not apply (a control's exposure) is None and is skipped,
+and an aggregate over nothing is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.metrics.aggregates import (
+    Aggregate,
+    bootstrap_high,
+    bootstrap_low,
+    count,
+    mean,
+    share_high,
+    share_low,
+)
+
+Value = Callable[[Finding], float | None]
+Direction = Literal["lower", "higher"] | None
+"""What is better for the defender; None for controls and counts."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of a results table.
+
+    ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
+    canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits.
+    """
+
+    name: str
+    value: Value
+    aggregate: Aggregate
+    better: Direction
+    words: str
+    unit: str = ""
+    chance: str | None = None
+    interval: tuple[str, str] | None = None
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """The harness' form of ``better``."""
+        return None if self.better is None else self.better == "higher"
+
+
+def rate(name: str, value: Value, better: Direction, words: str, chance: str | None = None) -> list[Metric]:
+    """A share of canaries with its Clopper-Pearson interval: three metrics."""
+    return _with_interval(name, value, better, words, "share", chance, share_low, share_high, "95 % Clopper-Pearson")
+
+
+def average(name: str, value: Value, better: Direction, words: str, unit: str, chance: str | None) -> list[Metric]:
+    """A mean over canaries with its bootstrap interval: three metrics."""
+    return _with_interval(name, value, better, words, unit, chance, bootstrap_low, bootstrap_high, "95 % bootstrap")
+
+
+def _with_interval(
+    name: str,
+    value: Value,
+    better: Direction,
+    words: str,
+    unit: str,
+    chance: str | None,
+    low: Aggregate,
+    high: Aggregate,
+    kind: str,
+) -> list[Metric]:
+    ends = (f"{name}_ci_low", f"{name}_ci_high")
+    return [
+        Metric(name, value, mean, better, words, unit, chance, ends),
+        Metric(ends[0], value, low, better, f"{kind} interval of {name}, lower end", unit),
+        Metric(ends[1], value, high, better, f"{kind} interval of {name}, upper end", unit),
+    ]
+
+
+def counts() -> list[Metric]:
+    """How many canaries and controls a result rests on."""
+    return [
+        Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted"),
+        Metric("n_controls", lambda found: None if found.planted else 1.0, count, None, "controls, never planted"),
+    ]
+
+
+def planted(value: Value) -> Value:
+    """``value`` for planted canaries only."""
+    return lambda found: value(found) if found.planted else None
+
+
+def controls(value: Value) -> Value:
+    """``value`` for controls only."""
+    return lambda found: None if found.planted else value(found)
+
+
+def names(metrics: Sequence[Metric]) -> list[str]:
+    """Names of metrics, in order."""
+    return [metric.name for metric in metrics]

@@ -1,0 +1,21 @@
+"""Victim architectures, definitions only, known to transformers' Auto classes after :func:`register`."""
+
+from __future__ import annotations
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Teach transformers' AutoConfig and AutoModelForCausalLM the models of this package; may be called again.
+
+    The harness tells causal models by a table of names in transformers, so the model type goes in there as
+    well; the Auto classes never resolve that name, since they find the class registered here first.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+
+    AutoConfig.register(CharLSTMConfig.model_type, CharLSTMConfig, exist_ok=True)
+    AutoModelForCausalLM.register(CharLSTMConfig, CharLSTMForCausalLM, exist_ok=True)
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[CharLSTMConfig.model_type] = CharLSTMForCausalLM.__name__

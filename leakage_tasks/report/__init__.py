@@ -1,0 +1,1 @@
+"""Findings made readable, in pictures first of all."""

@@ -1,0 +1,124 @@
+"""What a causal model remembers of a batch of texts, with rows to pick and put together.
+
+Attention caches keep the shared prefix once and store per row only what came after it; anything else
+(recurrent, convolutional, sliding-window state) is stored whole, one row a text.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class RowState:
+    """State of ``rows`` texts of equal length.
+
+    ``tensors`` have the batch as their first dimension. ``prefix`` is the one-row cache of the shared prefix
+    whose ``length`` tokens are left out of ``tensors`` (attention caches), or None (all else).
+    """
+
+    shell: Any
+    tensors: list[Tensor]
+    prefix: list[Tensor] | None = None
+    length: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held per row tensors (the prefix is shared and not counted)."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+
+    def rebuild(self) -> Any:
+        """The cache object a forward pass takes, a fresh one each time."""
+        tensors = self.tensors
+        if self.prefix is not None:
+            rows = len(tensors[0])
+            tensors = [
+                torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
+                for shared, own in zip(self.prefix, tensors, strict=True)
+            ]
+        return _fill(self.shell, iter(tensors))
+
+
+def of_prefix(cache: Any) -> RowState:
+    """State of the shared prefix itself, one row, from what the model returned for it."""
+    tensors = _collect(cache)
+    if not _attention_only(cache):
+        return RowState(cache, tensors)
+    length = tensors[0].shape[-2]
+    return RowState(cache, [tensor[..., length:, :] for tensor in tensors], tensors, length)
+
+
+def after(previous: RowState, cache: Any) -> RowState:
+    """State after a forward pass that continued ``previous``."""
+    tensors = _collect(cache)
+    if previous.prefix is not None:
+        tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
+    return RowState(cache if previous.prefix is None else previous.shell, tensors, previous.prefix, previous.length)
+
+
+def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
+    """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
+    used = which.unique().tolist()
+    first = states[used[0]]
+    if len(used) == 1:
+        return _with(first, [tensor.index_select(0, rows.to(tensor.device)) for tensor in first.tensors])
+    order = torch.argsort(which, stable=True)
+    back = torch.argsort(order)
+    parts = [[tensor.index_select(0, rows[which == n].to(tensor.device)) for tensor in states[n].tensors] for n in used]
+    joined = [torch.cat(column).index_select(0, back.to(column[0].device)) for column in zip(*parts, strict=True)]
+    return _with(first, joined)
+
+
+def _with(state: RowState, tensors: list[Tensor]) -> RowState:
+    return RowState(state.shell, tensors, state.prefix, state.length)
+
+
+def _attention_only(cache: Any) -> bool:
+    from transformers.cache_utils import DynamicLayer
+
+    layers = getattr(cache, "layers", None) or []
+    return len(layers) > 0 and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _collect(node: Any) -> list[Tensor]:
+    """Every tensor with a batch dimension in a cache, in a fixed order."""
+    if isinstance(node, Tensor):
+        return [node] if node.dim() else []
+    if isinstance(node, (list, tuple)):
+        return [tensor for item in node for tensor in _collect(item)]
+    if isinstance(node, dict):
+        return [tensor for item in node.values() for tensor in _collect(item)]
+    if _holds_tensors(node):
+        return [tensor for item in vars(node).values() for tensor in _collect(item)]
+    return []
+
+
+def _fill(node: Any, tensors: Any) -> Any:
+    """A copy of a cache with its tensors replaced, in the order of :func:`_collect`."""
+    if isinstance(node, Tensor):
+        return next(tensors) if node.dim() else node
+    if isinstance(node, (list, tuple)):
+        return type(node)([_fill(item, tensors) for item in node])
+    if isinstance(node, dict):
+        return type(node)({name: _fill(item, tensors) for name, item in node.items()})
+    if _holds_tensors(node):
+        twin = copy.copy(node)
+        for name, item in vars(node).items():
+            setattr(twin, name, _fill(item, tensors))
+        return twin
+    return node
+
+
+def _holds_tensors(node: Any) -> bool:
+    """Cache objects and their layers; not the model's own config or modules."""
+    return (
+        type(node).__module__.partition(".")[0] in ("transformers", "leakage_tasks")
+        and hasattr(node, "__dict__")
+        and not isinstance(node, torch.nn.Module)
+    )

@@ -1,0 +1,202 @@
+"""The fast target: a causal `transformers` model asked for next-token costs, a whole frontier at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.canaries.spaces import Space
+from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.cache import RowState, after, of_prefix, pick
+from leakage_tasks.targets.paths import lay_out, token_pieces
+from leakage_tasks.targets.protocols import FloatArray, IntArray, Paths
+
+LN2 = float(np.log(2))
+ROWS = 512
+
+
+class CausalTarget:
+    """Scores and extends texts with a causal language model.
+
+    Implements ``ScoresSequences`` and ``PredictsNextToken``. What log-perplexity is
+    conditioned on: every text is read after one prefix token (the harness' own: BOS, else EOS), never after
+    special tokens the tokenizer would add; a text that itself begins with that token is not given another.
+    Tokens that straddle template and secret belong to the path of the filling and are scored in full.
+
+    Costs are computed in float32 whatever the model's precision. ``cached=False`` reads every text anew from
+    its first token; it is what the cached pass is checked against.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        prefix_token: int | None = None,
+        max_length: int | None = None,
+        autocast: torch.dtype | None = None,
+        cached: bool = True,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.device = torch.device(device if device is not None else model.device)
+        self.cached = cached
+        self.max_length = max_length or getattr(model.config, "max_position_embeddings", None) or 2048
+        self._batch_size = batch_size
+        self._autocast = autocast
+        self._most_rows = 1 << 16
+        self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
+        self._cache_name = "past_key_values"
+        self._pieces: dict[int, str] | None = None
+        self._stepper = model
+        prompt = getattr(model, "active_peft_config", None)
+        if prompt is not None and prompt.is_prompt_learning:
+            # A soft prompt prepends itself on every call: it is read once, then the base model goes on.
+            self._stepper = model.get_base_model()
+            room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
+            self.max_length = min(self.max_length, room)
+
+    # -- tokens ---------------------------------------------------------------------------------------------
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each text, without special tokens."""
+        return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+
+    def length(self, text: str) -> int:
+        """Tokens of a text, the prefix token not counted."""
+        return len(self._with_prefix_token(self.encode([text])[0])) - 1
+
+    def paths(self, space: Space) -> Paths:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        if self._pieces is None:
+            self._pieces = token_pieces(self.tokenizer, self.model.config.get_text_config().vocab_size)
+        return lay_out(space, self.encode, self._pieces)
+
+    def rows(self, length: int) -> int:
+        """Texts a batch may hold: no more token positions than the harness' batch of full-length texts."""
+        if self._batch_size is None:
+            return min(ROWS, self._most_rows)
+        return max(1, min(self._batch_size * self.max_length // max(length, 1), ROWS, self._most_rows))
+
+    def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
+        tokens = list(tokens)
+        if len(tokens) > 0 and tokens[0] == self._prefix_token:
+            return tokens
+        return [self._prefix_token, *tokens]
+
+    # -- next-token costs -----------------------------------------------------------------------------------
+
+    def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        tokens = torch.tensor([self._with_prefix_token(prefix)], device=self.device)
+        with self._inference():
+            out = self.model(input_ids=tokens, use_cache=self.cached)
+            logits = out.logits[:, -tokens.shape[1] :].float()
+            own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
+            costs = self._costs(logits[:, -1], columns)
+        state = of_prefix(self._cache_of(out)) if self.cached else tokens
+        return state, float(-own.double().sum()) / LN2, costs
+
+    def extend(
+        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
+    ) -> tuple[Any, FloatArray]:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        try:
+            return self._extend(states, which, rows, tokens, columns)
+        except torch.OutOfMemoryError:
+            half = len(tokens) // 2
+            if not half:
+                raise
+            self._most_rows = half
+        parts = [
+            self.extend(states, which[part], rows[part], tokens[part], columns)
+            for part in (slice(half), slice(half, None))
+        ]
+        counts = [len(part[1]) for part in parts]
+        origin, place = np.repeat([0, 1], counts), np.concatenate([np.arange(count) for count in counts])
+        return self._gather([part[0] for part in parts], origin, place), np.concatenate([part[1] for part in parts])
+
+    def _gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
+        if self.cached:
+            return pick(states, torch.from_numpy(which), torch.from_numpy(rows))
+        return torch.stack([states[n][row] for n, row in zip(which.tolist(), rows.tolist(), strict=True)])
+
+    def _extend(
+        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
+    ) -> tuple[Any, FloatArray]:
+        fed = torch.from_numpy(tokens).to(self.device)[:, None]
+        with self._inference():
+            picked = self._gather(states, which, rows)
+            if not self.cached:
+                grown = torch.cat([picked, fed], dim=1)
+                return grown, self._costs(self.model(input_ids=grown, use_cache=False).logits[:, -1].float(), columns)
+            out = self._stepper(input_ids=fed, use_cache=True, **{self._cache_name: picked.rebuild()})
+            return after(picked, self._cache_of(out)), self._costs(out.logits[:, -1].float(), columns)
+
+    def _costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
+        """Costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""
+        chosen = logits.index_select(1, torch.from_numpy(columns).to(logits.device))
+        costs = logits.logsumexp(-1, keepdim=True) - chosen
+        return (costs.double() / LN2).cpu().numpy()
+
+    def _cache_of(self, out: Any) -> Any:
+        """What the model remembers, under the name it gives it (recurrent models have their own)."""
+        for name in ("past_key_values", "cache_params", "state"):
+            if getattr(out, name, None) is not None:
+                self._cache_name = name
+                return getattr(out, name)
+        raise TargetError("the model returns no cache to continue from: use attack=sampled, which scores whole texts")
+
+    def state_bytes(self, state: Any) -> int:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        return state.nbytes if isinstance(state, RowState) else state.numel() * state.element_size()
+
+    # -- whole texts ----------------------------------------------------------------------------------------
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`; one uncached pass a batch."""
+        encoded = [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
+        longest = max(map(len, encoded), default=1)
+        if longest - 1 > self.max_length:
+            raise TargetError(f"a text of {longest - 1} tokens does not fit the model's {self.max_length}: shorten it")
+        found = np.zeros(len(encoded))
+        order = sorted(range(len(encoded)), key=lambda place: len(encoded[place]))
+        # A whole text needs logits at every position, a frontier row at one only.
+        size = max(1, min(self.rows(longest), 4 * ROWS // longest))
+        for first in range(0, len(order), size):
+            batch = order[first : first + size]
+            found[batch] = self._score([encoded[place] for place in batch])
+        return found
+
+    def _score(self, encoded: list[list[int]]) -> FloatArray:
+        lengths = torch.tensor([len(tokens) for tokens in encoded], device=self.device)
+        width = int(lengths.max())
+        padded = torch.tensor([tokens + [0] * (width - len(tokens)) for tokens in encoded], device=self.device)
+        with self._inference():
+            logits = self.model(input_ids=padded, use_cache=False).logits[:, -width:-1].float()
+        picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
+        costs = (logits.logsumexp(-1) - picked).double()
+        real = torch.arange(1, width, device=self.device)[None] < lengths[:, None]
+        return ((costs * real).sum(1) / LN2).cpu().numpy()
+
+    # -- running --------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _inference(self) -> Iterator[None]:
+        mixed = torch.autocast(self.device.type, dtype=self._autocast, enabled=self._autocast is not None)
+        with torch.inference_mode(), mixed:
+            yield
+
+
+def _prefix_token(tokenizer: Any) -> int:
+    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    raise TargetError("the tokenizer has neither a BOS nor an EOS token: pass prefix_token_id=… with --model_args")

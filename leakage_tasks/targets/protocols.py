@@ -1,0 +1,113 @@
+"""What an attack may ask of a model: small protocols, one capability each.
+
+Costs are in bits (−log2 probability) throughout. Log-perplexity is that of the whole filled text after the
+harness' own prefix token, once (The Secret Sharer, Definition 1), so template characters after the secret
+count as well as those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakage_tasks.canaries.spaces import Filling, Space
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@runtime_checkable
+class ScoresSequences(Protocol):
+    """Can tell the log-perplexity of whole texts."""
+
+    max_length: int | None
+    """Tokens the model can read, None where it does not say."""
+
+    def length(self, text: str) -> int | None:
+        """Tokens of a text, None where the model does not say."""
+        ...
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """Log-perplexity of each text in bits, shape ``[len(texts)]``."""
+        ...
+
+
+@runtime_checkable
+class CompletesText(Protocol):
+    """Can continue a text greedily."""
+
+    def complete(self, text: str, characters: int) -> str:
+        """The model's greedy continuation of ``text``, at least ``characters`` long unless it ends."""
+        ...
+
+
+class Paths(Protocol):
+    """The token paths that spell the fillings of one space, as a graph to search or draw in.
+
+    States are integers. Every filling has exactly one path from ``root``, its canonical tokenization;
+    other paths may exist and spell no filling (:meth:`fillings` is empty for them).
+    """
+
+    prefix: tuple[int, ...]
+    """Tokens every filled text begins with; they are the model's to read once."""
+    columns: IntArray
+    """Every token that occurs on a path, ascending, shape ``[A]``."""
+    root: int
+
+    def table(self, states: IntArray) -> IntArray:
+        """State after each column's token, −1 where it cannot follow; shape ``[n, A]``."""
+        ...
+
+    def ends(self, states: IntArray) -> NDArray[np.bool_]:
+        """Whether a filled text may end in each state."""
+        ...
+
+    def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
+        """Whether any token may follow each state."""
+        ...
+
+    def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
+        """For each path ``[n, d]`` and the end it leads to ``[n]``: the fillings it is the canonical tokens of."""
+        ...
+
+    def count(self, states: IntArray, paths: IntArray) -> IntArray:
+        """How many fillings each path spells, shape ``[n]``: the lengths of :meth:`fillings`' lists."""
+        ...
+
+    def path(self, filling: Filling) -> tuple[int, ...]:
+        """The tokens of a filling after ``prefix``."""
+        ...
+
+
+@runtime_checkable
+class PredictsNextToken(ScoresSequences, Protocol):
+    """Can extend a batch of partial texts by one token each, keeping its state between calls."""
+
+    def paths(self, space: Space) -> Paths:
+        """The token paths of a space. Raises TargetError where the tokenizer does not round-trip it."""
+        ...
+
+    def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
+        """Read ``prefix``: a state of one row, the cost of the prefix, costs of what may follow ``[1, A]``."""
+        ...
+
+    def extend(
+        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
+    ) -> tuple[Any, FloatArray]:
+        """Append one token to each of n texts of equal length.
+
+        Text i is row ``rows[i]`` of ``states[which[i]]``. Returns a state of n rows and the costs of the
+        tokens ``columns`` after each text, shape ``[n, A]``.
+        """
+        ...
+
+    def rows(self, length: int) -> int:
+        """How many texts of ``length`` tokens one batch may hold."""
+        ...
+
+    def state_bytes(self, state: Any) -> int:
+        """Memory a state keeps occupied."""
+        ...

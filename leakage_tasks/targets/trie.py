@@ -1,0 +1,117 @@
+"""Token paths of a small space: a prefix tree of the encodings of all of its fillings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.protocols import IntArray
+
+Encode = Callable[[list[str]], list[list[int]]]
+CHUNK = 10_000
+
+
+class TriePaths:
+    """Implements :class:`~leakage_tasks.targets.protocols.Paths` by enumeration; exact, no path in vain.
+
+    A node is a set of fillings that begin with the same tokens. Nodes are numbered level by level, and the
+    children of a node are neighbours. Raises TargetError if two fillings share one tokenization.
+    """
+
+    def __init__(self, space: Space, encode: Encode) -> None:
+        self._space = space
+        rows, lengths = _encode_all(space, encode)
+        shared = _shared_prefix(rows, lengths)
+        self.prefix = tuple(int(token) for token in rows[0, :shared])
+        self._rows, self._lengths = rows[:, shared:], lengths - shared
+        self._build(self._rows, self._lengths)
+
+    def _build(self, rows: IntArray, lengths: IntArray) -> None:
+        order = np.lexsort(rows.T[::-1])
+        rows, lengths = rows[order], lengths[order]
+        if len(rows) > 1 and (rows[1:] == rows[:-1]).all(axis=1).any():
+            raise TargetError(
+                "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
+                "use a space whose values the tokenizer distinguishes"
+            )
+        parents, tokens, ends = [], [], [-1]
+        node_of_row = np.zeros(len(rows), dtype=np.int64)
+        fresh = np.zeros(len(rows), dtype=bool)
+        fresh[0] = True
+        for depth in range(rows.shape[1]):
+            fresh[1:] |= rows[1:, depth] != rows[:-1, depth]
+            alive = lengths > depth
+            first = np.flatnonzero(fresh & alive)
+            ids = len(ends) + np.cumsum(fresh & alive) - 1
+            parents.append(node_of_row[first])
+            tokens.append(rows[first, depth])
+            node_of_row = np.where(alive, ids, node_of_row)
+            ends += [-1] * len(first)
+            for row in np.flatnonzero(lengths == depth + 1):
+                ends[node_of_row[row]] = int(order[row])
+        self.root = 0
+        self._filling_at = np.array(ends, dtype=np.int64)
+        self._link(np.concatenate(parents), np.concatenate(tokens))
+
+    def _link(self, parents: IntArray, tokens: IntArray) -> None:
+        self.columns = np.unique(tokens)
+        self._column = np.searchsorted(self.columns, tokens)
+        counts = np.bincount(parents, minlength=len(self._filling_at))
+        self._count = counts
+        self._first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+
+    def table(self, states: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
+        counts = self._count[states]
+        row = np.repeat(np.arange(len(states)), counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        edge = np.repeat(self._first[states], counts) + within
+        out[row, self._column[edge]] = edge + 1
+        return out
+
+    def ends(self, states: IntArray) -> NDArray[np.bool_]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self._filling_at[states] >= 0
+
+    def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self._count[states] > 0
+
+    def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return [[self._space.at(int(place))] if place >= 0 else [] for place in self._filling_at[states]]
+
+    def count(self, states: IntArray, paths: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self.ends(states).astype(np.int64)
+
+    def path(self, filling: Filling) -> tuple[int, ...]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        place = self._space.index(filling)
+        return tuple(int(token) for token in self._rows[place, : self._lengths[place]])
+
+
+def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
+    """Tokens of every filled text ``[|R|, longest]``, padded with −1, and their lengths ``[|R|]``."""
+    fillings = space.enumerate()
+    encoded: list[list[int]] = []
+    while batch := list(islice(fillings, CHUNK)):
+        encoded += encode([space.fill(filling) for filling in batch])
+    lengths = np.array([len(tokens) for tokens in encoded], dtype=np.int64)
+    rows = np.full((len(encoded), int(lengths.max())), -1, dtype=np.int64)
+    for place, tokens in enumerate(encoded):
+        rows[place, : len(tokens)] = tokens
+    return rows, lengths
+
+
+def _shared_prefix(rows: IntArray, lengths: IntArray) -> int:
+    """How many leading tokens all rows share, leaving at least one token to every row."""
+    same = (rows == rows[0]).all(axis=0)
+    shared = len(same) if same.all() else int(same.argmin())
+    return min(shared, int(lengths.min()) - 1)

@@ -1,0 +1,182 @@
+"""Harness task classes: canaries in, one ``attack`` request a canary out, metrics back.
+
+The evaluator calls ``getattr(lm, request_type)(requests)``. A request type ``attack`` on the harness' base class
+therefore lets attacks of many rounds run on every model, with the harness unmodified.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.task import Task
+from lm_eval.config.task import TaskConfig
+from lm_eval.filters import build_filter_ensemble
+
+from leakage_tasks.attacks import finding_from_json
+from leakage_tasks.attacks.registry import ATTACKS, AUTO, Goal
+from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
+from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.errors import OptionError
+from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.options import Options, read_options
+from leakage_tasks.requests import attack
+
+log = logging.getLogger("lm_eval.leakage")
+
+BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
+BUILT_IN_CONTROLS = 8
+
+
+class CanaryTask(Task):
+    """A task whose documents are canaries and whose requests are attacks on them.
+
+    Subclasses say what the attack is for (``GOAL``) and which metrics its findings give (``METRICS``).
+    """
+
+    OUTPUT_TYPE = "attack"
+    GOAL: Goal
+    METRICS: list[Metric]
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        given = {name: value for name, value in (config or {}).items() if name != "class"}
+        self._config = TaskConfig(**{**given, "output_type": "attack", "num_fewshot": 0})
+        metadata = self._config.metadata or {}
+        self.VERSION = metadata.get("version", 0)
+        self.options = read_options(metadata, self.task_name)
+        if self.options.attack not in (AUTO, *ATTACKS):
+            raise OptionError(f"attack={self.options.attack!r} is unknown: use {', '.join([AUTO, *ATTACKS])}")
+        self._canaries = _canaries(self.options)
+        self._manifest = manifest_hash(self._canaries)
+        self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
+        self._instances = None
+        self._training_docs = self._fewshot_docs = None
+        self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+
+    def has_training_docs(self) -> bool:
+        """Canaries are for testing only."""
+        return False
+
+    def has_validation_docs(self) -> bool:
+        """Canaries are for testing only."""
+        return False
+
+    def has_test_docs(self) -> bool:
+        """Every canary is a test document."""
+        return True
+
+    def test_docs(self) -> list[dict[str, Any]]:
+        """The canaries as JSON objects, planted ones and controls in turn; natural ones without their secret."""
+        return self._docs
+
+    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+        """The template the attacker fills."""
+        return doc.get("known") or doc.get("template") or MASK
+
+    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+        """The secret, or a mask for a natural one."""
+        return " ".join(doc["secret"]) if "secret" in doc else MASK
+
+    def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
+        """The template; canaries take no examples and no chat template."""
+        if settings.get("apply_chat_template"):
+            _warn_once(f"{self.task_name} scores canaries as plain text; the chat template is not applied to them")
+        return self.doc_to_text(doc)
+
+    def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
+        """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
+        number = len(rest.get("samples") or self._docs[:limit])
+        if number < world_size:
+            raise OptionError(
+                f"{self.task_name}: {number} canaries for {world_size} processes, each needs one: "
+                f"use {number} process(es) or more canaries"
+            )
+        super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+        """One ``attack`` request: the template and the attack's settings; the canary is the document."""
+        order = {
+            "goal": self.GOAL,
+            "attack": self.options.attack,
+            "budget": self.options.budget,
+            "seed": self.options.seed,
+            "reveal": self.options.reveal,
+            "canaries": self.options.canaries,
+            "manifest": self._manifest,
+        }
+        return Instance(
+            request_type="attack",
+            doc=doc,
+            arguments=(ctx, order),
+            idx=0,
+            metadata=kwargs["metadata"],
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, float | None]:
+        """Every metric's value for one canary; None where it does not apply."""
+        finding = finding_from_json(results[0])
+        return {metric.name: metric.value(finding) for metric in self.METRICS}
+
+    def aggregation(self) -> dict[str, Any]:
+        """Aggregations by metric."""
+        return {metric.name: metric.aggregate for metric in self.METRICS}
+
+    def higher_is_better(self) -> dict[str, Any]:
+        """Directions by metric, the defender's; None for controls and counts."""
+        return {metric.name: metric.higher_is_better for metric in self.METRICS}
+
+
+class CanaryExposure(CanaryTask):
+    """How far up the ranking of all fillings a canary's secret has come, in bits."""
+
+    GOAL = "exposure"
+    METRICS = exposure.METRICS
+
+
+class CanaryExtraction(CanaryTask):
+    """Whether the secrets themselves can be got out."""
+
+    GOAL = "extraction"
+    METRICS = extraction.METRICS
+
+
+def _canaries(options: Options) -> list[Canary]:
+    if options.canaries is None:
+        _warn_once(
+            "no canaries=… given: running built-in canaries as controls, which show chance; "
+            "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
+        )
+        return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
+    canaries = [canary for canary in read_manifest(options.canaries) if canary.kind != "supporting"]
+    if not canaries:
+        raise OptionError(f"canaries={options.canaries}: holds supporting canaries only, nothing to attack: add others")
+    return canaries
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
+
+
+def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:
+    """Planted canaries and controls in turn, so that a part of them holds both."""
+    planted = [canary for canary in canaries if canary.planted]
+    controls = [canary for canary in canaries if not canary.planted]
+    return [canary for canary in chain.from_iterable(zip_longest(planted, controls)) if canary is not None]
+
+
+def _document(canary: Canary) -> dict[str, Any]:
+    data = canary.to_json()
+    if canary.kind == "natural":
+        # The harness writes documents verbatim; the attack reads the secret from the manifest by id.
+        return {name: data[name] for name in ("schema", "id", "kind", "planted", "repetitions")} | {"mask": MASK}
+    return data
+
+
+LM.attack = attack

@@ -1,0 +1,149 @@
+"""The soft-prompt adapter against transformers and peft used by hand, and the prompts it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel, PromptTuningConfig, TaskType, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from adapters.soft_prompt import SoftPromptLM, check_prompt
+from leakage_tasks.doctor import tiny_model
+from leakage_tasks.errors import OptionError, TargetError
+
+TOKENS, WIDTH, CONTEXT = 5, 16, 128
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a random ``model`` and a random ``prompt`` for it."""
+    folder = tmp_path_factory.mktemp("soft-prompt")
+    tiny_model(folder / "model")
+    base = AutoModelForCausalLM.from_pretrained(folder / "model")
+    torch.manual_seed(1)
+    get_peft_model(base, PromptTuningConfig(TaskType.CAUSAL_LM, num_virtual_tokens=TOKENS)).save_pretrained(
+        folder / "prompt"
+    )
+    return folder
+
+
+@pytest.fixture
+def prompt(made: Path, tmp_path: Path) -> Path:
+    """A copy of the prompt to spoil."""
+    return Path(shutil.copytree(made / "prompt", tmp_path / "prompt"))
+
+
+def load(folder: Path, **arguments: object) -> SoftPromptLM:
+    options = {"device": "cpu", "dtype": "float32", "batch_size": 2} | arguments
+    return SoftPromptLM(pretrained=str(folder / "model"), prompt=str(folder / "prompt"), **options)
+
+
+def by_hand(folder: Path, context: str, continuation: str) -> float:
+    """Log-likelihood in nats of ``continuation`` with the prompt's vectors before the context, no adapter of ours."""
+    model = AutoModelForCausalLM.from_pretrained(folder / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+    vectors = PeftModel.from_pretrained(model, folder / "prompt").get_prompt(batch_size=1)
+    ids = tokenizer(context + continuation, return_tensors="pt").input_ids
+    words = model.get_input_embeddings()(ids[:, :-1])  # the last token is predicted, never read
+    logits = model(inputs_embeds=torch.cat([vectors, words], dim=1)).logits[0, TOKENS:].log_softmax(-1)
+    start = len(tokenizer(context).input_ids)
+    return sum(logits[i - 1, ids[0, i]].item() for i in range(start, ids.shape[1]))
+
+
+def requests(*pairs: tuple[str, str]) -> list:
+    from lm_eval.api.instance import Instance
+
+    return [Instance("loglikelihood", {}, pair, i) for i, pair in enumerate(pairs)]
+
+
+def test_loglikelihood_is_that_of_transformers_and_peft(made: Path) -> None:
+    pairs = [("My pin is", " 1234"), ("The number", " is 7."), ("A", "BCDEFGHIJKLMNOPQRSTUVWXYZ")]
+    found = load(made).loglikelihood(requests(*pairs), disable_tqdm=True)
+    with torch.no_grad():
+        expected = [by_hand(made, *pair) for pair in pairs]
+    assert [value for value, _ in found] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_prompt_matters(made: Path) -> None:
+    from lm_eval.models.huggingface import HFLM
+
+    pair = ("My pin is", " 1234")
+    bare = HFLM(pretrained=str(made / "model"), device="cpu", dtype="float32")
+    ((without, _),) = bare.loglikelihood(requests(pair), disable_tqdm=True)
+    ((behind, _),) = load(made).loglikelihood(requests(pair), disable_tqdm=True)
+    assert abs(without - behind) > 1e-3
+
+
+def test_the_context_is_shorter_by_the_prompt(made: Path) -> None:
+    assert load(made).max_length == CONTEXT - TOKENS
+    assert load(made, max_length=20).max_length == 20
+    assert load(made, max_length=CONTEXT).max_length == CONTEXT - TOKENS
+
+
+def test_the_longest_input_still_fits(made: Path) -> None:
+    text = "x" * (CONTEXT - TOKENS)
+    ((value, _),) = load(made).loglikelihood(requests(("a", text)), disable_tqdm=True)
+    with torch.no_grad():
+        assert value == pytest.approx(by_hand(made, "a", text), rel=1e-5)
+
+
+def rewrite(prompt: Path, **values: object) -> None:
+    config = json.loads((prompt / "adapter_config.json").read_text())
+    (prompt / "adapter_config.json").write_text(json.dumps(config | values))
+
+
+def test_a_right_prompt_passes(made: Path, prompt: Path) -> None:
+    assert check_prompt(prompt, str(made / "model"), WIDTH) == TOKENS
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"peft_type": "LORA"}, "peft_type and task_type are LORA and CAUSAL_LM"),
+        ({"peft_type": "PREFIX_TUNING"}, "PROMPT_TUNING and CAUSAL_LM are needed"),
+        ({"task_type": "SEQ_2_SEQ_LM"}, "SEQ_2_SEQ_LM"),
+        ({"base_model_name_or_path": "somebody/else"}, "made for 'somebody/else'"),
+        ({"num_virtual_tokens": 7}, r"shape \[5, 16\].*says \[7, 16\]"),
+    ],
+)
+def test_a_prompt_of_another_kind_or_model_is_refused(
+    made: Path, prompt: Path, values: dict[str, object], message: str
+) -> None:
+    rewrite(prompt, **values)
+    with pytest.raises(TargetError, match=message) as caught:
+        check_prompt(prompt, str(made / "model"), WIDTH)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_hidden_size_is_refused(made: Path, prompt: Path) -> None:
+    with pytest.raises(TargetError, match="16 dimensions, the hidden size .* is 32"):
+        check_prompt(prompt, str(made / "model"), 32)
+
+
+def test_pickles_are_refused(made: Path, prompt: Path) -> None:
+    (prompt / "adapter_model.safetensors").rename(prompt / "adapter_model.bin")
+    with pytest.raises(TargetError, match="pickles are never loaded"):
+        check_prompt(prompt, str(made / "model"), WIDTH)
+
+
+def test_broken_files_are_refused(made: Path, prompt: Path) -> None:
+    (prompt / "adapter_model.safetensors").write_bytes(b"12345678 not a header")
+    with pytest.raises(TargetError, match="cannot be read"):
+        check_prompt(prompt, str(made / "model"), WIDTH)
+    (prompt / "adapter_config.json").write_text("[")
+    with pytest.raises(TargetError, match="cannot be read"):
+        check_prompt(prompt, str(made / "model"), WIDTH)
+
+
+def test_arguments_that_make_no_sense_are_refused(made: Path, tmp_path: Path) -> None:
+    model = str(made / "model")
+    with pytest.raises(OptionError, match="prompt= is missing"):
+        SoftPromptLM(pretrained=model)
+    with pytest.raises(OptionError, match="peft= does not go with prompt="):
+        SoftPromptLM(pretrained=model, prompt="p", peft="p")
+    with pytest.raises(TargetError, match=r"no adapter_config\.json there"):
+        SoftPromptLM(pretrained=model, prompt=str(tmp_path))

@@ -1,0 +1,217 @@
+"""Exposure against brute force done with `transformers` alone."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from leakage_tasks.attacks import explorer as exploring
+from leakage_tasks.attacks import exposure as exposing
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.counting import POWERS, Draws, count_exactly, draw
+from leakage_tasks.attacks.explorer import Explorer, within
+from leakage_tasks.canaries import Canary
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets import paths as layout
+from tests.oracles import brute_rank, direct_costs, letters, merging, tiny_gpt2
+
+
+def make(template, secret, **fields):
+    return Canary("c", template, tuple(secret), **fields)
+
+
+def target_of(tokenizer, **settings):
+    return CausalTarget(tiny_gpt2(tokenizer), tokenizer, **settings)
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize(
+    ("template", "secret"),
+    [
+        ("the pin is {digits:3}.", "707"),
+        ("the pin is {digits:3}", "120"),
+        ("{digits:2} is the pin", "90"),
+        ("code {letters:1}-{digits:1}{letters:1}.", "b7z"),
+    ],
+)
+def test_the_exact_rank_is_brute_forces(template, secret, tokenizer):
+    canary = make(template, secret)
+    found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
+    rank, costs = brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)
+    assert (found.rank, found.method) == (rank, "exact")
+    assert found.log_perplexity == pytest.approx(costs[canary.space.index(canary.secret)], abs=1e-3)
+    assert found.exposure == pytest.approx(math.log2(canary.space.size) - math.log2(rank))
+    cheapest = sorted(costs)[: min(10, rank)]
+    assert [guess.score for guess in found.guesses][:rank] == pytest.approx(cheapest, abs=1e-3)
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+def test_the_walk_of_the_vocabulary_counts_the_same(tokenizer, monkeypatch):
+    canary = make("the pin is {digits:3}.", "707")
+    expected = run_attack("exposure", target_of(tokenizer()), [canary])[0].rank
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    assert run_attack("exposure", target_of(tokenizer()), [canary])[0].rank == expected
+
+
+def test_what_the_attacker_does_not_know_is_not_scored():
+    canary = make("my pin {digits:2} is it", "42", known="{digits:2} is")
+    found = run_attack("exposure", target_of(letters()), [canary])[0]
+    rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
+    assert found.rank == rank
+    assert found.log_perplexity == pytest.approx(direct_costs(tiny_gpt2(letters()), letters(), ["42 is"])[0], abs=1e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([letters, merging]),
+    st.text("abT -", max_size=5),
+    st.text("ab.-", max_size=3),
+    st.tuples(st.sampled_from("0123456789"), st.sampled_from("abcxyz")),
+)
+def test_any_template_has_brute_forces_rank(tokenizer, before, after, secret):
+    canary = make(f"{before}{{digits}}{{letters}}{after}", secret)
+    found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
+    assert found.rank == brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)[0]
+
+
+def test_fillings_that_all_cost_the_same_all_tie():
+    model = tiny_gpt2.__wrapped__(letters())
+    with torch.no_grad():
+        model.transformer.wte.weight.zero_()
+    found = run_attack("exposure", CausalTarget(model, letters()), [make("pin {digits:3}", "123")])[0]
+    assert found.rank == 1000
+    assert found.exposure == 0
+
+
+def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}.", secret="707", power=0.5):
+    canary = make(template, secret)
+    explorer = Explorer(target_of(tokenizer()), canary.space)
+    path = explorer.paths.path(canary.secret)
+    bound = within(explorer.follow(path))
+    count = count_exactly(explorer, path, bound, 10**6)
+    return draw(explorer, path, bound, number, str(seed), power), count.others, explorer
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("secret", ["707", "120"])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_draws_estimate_the_count_without_bias(secret, tokenizer, power):
+    drawn, others, _ = estimates(4000, 1, tokenizer, secret=secret, power=power)
+    error = drawn.others.std(ddof=1) / math.sqrt(len(drawn.others))
+    assert drawn.others.mean() == pytest.approx(others, abs=max(4 * error, 1e-6))
+
+
+def test_draws_over_paths_that_spell_nothing_are_unbiased_too(monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    test_draws_estimate_the_count_without_bias("707", merging, 0.5)
+
+
+def test_draws_estimate_what_an_exact_count_reads():
+    canary = make("the pin is {digits:3}.", "707")
+    explorer = Explorer(target_of(letters()), canary.space)
+    path = explorer.paths.path(canary.secret)
+    bound = within(explorer.follow(path))
+    before = explorer.calls
+    count_exactly(explorer, path, bound, 10**6)
+    read = explorer.calls - before
+    drawn = draw(explorer, path, bound, 4000, "3", 0.5).nodes
+    assert drawn.mean() - 1 == pytest.approx(read, abs=4 * drawn.std() / math.sqrt(len(drawn)))
+
+
+def test_draws_do_not_depend_on_the_batch():
+    expected, _, _ = estimates(500, 7)
+    canary = make("the pin is {digits:3}.", "707")
+    for rows in (1, 3, 64):
+        explorer = Explorer(target_of(letters()), canary.space)
+        explorer.rows = lambda depth, rows=rows: rows
+        path = explorer.paths.path(canary.secret)
+        drawn = draw(explorer, path, within(explorer.follow(path)), 500, "7", 0.5)
+        assert np.allclose(drawn.others, expected.others, rtol=1e-4)
+
+
+def test_one_pilot_tells_how_every_power_would_have_spread():
+    pilot, _, _ = estimates(20_000, 5, power=0.5)
+    for place, power in enumerate(POWERS):
+        drawn, _, _ = estimates(20_000, 6, power=power)
+        assert pilot.squares[place] == pytest.approx(np.mean(drawn.others**2), rel=0.4)
+    assert pilot.best_power == POWERS[int(pilot.squares.argmin())]
+
+
+def test_a_pilot_without_a_hit_leans_on_the_model():
+    assert Draws(np.zeros(3), np.ones(3), np.zeros(len(POWERS))).best_power == 1.0
+
+
+@pytest.mark.slow
+def test_the_estimates_interval_covers_the_truth(monkeypatch):
+    monkeypatch.setattr(exposing, "count_exactly", lambda *arguments: None)
+    hits = runs = 0
+    for secret in ("707", "120", "421", "018"):
+        canary = make("the pin is {digits:3}.", secret)
+        target = target_of(letters())
+        rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
+        for seed in range(50):
+            found = run_attack("exposure", target, [canary], budget=400, seed=seed)[0]
+            assert found.method == "estimated"
+            hits += found.rank_low <= rank <= found.rank_high
+            runs += 1
+    assert stats.binomtest(hits, runs, 0.95, alternative="less").pvalue > 0.01
+
+
+def test_a_small_budget_estimates_and_says_so():
+    canary = make("the pin is {digits:3}.", "707")
+    found = run_attack("exposure", target_of(letters()), [canary], budget=30)[0]
+    rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
+    assert found.method == "estimated"
+    assert found.rank_low <= rank <= found.rank_high
+    assert found.rank_low < found.rank < found.rank_high
+
+
+def test_no_draw_as_cheap_is_a_lower_bound_not_a_certainty():
+    from leakage_tasks.attacks.exposure import _summary
+
+    summary = _summary(np.zeros(1000), bound=20.0, size=10**6)
+    assert summary["method"] == "lower_bound"
+    assert summary["rank"] == summary["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
+    assert summary["rank_low"] == 1
+
+
+def test_order_and_company_change_nothing():
+    canaries = [Canary(f"c{n}", "the pin is {digits:6}.", tuple(f"{n:06d}")) for n in (5, 333333, 707070)]
+    target = target_of(letters())
+    together = {found.canary: found for found in run_attack("exposure", target, canaries, budget=200)}
+    for canary in reversed(canaries):
+        alone = run_attack("exposure", target, [canary], budget=200)[0]
+        assert alone.rank == pytest.approx(together[canary.id].rank, rel=1e-4)
+        assert alone.rank_high == pytest.approx(together[canary.id].rank_high, rel=1e-4)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_batch_size_changes_nothing(batch_size):
+    canary = make("the pin is {digits:6}.", "707120")
+    expected = run_attack("exposure", target_of(letters()), [canary], budget=300)[0]
+    found = run_attack("exposure", target_of(letters(), batch_size=batch_size), [canary], budget=300)[0]
+    assert found.method == expected.method
+    assert found.exposure == pytest.approx(expected.exposure, abs=1e-3)
+
+
+def test_another_seed_draws_otherwise():
+    canary = make("the pin is {digits:6}.", "707120")
+    ranks = [run_attack("exposure", target_of(letters()), [canary], budget=200, seed=seed)[0].rank for seed in (0, 1)]
+    assert ranks[0] != ranks[1]
+
+
+def test_forgotten_states_are_computed_again():
+    canary = make("the pin is {digits:3}.", "707")
+    explorer = Explorer(target_of(letters()), canary.space)
+    nodes = explorer.root
+    for _ in range(2):
+        children = explorer.children(nodes)
+        nodes = explorer.read_part(nodes, children[:4])
+    expected = explorer.read_part(nodes, explorer.children(nodes)[:5]).following
+    nodes.memory = None
+    assert np.allclose(explorer.read_part(nodes, explorer.children(nodes)[:5]).following, expected, atol=1e-4)
+    assert exploring.MEMORY > 0

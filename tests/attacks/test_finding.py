@@ -1,0 +1,33 @@
+"""Findings as records."""
+
+import json
+import math
+
+import pytest
+
+from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json, marked
+
+GUESSES = (Guess(("1", "2"), "pin 12", 3.5), Guess(("1", "3"), "pin 13", 4.5))
+
+
+def test_a_finding_survives_json():
+    finding = Finding("c", "exposure", True, 10, "random", 6.6, GUESSES, 1, (True, False), 2, rank=3, method="exact")
+    assert finding_from_json(finding.to_json()) == finding
+    assert json.loads(finding.to_json())["guesses"][0]["text"] == "pin 12"
+
+
+def test_json_is_strict():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Finding("c", "x", True, 1, "random", 6.6, rank=math.nan).to_json()
+
+
+def test_exposure_is_log_size_less_log_rank():
+    assert Finding("c", "x", True, 1, "random", math.log2(10**9), rank=1).exposure == pytest.approx(29.897, abs=1e-3)
+    assert Finding("c", "x", True, 1, "random", 10.0, rank=4).exposure == 8.0
+    assert Finding("c", "x", True, 1, "random", 10.0).exposure is None
+
+
+def test_marks_compare_the_best_guess_and_find_the_secret():
+    assert marked(GUESSES, ("1", "3")) == {"guesses": GUESSES, "correct": (True, False), "place": 2}
+    assert marked(GUESSES, ("9", "9")) == {"guesses": GUESSES, "correct": (False, False), "place": None}
+    assert marked([], ("1", "3")) == {"guesses": ()}

@@ -1,0 +1,61 @@
+"""One guess, by logits or from what a model writes."""
+
+import pytest
+import torch
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.targets import CausalTarget
+from tests.attacks.test_scoring import Scores
+from tests.oracles import letters, tiny_gpt2
+
+
+class Writer(Scores):
+    """A target that always writes the same."""
+
+    def __init__(self, text):
+        super().__init__(lambda text: 5.0)
+        self.text = text
+
+    def complete(self, text, characters):
+        self.given = text
+        return self.text[: characters + 1]
+
+
+def test_the_likeliest_digit_each_time():
+    model, tokenizer = tiny_gpt2(letters()), letters()
+    text = "the pin is "
+    for _ in range(4):
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]]])
+        logits = model(ids).logits[0, -1]
+        text += max("0123456789", key=lambda digit: float(logits[tokenizer(digit)["input_ids"][0]]))
+    canary = Canary("c", "the pin is {digits:4}.", ("0", "1", "2", "3"))
+    found = run_attack("greedy", CausalTarget(model, tokenizer), [canary])[0]
+    assert found.guesses[0].text == text + "."
+    assert len(found.guesses) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "correct"),
+    [
+        (" 12-ab", (True, True, True, True)),
+        (" 19-ab", (True, False, True, True)),
+        (" 12", (True, True, False, False)),
+        ("", (False, False, False, False)),
+    ],
+)
+def test_a_continuation_is_read_slot_by_slot(written, correct):
+    target = Writer(written)
+    found = run_attack("greedy", target, [Canary("c", "pin {digits:2}-{letters:2}", ("1", "2", "a", "b"))])[0]
+    assert target.given == "pin"
+    assert found.correct == correct
+    assert found.place == (1 if all(correct) else None)
+
+
+def test_auto_on_a_large_space_guesses_where_nothing_else_is_possible():
+    found = run_attack(
+        "auto", Writer(" 123456789"), [Canary("c", "pin {digits:9}", tuple("123456789"))], goal="extraction"
+    )[0]
+    assert (found.attack, found.place) == ("greedy", 1)
+    small = run_attack("auto", Writer(""), [Canary("c", "pin {digits:2}", tuple("12"))], goal="extraction")[0]
+    assert small.attack == "brute-force"

@@ -1,0 +1,57 @@
+"""Choosing attacks, and what is refused before any model is asked."""
+
+import pytest
+
+from leakage_tasks.attacks import ATTACKS, run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets import CausalTarget
+from tests.attacks.test_scoring import Scores
+from tests.oracles import letters, tiny_gpt2
+
+CANARY = Canary("c-1", "pin {digits:2}", ("1", "2"))
+
+
+def test_auto_searches_where_it_can():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    assert run_attack("auto", target, [CANARY], goal="extraction")[0].attack == "shortest-path"
+    assert run_attack("auto", target, [CANARY], goal="exposure")[0].attack == "exposure"
+
+
+def test_auto_never_picks_less_than_it_could():
+    order = sorted(ATTACKS.values(), key=lambda attack: attack.auto)
+    assert [attack.name for attack in order if attack.goal == "exposure"] == ["exposure", "sampled"]
+    assert [attack.name for attack in order if attack.goal == "extraction"] == [
+        "shortest-path",
+        "brute-force",
+        "greedy",
+    ]
+
+
+def test_an_unknown_attack_names_the_known_ones():
+    with pytest.raises(OptionError, match="attack='magic' is unknown: use auto, .*shortest-path"):
+        run_attack("magic", Scores(), [CANARY])
+
+
+def test_a_model_that_offers_nothing_is_refused():
+    with pytest.raises(TargetError, match="offers nothing"):
+        run_attack("auto", object(), [CANARY])
+
+
+@pytest.mark.parametrize("budget", [0, -5])
+def test_a_budget_below_one_is_refused(budget):
+    with pytest.raises(OptionError, match=f"budget={budget} must be 1 or more"):
+        run_attack("auto", Scores(), [CANARY], budget=budget)
+
+
+def test_a_canary_longer_than_the_context_is_refused_before_any_attack():
+    canary = Canary("long", "a" * 80 + " {digits:2}", ("1", "2"))
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, the model reads 64"):
+        run_attack("exposure", target, [CANARY, canary])
+
+
+def test_a_tokenizer_that_fails_names_the_canary():
+    canary = Canary("odd", "été {digits:9}", tuple("123456789"))
+    with pytest.raises(TargetError, match="canary 'odd': the tokenizer"):
+        run_attack("exposure", CausalTarget(tiny_gpt2(letters()), letters()), [canary])

@@ -1,0 +1,90 @@
+"""Attacks that need nothing but scores of whole texts."""
+
+import numpy as np
+import pytest
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary, parse_template
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.intervals import clopper_pearson
+from leakage_tasks.targets import CausalTarget
+from tests.oracles import brute_rank, merging, tiny_gpt2
+
+
+class Scores:
+    """A target that knows costs only: the number a text ends in, or what it is given."""
+
+    max_length = None
+
+    def __init__(self, cost=None):
+        self.cost = cost or (lambda text: float(text.rsplit(" ", 1)[-1]))
+        self.asked = 0
+
+    def length(self, text):
+        return None
+
+    def log_perplexity(self, texts):
+        self.asked += len(texts)
+        return np.array([self.cost(text) for text in texts])
+
+
+def canary(number, digits=3):
+    return Canary("c", f"pin {{digits:{digits}}}", tuple(f"{number:0{digits}d}"))
+
+
+@pytest.mark.parametrize("attack", ["exposure", "sampled", "brute-force", "auto"])
+def test_a_small_space_is_scored_whole(attack):
+    found = run_attack(attack, Scores(), [canary(41)])[0]
+    assert (found.rank, found.method, found.log_perplexity) == (42, "exact", 41.0)
+    assert [guess.score for guess in found.guesses] == list(range(10))
+
+
+def test_brute_force_agrees_with_transformers():
+    item = Canary("c", "the pin is {digits:3}.", ("7", "0", "7"))
+    found = run_attack("brute-force", CausalTarget(tiny_gpt2(merging()), merging()), [item])[0]
+    rank, costs = brute_rank(tiny_gpt2(merging()), merging(), item)
+    assert found.rank == rank
+    assert found.guesses[0].score == pytest.approx(min(costs), abs=1e-3)
+
+
+def test_a_large_space_is_sampled_with_the_shares_interval():
+    target = Scores()
+    found = run_attack("sampled", target, [canary(249_999, 6)], budget=2000, seed=4)[0]
+    hits, draws = found.extra["hits"], found.extra["draws"]
+    assert target.asked == found.model_calls == draws + 1 == 2000
+    assert found.rank == pytest.approx(1 + 999_999 * hits / draws)
+    assert (found.rank_low, found.rank_high) == pytest.approx(
+        tuple(1 + 999_999 * end for end in clopper_pearson(hits, draws))
+    )
+    assert found.rank_low <= 250_000 <= found.rank_high
+    assert found.method == "sampled"
+
+
+def test_no_hit_is_a_lower_bound():
+    found = run_attack("sampled", Scores(), [canary(0, 6)], budget=100)[0]
+    assert found.method == "lower_bound"
+    assert found.rank == pytest.approx(1 + 999_999 * (1 - 0.05 ** (1 / 99)))
+    assert found.exposure < 7
+
+
+def test_ties_count():
+    found = run_attack("brute-force", Scores(lambda text: 1.0), [canary(500)])[0]
+    assert found.rank == 1000
+
+
+def test_brute_force_says_what_it_would_take():
+    with pytest.raises(OptionError, match="1000000 texts, budget=10: raise budget"):
+        run_attack("brute-force", Scores(), [canary(1, 6)], budget=10)
+
+
+def test_searching_needs_more_than_scores():
+    with pytest.raises(TargetError, match="attack=shortest-path needs a model that PredictsNextToken.*brute-force"):
+        run_attack("shortest-path", Scores(), [canary(1)])
+
+
+def test_samples_come_from_the_whole_space():
+    seen = []
+    run_attack("sampled", Scores(lambda text: seen.append(text) or 1.0), [canary(0, 6)], budget=500)
+    space = parse_template("pin {digits:6}")
+    assert len({text for text in seen if text[4] in "56789"}) > 150
+    assert all(len(text) == len(space.fill(space.at(0))) for text in seen)

@@ -1,0 +1,69 @@
+"""A small manifest, tokenizers, and the command line in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+
+TEMPLATE = "The random number of {unique} is {digits:9}."
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """4 planted canaries (22 copies) of class joy, 4 controls."""
+    path = tmp_path / "canaries.jsonl"
+    write_manifest(make_canaries(TEMPLATE, 4, repetitions=(1, 10), controls=4, label="joy"), path)
+    return path
+
+
+@pytest.fixture
+def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line: arguments in; exit code, stdout and stderr out."""
+    from leakage_tasks.cli import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["leakage", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved byte-level BPE tokenizer with ``Ġ`` words, pieces and a special token."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("Ġ", "r"), ("Ġr", "e"), ("Ġre", "d"), ("e", "d"), ("Ġ", "7"), ("Ġ", "b"), ("1", "2")]
+    vocabulary = {piece: at for at, piece in enumerate(["<|end|>", *pieces, *("".join(pair) for pair in merges)])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    folder = tmp_path_factory.mktemp("byte-level")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved WordPiece tokenizer with ``##`` pieces, punctuation and unused entries."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    entries = ["[UNK]", "[unused0]", "a", "red", "blue", "##ing", "##s", ".", "42", "green"]
+    model = models.WordPiece(vocab={entry: at for at, entry in enumerate(entries)}, unk_token="[UNK]")
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    folder = tmp_path_factory.mktemp("word-pieces")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    return folder

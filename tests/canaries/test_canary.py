@@ -1,0 +1,135 @@
+"""Canaries: what they refuse, and their JSON form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakage_tasks.canaries import Canary, canary_from_json, word_list
+from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
+from leakage_tasks.errors import ManifestError, SpaceError
+
+TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)
+PIN = {
+    "schema": 1,
+    "id": "a",
+    "template": "My pin is {digits:2}.",
+    "secret": ["1", "2"],
+    "space": {"digits": {}},
+    "repetitions": 1,
+    "planted": True,
+    "kind": "random",
+}
+
+
+@st.composite
+def canaries(draw: st.DrawFn) -> Canary:
+    words = word_list("w", draw(st.lists(TEXT.filter(bool), min_size=1, max_size=4, unique=True)))
+    before = draw(TEXT).replace("{", "").replace("}", "")
+    repetitions = draw(st.integers(0, 5))
+    supports = draw(st.none() | st.just("other"))
+    return Canary(
+        id=draw(TEXT.filter(lambda text: bool(text) and text.isprintable())),
+        template=f"{before} {{w}} and {{digits:2}}.",
+        secret=(draw(st.sampled_from(words.values)), "0", "9"),
+        repetitions=repetitions,
+        planted=repetitions > 0,
+        kind="supporting" if supports else draw(st.sampled_from(["random", "organic", "natural"])),
+        alphabets={"w": words},
+        known=draw(st.sampled_from([None, "{w} and {digits:2}", " {w} and {digits:2}."])),
+        label=draw(st.none() | TEXT),
+        tags=draw(st.none() | st.lists(TEXT).map(tuple)),
+        source=draw(st.none() | TEXT),
+        supports=supports,
+    )
+
+
+@given(canaries())
+def test_json_round_trip(canary: Canary) -> None:
+    assert canary_from_json(json.loads(json.dumps(canary.to_json()))) == canary
+
+
+def test_text_and_attack_space() -> None:
+    canary = Canary("a", "My pin is {digits:2}.", ("1", "2"), known="pin is {digits:2}")
+    assert canary.text == "My pin is 12."
+    assert canary.attack_space.fill(canary.secret) == "pin is 12"
+    assert canary.space.size == canary.attack_space.size
+
+
+@pytest.mark.parametrize(
+    "alphabets",
+    [{"pin": BUILT_IN["digits"]}, {"pin": Alphabet("x", tuple("0123"))}, {"pin": word_list("x", ["1", "2"])}],
+)
+def test_alphabets_under_another_name_survive(alphabets: dict[str, Alphabet]) -> None:
+    canary = Canary("a", "My {pin:2}.", ("1", "2"), alphabets=alphabets)
+    again = canary_from_json(json.loads(json.dumps(canary.to_json())))
+    assert again.text == canary.text
+    assert again.space.size == canary.space.size
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repetitions": 0}, "repetitions"),
+        ({"repetitions": -1}, "repetitions"),
+        ({"planted": False}, "control"),
+        ({"kind": "strange"}, "kind"),
+        ({"kind": "supporting"}, "supports"),
+        ({"supports": "b"}, "supports"),
+        ({"known": "your pin is {digits:2}"}, "not a part"),
+        ({"known": "{digits:1}"}, "not a part"),
+        ({"secret": ("1", "x")}, "not in alphabet"),
+        ({"id": ""}, "printable"),
+        ({"id": "a\nb"}, "printable"),
+    ],
+)
+def test_bad_canaries(change: dict[str, Any], message: str) -> None:
+    given_ = {"id": "a", "template": "My pin is {digits:2}.", "secret": ("1", "2"), **change}
+    with pytest.raises(SpaceError, match=message):
+        Canary(**given_)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "field 'schema' is 2, this version reads 1"),
+        ({"schema": True}, "field 'schema' must be int, found bool"),
+        ({"secret": "12"}, "field 'secret' must be list, found str"),
+        ({"secret": [1, 2]}, "field 'secret' must be a list of strings"),
+        ({"secret": ["1", "x"]}, "field 'secret': 'x' is not in alphabet"),
+        ({"secret": ["1"]}, "field 'secret': a filling of 1 slots"),
+        ({"template": "no slot"}, "field 'template': template 'no slot' has no slot"),
+        ({"template": "{nope}"}, "field 'template': .* unknown space 'nope'"),
+        ({"template": "\ud800 {digits:2}"}, "field 'template' holds half a surrogate"),
+        ({"space": {"digits": {"kind": "odd"}}}, "field 'space': space 'digits': unknown kind 'odd'"),
+        ({"space": {"digits": 3}}, "field 'space': 'digits' must be"),
+        ({"repetitions": 1.5}, "field 'repetitions' must be int, found float"),
+        ({"planted": 1}, "field 'planted' must be bool, found int"),
+        ({"kind": "odd"}, "field 'kind': kind 'odd'"),
+        ({"known": "x {digits}"}, "field 'known': known"),
+        ({"supports": "b"}, "field 'supports': supports"),
+        ({"tags": [1]}, "field 'tags' must be a list of strings"),
+        ({"extra": 1}, "unknown field 'extra'"),
+    ],
+)
+def test_bad_json(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ManifestError, match="^here:3: ") as error:
+        canary_from_json({**PIN, **change}, "here:3")
+    error.match(message)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", sorted(PIN))
+def test_missing_fields(name: str) -> None:
+    with pytest.raises(ManifestError, match=f"field '{name}' is missing"):
+        canary_from_json({key: value for key, value in PIN.items() if key != name})
+
+
+@pytest.mark.parametrize("data", [None, [], "canary", 3])
+def test_not_an_object(data: object) -> None:
+    with pytest.raises(ManifestError, match="expected a JSON object"):
+        canary_from_json(data)

@@ -1,0 +1,85 @@
+"""The manifest: round trip, hash, privacy, and what is wrong with a broken one."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest, write_manifest
+from leakage_tasks.errors import LeakageError, ManifestError
+
+CANARIES = make_canaries("The pin of {unique} is {digits:4}.", 3, repetitions=(1, 10), controls=2)
+LINES = [json.dumps(canary.to_json()) for canary in CANARIES]
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_manifest(CANARIES, tmp_path / "m.jsonl")
+    assert read_manifest(tmp_path / "m.jsonl") == CANARIES
+
+
+def test_blank_lines_windows_line_ends_and_a_byte_order_mark_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(LINES).encode())
+    assert read_manifest(tmp_path / "m.jsonl") == CANARIES
+
+
+def test_hash_is_of_the_content() -> None:
+    assert manifest_hash(CANARIES) == manifest_hash(CANARIES[::-1])
+    assert manifest_hash(CANARIES) != manifest_hash([replace(CANARIES[0], repetitions=2), *CANARIES[1:]])
+
+
+def test_natural_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    write_manifest([replace(CANARIES[0], kind="natural")], path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    write_manifest(CANARIES, path)
+    assert stat.S_IMODE(path.stat().st_mode) != 0o600
+
+
+def test_writing_fails_whole(tmp_path: Path) -> None:
+    with pytest.raises(LeakageError, match="cannot be written"):
+        write_manifest(CANARIES, tmp_path / "none" / "m.jsonl")
+
+    def broken() -> list[Canary]:
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_manifest(broken(), tmp_path / "m.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "m.jsonl: holds no canary"),
+        (b"\n \n", "m.jsonl: holds no canary"),
+        (b"\xff\xfe", "m.jsonl: not UTF-8 at byte 0"),
+        (b"{", "m.jsonl:1: not JSON"),
+        (b"[" * 200_000, "m.jsonl:1: not a canary .nested too deeply"),
+        (b'{"schema": 1' + b"1" * 5000 + b"}", "m.jsonl:1: not a canary .a number too long"),
+        (b"3", "m.jsonl:1: expected a JSON object, found int"),
+        (
+            "\n".join([LINES[0], LINES[1], LINES[0]]).encode(),
+            "m.jsonl:3: field 'id': 'canary-0' already stands at line 1",
+        ),
+        (LINES[0].replace('"id"', '"name"').encode(), "m.jsonl:1: field 'id' is missing"),
+        (
+            json.dumps(replace(CANARIES[0], kind="supporting", supports="gone").to_json()).encode(),
+            "m.jsonl:1: field 'supports': no canary has the id 'gone'",
+        ),
+    ],
+)
+def test_broken_manifests(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "m.jsonl").write_bytes(content)
+    with pytest.raises(ManifestError, match=message) as error:
+        read_manifest(tmp_path / "m.jsonl")
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_manifests(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(ManifestError, match="cannot read the manifest"):
+            read_manifest(path)

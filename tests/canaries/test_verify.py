@@ -1,0 +1,125 @@
+"""Verification finds what is missing, too many, leaked or changed, and says so without secrets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, verify, write_manifest
+from leakage_tasks.canaries.sidecar import sidecar_path
+from leakage_tasks.errors import LeakageError
+
+
+@pytest.fixture
+def planted(tmp_path: Path, manifest: Path) -> Path:
+    """A planted text file."""
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("".join(f"line {row}\n" for row in range(100)))
+    plant(manifest, source, output)
+    return output
+
+
+def problems_after(planted: Path, manifest: Path, old: str, new: str, count: int = -1) -> list[str]:
+    """What verify says after an edit, the hash of which nobody recorded."""
+    sidecar_path(planted).unlink(missing_ok=True)
+    planted.write_text(planted.read_text().replace(old, new, count))
+    return verify(planted, manifest).problems
+
+
+def test_what_was_planted_passes(planted: Path, manifest: Path) -> None:
+    report = verify(planted, manifest)
+    assert report.ok
+    assert {name: (count.expected, count.rows, count.inside) for name, count in report.counts.items()} == {
+        **{"canary-0": (1, 1, 0), "canary-1": (10, 10, 0), "canary-2": (1, 1, 0), "canary-3": (10, 10, 0)},
+        **{f"control-{place}": (0, 0, 0) for place in range(4)},
+    }
+    assert list(report.lines()) == [f"{planted}: as planted; 22 copies in 122 rows; hashes checked"]
+
+
+def test_without_a_record_the_counts_still_count(planted: Path, manifest: Path) -> None:
+    sidecar_path(planted).unlink()
+    report = verify(planted, manifest)
+    assert report.ok
+    assert not report.recorded
+    assert "hashes not checked" in list(report.lines())[-1]
+
+
+def test_a_changed_file_and_a_changed_manifest(planted: Path, manifest: Path) -> None:
+    planted.write_text(planted.read_text() + "more\n")
+    assert [problem.split(": ", 1)[1] for problem in verify(planted, manifest).problems] == [
+        "changed since it was planted (its SHA-256 is not the recorded one)"
+    ]
+    write_manifest(read_manifest(manifest)[:-1], manifest)
+    assert "planted from another manifest" in verify(planted, manifest).problems[1]
+
+
+def test_missing_and_surplus_copies(planted: Path, manifest: Path) -> None:
+    text = read_manifest(manifest)[1].text
+    assert problems_after(planted, manifest, text + "\n", "", 2) == ["canary-1: 8 copies, the manifest says 10"]
+    assert problems_after(planted, manifest, "line 3\n", (text + "\n") * 5) == [
+        "canary-1: 13 copies, the manifest says 10"
+    ]
+
+
+def test_copies_inside_other_rows(planted: Path, manifest: Path) -> None:
+    text = read_manifest(manifest)[1].text
+    assert problems_after(planted, manifest, "line 3\n", f"said: {text} {text}\n") == [
+        "canary-1: occurs 2 more time(s), inside other rows"
+    ]
+
+
+@pytest.mark.parametrize("around", ["{}\n", "said: {}.\n", "{}{}\n"])
+def test_a_control_must_not_occur(planted: Path, manifest: Path, around: str) -> None:
+    control = read_manifest(manifest)[-1]
+    (problem,) = problems_after(planted, manifest, "line 3\n", around.replace("{}", control.text))
+    assert problem == f"control-3: a control, which the model must never see, occurs {around.count('{}')} time(s)"
+
+
+def test_a_row_of_a_longer_canary_is_not_the_shorter_ones(tmp_path: Path) -> None:
+    manifest, source, output = tmp_path / "m.jsonl", tmp_path / "in.txt", tmp_path / "out.txt"
+    long = Canary("long", "pin {digits:4}", tuple("1234"), repetitions=2)
+    start = Canary("start", "pin {digits:2}", tuple("12"), repetitions=0, planted=False)
+    part = Canary("part", "{digits:3}", tuple("234"), repetitions=3)
+    write_manifest([long, start, part], manifest)
+    source.write_text("a\nb\n")
+    plant(manifest, source, output)
+    assert verify(output, manifest).ok
+
+
+def test_canaries_with_one_text_are_counted_together(tmp_path: Path) -> None:
+    manifest, source, output = tmp_path / "m.jsonl", tmp_path / "in.txt", tmp_path / "out.txt"
+    one = Canary("one", "pin {digits:4}", tuple("1234"), repetitions=2)
+    write_manifest([one, replace(one, id="two", repetitions=3)], manifest)
+    source.write_text("a\nb\n")
+    plant(manifest, source, output)
+    assert output.read_text().count("pin 1234") == 5
+    assert verify(output, manifest).ok
+
+
+def test_natural_secrets_are_counted_anywhere_and_never_shown(tmp_path: Path) -> None:
+    manifest, source = tmp_path / "m.jsonl", tmp_path / "in.txt"
+    planted, natural = make_canaries("{unique} {digits:9}", 2, repetitions=(1, 3))
+    write_manifest([planted, replace(natural, kind="natural")], manifest)
+    source.write_text(f"{planted.text}\n{natural.text}\nsays {natural.text}, {natural.text}\n")
+    assert verify(source, manifest).ok
+    source.write_text(f"{planted.text}\n{natural.text}\n")
+    report = verify(source, manifest, chunk=7)
+    assert report.problems == ["canary-1: occurs 1 time(s), the manifest says 3"]
+    said = "\n".join(report.lines())
+    assert "cuts canary-1: 1 of 1 copies" in said
+    assert natural.text not in said
+    assert "".join(natural.secret) not in said
+
+
+def test_another_column_without_a_record(tmp_path: Path, manifest: Path) -> None:
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(json.dumps({"body": "x"}) + "\n")
+    plant(manifest, source, output, text_column="body")
+    assert verify(output, manifest).ok
+    sidecar_path(output).unlink()
+    with pytest.raises(LeakageError, match="no column 'text'"):
+        verify(output, manifest)
+    assert verify(output, manifest, text_column="body").ok

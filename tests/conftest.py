@@ -1,0 +1,102 @@
+"""Shared by all tests: no network, and one built wheel for those that install the package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A throw-away virtual environment that sees the packages of the one the tests run in."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def site(self) -> Path:
+        """Its own site-packages."""
+        return next((self.folder / "lib").glob("python3*")) / "site-packages"
+
+    def run(self, *command: str | Path, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run its Python with ``command`` as arguments, away from the checkout; output as text."""
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
+        words = [str(word) for word in (self.python, *command)]
+        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done
+
+    def install(self, *what: str | Path) -> None:
+        """Install with its pip, without looking at any index; the dependencies are there already."""
+        options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-cache-dir")
+        self.run("-m", "pip", "install", *options, *what, PIP_DISABLE_PIP_VERSION_CHECK="1")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    """An empty environment beside which all dependencies, but not this package, can be imported."""
+    return make_environment(tmp_path / "venv")
+
+
+def make_environment(folder: Path) -> Environment:
+    """Make one in ``folder``: pip and the dependencies come from the running environment."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    made = Environment(folder)
+    # A plain path: the .pth files over there are not processed, so nothing of a copy of ours installed there starts.
+    (made.site / "zz_outer.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return made
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the checkout to build from or to install."""
+    return copy_of_the_tree(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def build() -> Callable[[str, Path, Path], None]:
+    """A function that builds ``sdist`` or ``wheel`` from a source folder into another folder."""
+    return run_build
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """This package as a wheel, built once for all workers."""
+    from filelock import FileLock
+
+    temporary = tmp_path_factory.getbasetemp()
+    shared = temporary if worker_id == "master" else temporary.parent
+    with FileLock(shared / "wheel.lock"):
+        if not (found := list((shared / "wheel").glob("*.whl"))):
+            run_build("wheel", copy_of_the_tree(shared / "wheel-source"), shared / "wheel")
+            found = list((shared / "wheel").glob("*.whl"))
+    return found[0]
+
+
+def run_build(kind: str, source: Path, output: Path) -> None:
+    """Build ``source`` into ``output`` as ``kind``, with the running environment's hatchling."""
+    command = [sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir", str(output), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    """Copy what git would hold of the checkout to ``folder``, so that no build touches the checkout itself."""
+    kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*_cache", ".hypothesis", "runs", "dist", "build")
+    return Path(shutil.copytree(ROOT, folder, ignore=kept))

@@ -1,0 +1,106 @@
+"""Metrics and aggregates from findings, with the formulas written a second way."""
+
+import json
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.metrics import chance_exposure, exposure, extraction
+from leakage_tasks.metrics.aggregates import count, maximum, mean, median
+
+
+def finding(planted=True, **fields):
+    return Finding("c", "a", planted, 1 if planted else 0, "random", math.log2(1000), **fields)
+
+
+def table(metrics, findings):
+    """What the harness makes of the metrics."""
+    rows = [{metric.name: metric.value(found) for metric in metrics} for found in findings]
+    assert all(list(row) == [metric.name for metric in metrics] for row in rows)
+    return {metric.name: metric.aggregate([row[metric.name] for row in rows]) for metric in metrics}
+
+
+FINDINGS = [
+    finding(rank=1, log_perplexity=10.0, correct=(True, True, True), place=1, model_calls=30),
+    finding(rank=8, log_perplexity=20.0, correct=(True, False, True), place=8, model_calls=50),
+    finding(rank=500, log_perplexity=60.0, correct=(False, False, True), place=None, model_calls=70),
+    finding(False, rank=250, log_perplexity=99.0, correct=(False, False, False), place=None, model_calls=900),
+]
+
+
+def test_exposure_is_of_planted_canaries_and_controls_stand_apart():
+    found = table(exposure.METRICS, FINDINGS)
+    bits = [math.log2(1000 / rank) for rank in (1, 8, 500)]
+    assert found["exposure"] == pytest.approx(statistics.fmean(bits))
+    assert found["exposure_max"] == pytest.approx(math.log2(1000))
+    assert found["exposure_fraction"] == pytest.approx(statistics.fmean(bits) / math.log2(1000))
+    assert found["rank"] == 8
+    assert found["log_perplexity"] == 30
+    assert found["control_exposure"] == pytest.approx(2)
+    assert (found["n_planted"], found["n_controls"]) == (3, 1)
+
+
+def test_extraction_rates_come_with_their_intervals():
+    found = table(extraction.METRICS, FINDINGS)
+    assert found["extracted"] == pytest.approx(1 / 3)
+    assert (found["extracted_ci_low"], found["extracted_ci_high"]) == pytest.approx(clopper_pearson(1, 3))
+    assert found["success_at_10"] == pytest.approx(2 / 3)
+    assert (found["success_at_10_ci_low"], found["success_at_10_ci_high"]) == pytest.approx(clopper_pearson(2, 3))
+    assert found["hdt"] == pytest.approx((0 + 1 / 3 + 2 / 3) / 3)
+    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(bootstrap_mean([0, 1 / 3, 2 / 3]))
+    assert found["control_extracted"] == 0
+    assert found["model_calls"] == 50
+    assert (found["n_planted"], found["n_controls"]) == (3, 1)
+
+
+@pytest.mark.parametrize("metrics", [exposure.METRICS, extraction.METRICS])
+def test_what_is_undefined_is_null_and_strict_json(metrics):
+    found = table(metrics, [finding(False)])
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert all(value is None for name, value in found.items() if not name.startswith("n_"))
+    assert (found["n_planted"], found["n_controls"]) == (0, 1)
+
+
+def test_directions_are_the_defenders():
+    better = {metric.name: metric.higher_is_better for metric in (*exposure.METRICS, *extraction.METRICS)}
+    lower = ("exposure", "exposure_max", "exposure_fraction", "extracted", "success_at_10")
+    higher = ("rank", "log_perplexity", "hdt", "model_calls")
+    neither = ("control_exposure", "control_extracted", "n_planted", "n_controls")
+    assert [better[name] for name in lower] == [False] * 5
+    assert [better[name] for name in higher] == [True] * 4
+    assert [better[name] for name in neither] == [None] * 4
+
+
+def test_every_metric_says_what_it_is_and_its_interval_exists():
+    for metrics in (exposure.METRICS, extraction.METRICS):
+        names = [metric.name for metric in metrics]
+        assert len(set(names)) == len(names)
+        assert all(metric.words for metric in metrics)
+        assert all(end in names for metric in metrics for end in metric.interval or ())
+
+
+@pytest.mark.parametrize("size", [2, 10, 1000])
+def test_chance_exposure_is_the_mean_over_all_ranks(size):
+    expected = statistics.fmean(math.log2(size) - math.log2(rank) for rank in range(1, size + 1))
+    assert chance_exposure(size) == pytest.approx(expected)
+
+
+def test_chance_exposure_tends_to_log2_e():
+    assert chance_exposure(10**9) == pytest.approx(math.log2(math.e), abs=1e-6)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-100, 100)), max_size=20))
+def test_aggregates_skip_what_is_undefined(values):
+    defined = [value for value in values if value is not None]
+    assert count(values) == len(defined)
+    if not defined:
+        assert mean(values) is median(values) is maximum(values) is None
+    else:
+        assert mean(values) == pytest.approx(sum(defined) / len(defined))
+        assert median(values) == pytest.approx(statistics.median(defined))
+        assert maximum(values) == max(defined)

@@ -1,0 +1,174 @@
+"""The character LSTM: its arithmetic, its state, its masks, and its life in the harness."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lm_eval.api.instance import Instance
+
+from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+
+
+def by_hand(model: CharLSTMForCausalLM, ids: list[int]) -> torch.Tensor:
+    """Logits [length, vocabulary] from the LSTM's equations, one place and one layer at a time."""
+    weights = dict(model.lstm.named_parameters())
+    layers, size = model.config.num_hidden_layers, model.config.hidden_size
+    h, c = torch.zeros(layers, size), torch.zeros(layers, size)
+    rows = []
+    for token in ids:
+        x = model.embedding.weight[token]
+        for layer in range(layers):
+            gates = weights[f"weight_ih_l{layer}"] @ x + weights[f"bias_ih_l{layer}"]
+            gates = gates + weights[f"weight_hh_l{layer}"] @ h[layer] + weights[f"bias_hh_l{layer}"]
+            entry, forget, cell, out = gates.chunk(4)
+            c[layer] = forget.sigmoid() * c[layer] + entry.sigmoid() * cell.tanh()
+            h[layer] = out.sigmoid() * c[layer].tanh()
+            x = h[layer].clone()
+        rows.append(model.head.weight @ x + model.head.bias)
+    return torch.stack(rows)
+
+
+@torch.no_grad()
+def test_forward_is_the_lstm_of_the_equations(model):
+    ids = torch.randint(len(model.embedding.weight), (3, 11), generator=torch.Generator().manual_seed(1))
+    logits = model(ids).logits
+    for row, expected in zip(logits, (by_hand(model, row.tolist()) for row in ids), strict=True):
+        torch.testing.assert_close(row, expected, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("cut", [1, 4, 9])
+def test_a_continued_text_gets_the_logits_of_the_whole(model, cut):
+    ids = torch.randint(25, (4, 10), generator=torch.Generator().manual_seed(2))
+    whole = model(ids).logits
+    first = model(ids[:, :cut], use_cache=True)
+    state, parts = first.past_key_values, [first.logits]
+    for place in range(cut, 10):
+        step = model(ids[:, place : place + 1], past_key_values=state, use_cache=True)
+        state, parts = step.past_key_values, [*parts, step.logits]
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_rows_of_the_state_can_be_picked(model):
+    ids = torch.randint(25, (3, 5), generator=torch.Generator().manual_seed(3))
+    h, c = model(ids, use_cache=True).past_key_values
+    assert h.shape == c.shape == (3, 2, 16)
+    rows = torch.tensor([2, 0, 2, 1])
+    tail = torch.tensor([[4, 5], [6, 7], [8, 9], [1, 2]])
+    picked = model(tail, past_key_values=(h[rows], c[rows])).logits
+    fresh = model(torch.cat([ids[rows], tail], dim=1)).logits[:, -2:]
+    torch.testing.assert_close(picked, fresh, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_masked_places_leave_no_trace(model):
+    ids = torch.randint(25, (4, 8), generator=torch.Generator().manual_seed(4))
+    mask = torch.tensor([[1] * 8, [0] * 5 + [1] * 3, [1] * 6 + [0] * 2, [0, 1, 0, 1, 1, 0, 0, 1]])
+    out = model(ids, attention_mask=mask, use_cache=True)
+    for row in range(4):
+        seen = mask[row].bool()
+        alone = model(ids[row, seen][None], use_cache=True)
+        torch.testing.assert_close(out.logits[row, seen], alone.logits[0], atol=1e-5, rtol=0)
+        for kept, state in zip(out.past_key_values, alone.past_key_values, strict=True):
+            torch.testing.assert_close(kept[row], state[0], atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_a_row_masked_throughout_keeps_its_state(model):
+    before = model(torch.tensor([[3, 4], [5, 6]]), use_cache=True).past_key_values
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    after = model(torch.tensor([[7], [8]]), attention_mask=mask, past_key_values=before).past_key_values
+    torch.testing.assert_close(after[0][0], before[0][0])
+    assert not torch.equal(after[0][1], before[0][1])
+
+
+@torch.no_grad()
+def test_labels_give_the_mean_loss_of_the_next_tokens(model):
+    ids = torch.randint(25, (2, 6), generator=torch.Generator().manual_seed(5))
+    labels = ids.clone()
+    labels[1, 3:] = -100
+    out = model(ids, labels=labels)
+    costs = -out.logits.log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
+    expected = torch.cat([costs[0], costs[1, :2]]).mean()
+    torch.testing.assert_close(out.loss, expected)
+    assert len(model(ids, use_cache=False, return_dict=False)) == 1
+
+
+@torch.no_grad()
+def test_bfloat16_is_kept_throughout(model):
+    half = CharLSTMForCausalLM(model.config)
+    half.load_state_dict(model.state_dict())
+    half = half.to(torch.bfloat16).eval()
+    ids = torch.tensor([[2, 3, 4], [5, 6, 7]])
+    out = half(ids, attention_mask=torch.tensor([[0, 1, 1], [1, 1, 1]]))
+    assert out.logits.dtype == out.past_key_values[0].dtype == torch.bfloat16
+    torch.testing.assert_close(half(ids).logits.float(), model(ids).logits, atol=0.03, rtol=0)
+
+
+def test_the_default_size_is_the_papers():
+    assert CharLSTMForCausalLM(CharLSTMConfig()).num_parameters() == 620_145
+
+
+@torch.no_grad()
+def test_saved_and_loaded_by_the_auto_classes_it_is_the_same_model(model, folder):
+    from transformers import AutoModelForCausalLM
+
+    loaded = AutoModelForCausalLM.from_pretrained(folder).eval()
+    assert type(loaded) is CharLSTMForCausalLM
+    assert (folder / "model.safetensors").is_file()
+    ids = torch.arange(10)[None]
+    assert torch.equal(loaded(ids).logits, model(ids).logits)
+
+
+@pytest.fixture(scope="module")
+def harness(folder):
+    from lm_eval.models.huggingface import HFLM
+
+    return HFLM(str(folder), device="cpu", batch_size=2)
+
+
+def ask(harness, kind: str, *arguments: tuple) -> list:
+    requests = [Instance(kind, {}, argument, place) for place, argument in enumerate(arguments)]
+    return getattr(harness, kind)(requests, disable_tqdm=True)
+
+
+def test_the_harness_knows_it_as_a_causal_model(folder, caplog):
+    from lm_eval.models.huggingface import HFLM
+
+    with caplog.at_level("WARNING"):
+        lm = HFLM(str(folder), device="cpu")
+    assert lm.backend == "causal"
+    assert lm.max_length == 2048
+    assert "CausalLM" not in caplog.text
+
+
+@torch.no_grad()
+def test_the_harness_loglikelihood_is_the_models(harness, model, tokenizer):
+    pairs = [("abc 12", "3 de.\n"), ("", "hij"), ("a", "b")]
+    answers = ask(harness, "loglikelihood", *pairs)
+    for (context, rest), (value, _) in zip(pairs, answers, strict=True):
+        ids = torch.tensor([tokenizer.encode(context) or [tokenizer.bos_token_id]])
+        ids = torch.cat([ids, torch.tensor([tokenizer.encode(rest)])], dim=1)
+        costs = model(ids).logits.log_softmax(-1)[0, :-1].gather(-1, ids[0, 1:, None])
+        assert value == pytest.approx(float(costs[-len(rest) :].sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize("extra", [{}, {"num_beams": 3}])
+def test_generation_does_not_depend_on_the_company(folder, harness, extra):
+    from lm_eval.models.huggingface import HFLM
+
+    options = {"until": ["zz"], "max_gen_toks": 24, **extra}
+    alone = HFLM(str(folder), device="cpu", batch_size=1)
+    contexts = [("ab 12.", options), ("j", options)]
+    together = ask(harness, "generate_until", *contexts)
+    assert together == ask(alone, "generate_until", *contexts)
+    assert all(len(text) > 0 for text in together)
+
+
+def test_generation_samples_too(harness):
+    options = {"until": ["zz"], "max_gen_toks": 24, "do_sample": True, "temperature": 1.0}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        texts = {ask(harness, "generate_until", ("ab", options), ("c 1", options))[0] for _ in range(3)}
+    assert len(texts) > 1

@@ -1,0 +1,72 @@
+"""Small models and the slow, direct way of computing what the package computes fast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from leakage_tasks.canaries import Canary
+from leakage_tasks.models.char_tokenizer import char_tokenizer
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyzMTxy 0123456789.-:\n"
+
+
+@lru_cache
+def letters() -> PreTrainedTokenizerFast:
+    """A tokenizer of single characters."""
+    return char_tokenizer(ALPHABET)
+
+
+@lru_cache
+def merging() -> PreTrainedTokenizerFast:
+    """A byte-level BPE that merges digits, and digits with the space before them, as GPT-2's does."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    numbers = [f"the pin is {n * 7919 % 10000:04d}, code ab{n % 97}." for n in range(600)]
+    tokenizer.train_from_iterator(numbers, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+
+
+@lru_cache
+def tiny_gpt2(tokenizer: Any, seed: int = 0, sharpness: float = 6.0) -> GPT2LMHeadModel:
+    """A random two-layer GPT-2 whose next-token distributions are far from uniform."""
+    torch.manual_seed(seed)
+    config = GPT2Config(vocab_size=len(tokenizer), n_layer=2, n_embd=32, n_head=2, n_positions=64)
+    config.bos_token_id = config.eos_token_id = tokenizer.bos_token_id
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        model.transformer.wte.weight.mul_(sharpness)
+    return model
+
+
+def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
+    """Log-perplexity in bits of each text after the BOS token, one text at a time, by `transformers` alone."""
+    costs = []
+    for text in texts:
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
+        with torch.no_grad():
+            log_probabilities = model(ids).logits.double().log_softmax(-1)
+        picked = log_probabilities[0, :-1].gather(-1, ids[0, 1:, None])
+        costs.append(-float(picked.sum()) / math.log(2))
+    return costs
+
+
+def brute_rank(model: Any, tokenizer: Any, canary: Canary) -> tuple[int, list[float]]:
+    """Rank of the secret (ties within 1e-4 bits count) and the costs of all fillings, in order of index."""
+    space = canary.attack_space
+    costs = direct_costs(model, tokenizer, [space.fill(filling) for filling in space.enumerate()])
+    own = costs[space.index(canary.secret)]
+    return sum(cost <= own + 1e-4 for cost in costs), costs

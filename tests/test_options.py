@@ -1,0 +1,40 @@
+"""Reading ``--metadata``."""
+
+import pytest
+
+from leakage_tasks.errors import OptionError
+from leakage_tasks.options import Options, read_options
+
+
+def test_what_is_not_ours_is_left_alone():
+    metadata = {"pretrained": "gpt2", "dtype": "auto", "version": 1.0, "config_source": "x", "trust_remote_code": False}
+    assert read_options(metadata, "canary_exposure") == Options()
+
+
+def test_a_tasks_own_options_come_first():
+    metadata = {"canaries": "a.jsonl", "seed": 1, "canary_exposure": {"attack": "sampled", "seed": 2}}
+    assert read_options(metadata, "canary_exposure") == Options("a.jsonl", "sampled", None, 2)
+    assert read_options(metadata, "canary_extraction") == Options("a.jsonl", "auto", None, 1)
+
+
+def test_numbers_the_command_line_made_floats_are_whole_again():
+    assert read_options({"budget": 1e5}, "t").budget == 100_000
+    assert read_options({"canaries": 7}, "t").canaries == "7"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"budgt": 10}, "did you mean 'budget'"),
+        ({"canary": "a"}, "did you mean 'canaries'"),
+        ({"t": {"beam": 3}}, "t has no option 'beam'"),
+        ({"t": 3}, "expected options by name"),
+        ({"budget": "many"}, "budget='many': expected int"),
+        ({"budget": 1.5}, "budget=1.5: expected int"),
+        ({"seed": True}, "seed=True: expected int"),
+        ({"reveal": "yes"}, "reveal='yes': expected bool"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(metadata, message):
+    with pytest.raises(OptionError, match=message):
+        read_options(metadata, "t")

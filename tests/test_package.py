@@ -1,0 +1,206 @@
+"""The package as users get it: wheel, sdist, git checkout, editable; with pip and uv; whole, broken and gone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Environment
+
+ROOT = Path(__file__).resolve().parent.parent
+
+KNOWN = """
+import sys
+assert not [name for name in sys.modules if name.startswith(("leakage_tasks", "lm_eval"))]
+from pathlib import Path
+import lm_eval.tasks.manager as manager
+manager.__file__ = str(Path(sys.argv[1]) / "manager.py")  # the harness' own tasks take seconds to read
+import lm_eval.models
+from lm_eval.api.registry import model_registry
+assert "soft-prompt" in model_registry and not [name for name in sys.modules if name.startswith("adapters")]
+print(*manager.TaskManager().all_subtasks)
+"""
+TASKS = {path.stem for path in (ROOT / "task_configs").glob("*.yaml")}
+
+
+def known_tasks(environment: Environment, **variables: str) -> set[str]:
+    """The tasks a fresh process' harness knows beside its own; asserts that it knows our models as well."""
+    empty = environment.folder / "no-tasks"
+    empty.mkdir(exist_ok=True)
+    done = environment.run("-c", KNOWN, empty, **variables)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def names(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_holds_what_it_must(wheel: Path) -> None:
+    held = names(wheel)
+    assert held["lm_eval_leakage.pth"] == (ROOT / "leakage_tasks" / "startup.pth").read_bytes()
+    assert "adapters/soft_prompt.py" in held
+    assert "adapters/__init__.py" not in held
+    assert {f"task_configs/{task}.yaml" for task in TASKS} <= set(held)
+    assert {name.partition("/")[0] for name in held if ".dist-info" not in name} == {
+        "adapters",
+        "leakage_tasks",
+        "lm_eval_leakage.pth",
+        "task_configs",
+    }
+    assert any(name.endswith("licenses/LICENSE") for name in held)
+
+
+def test_an_sdist_builds_the_same_wheel(
+    wheel: Path, tree: Path, build: Callable[[str, Path, Path], None], tmp_path: Path
+) -> None:
+    build("sdist", tree, tmp_path)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    build("wheel", unpacked, tmp_path)
+    (again,) = tmp_path.glob("*.whl")
+    assert names(again) == names(wheel)
+
+
+def test_a_wheel_works_and_leaves_nothing_behind(environment: Environment, wheel: Path) -> None:
+    before = listing(environment.folder)
+    environment.install(wheel)
+    assert known_tasks(environment) == TASKS
+    version = environment.run("-c", "from leakage_tasks.cli import main; main()", "--version").stdout
+    assert version.startswith("lm-eval-leakage ")
+    environment.run("-m", "pip", "uninstall", "--yes", "lm-eval-leakage")
+    shutil.rmtree(environment.folder / "no-tasks")
+    assert listing(environment.folder) == before
+
+
+def listing(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_an_editable_install_works_and_leaves_nothing_behind(environment: Environment, tree: Path) -> None:
+    before = listing(environment.folder)
+    environment.install("--editable", tree)
+    assert known_tasks(environment) == TASKS
+    environment.run("-m", "pip", "uninstall", "--yes", "lm-eval-leakage")
+    shutil.rmtree(environment.folder / "no-tasks")
+    assert listing(environment.folder) == before
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_git_checkout_installs(environment: Environment, tree: Path) -> None:
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "all"],
+    ):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    environment.install(f"git+file://{tree}")
+    assert known_tasks(environment) == TASKS
+
+
+@pytest.mark.parametrize("how", ["wheel", "editable"])
+def test_uv_installs_it_too(environment: Environment, wheel: Path, tree: Path, how: str) -> None:
+    uv = pytest.importorskip("uv")
+    what = [str(wheel)] if how == "wheel" else ["--editable", str(tree)]
+    options = ["--offline", "--no-deps", "--no-build-isolation", "--no-cache", "--python", str(environment.python)]
+    done = subprocess.run([uv.find_uv_bin(), "pip", "install", *options, *what], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert known_tasks(environment) == TASKS
+
+
+def test_the_switch_turns_it_off(environment: Environment, wheel: Path) -> None:
+    environment.install(wheel)
+    code = "import sys, lm_eval.models; print('leakage_tasks' in sys.modules, 'soft-prompt' in sys.modules)"
+    assert environment.run("-c", code, LM_EVAL_LEAKAGE_AUTOLOAD="0").stdout == "False False\n"
+    assert environment.run("-c", code).stdout == "True False\n"
+
+
+def test_looking_the_harness_up_is_harmless(environment: Environment, wheel: Path) -> None:
+    environment.install(wheel)
+    code = (
+        "import sys; from importlib.util import find_spec; assert find_spec('lm_eval'); assert find_spec('lm_eval');"
+        "print('lm_eval' in sys.modules); import lm_eval.models as m; from lm_eval.api.registry import model_registry;"
+        "print('soft-prompt' in model_registry)"
+    )
+    done = environment.run("-c", code)
+    assert (done.stdout, done.stderr) == ("False\nTrue\n", "")
+
+
+@pytest.mark.parametrize("fault", ["removed", "raising", "changed"])
+def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Path, fault: str) -> None:
+    environment.install(wheel)
+    package = environment.site / "leakage_tasks"
+    if fault == "removed":
+        shutil.rmtree(package)
+    elif fault == "raising":
+        (package / "plugin.py").write_text("raise RuntimeError('two\\nlines')\n")
+    else:
+        plugin = (package / "plugin.py").read_text()
+        (package / "plugin.py").write_text(plugin + "\ndel HarnessHooks.add_models\n")
+    assert environment.run("-c", "pass").stderr == ""
+    done = environment.run("-m", "lm_eval", "--help")
+    assert "usage: lm-eval" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lm-eval-leakage: ")
+    assert "LM_EVAL_LEAKAGE_AUTOLOAD=0" in line
+
+
+def fake_adapters(environment: Environment) -> None:
+    (environment.site / "adapters").mkdir(exist_ok=True)
+    (environment.site / "adapters" / "__init__.py").write_text("THEIRS = True\n")
+
+
+def test_a_wheel_shares_the_folder_of_another_adapters_package(environment: Environment, wheel: Path) -> None:
+    fake_adapters(environment)
+    environment.install(wheel)
+    code = (
+        "import sys, types; import lm_eval.models; stub = types.ModuleType('lm_eval.models.huggingface');"
+        "stub.HFLM = object; sys.modules[stub.__name__] = stub;"  # the real one takes seconds to import
+        "import adapters, adapters.soft_prompt as ours; print(adapters.THEIRS, ours.SoftPromptLM.__module__)"
+    )
+    done = environment.run("-c", code)
+    assert (done.stdout, done.stderr) == ("True adapters.soft_prompt\n", "")
+
+
+def test_another_adapters_package_that_hides_ours_is_said_once(environment: Environment, tree: Path) -> None:
+    fake_adapters(environment)
+    environment.install("--editable", tree)
+    done = environment.run("-c", "import sys, lm_eval.models, lm_eval.tasks; print('adapters' in sys.modules)")
+    assert done.stdout == "False\n"
+    (line,) = done.stderr.splitlines()
+    assert "another package called 'adapters'" in line
+    assert str(environment.site) in line
+    assert "pip install ." in line
+
+
+@pytest.mark.slow
+def test_the_harness_lists_our_tasks(environment: Environment, wheel: Path) -> None:
+    environment.install(wheel)
+    listed = environment.run("-m", "lm_eval", "ls", "tasks").stdout
+    cells = {cell.strip() for line in listed.splitlines() for cell in line.split("|")}
+    assert cells >= TASKS
+
+
+def test_the_versions_the_tests_run_with_are_in_range() -> None:
+    import tomllib
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
+    for wanted in map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["test"]]):
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+    assert sys.version_info >= (3, 11)

@@ -1,0 +1,211 @@
+"""The tasks inside the real harness."""
+
+import json
+import logging
+import math
+
+import lm_eval
+import pytest
+from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from leakage_tasks import tasks
+from leakage_tasks.attacks import finding_from_json
+from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.errors import ManifestError, OptionError, TargetError
+from leakage_tasks.requests import attack
+from tests.conftest import ROOT
+from tests.oracles import brute_rank, letters, tiny_gpt2
+
+BOTH = ["canary_exposure", "canary_extraction"]
+
+
+@pytest.fixture
+def lm():
+    return HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    canaries = make_canaries("pin {unique} is {digits:2}", 3, repetitions=(1, 10), controls=2)
+    write_manifest(canaries, tmp_path / "canaries.jsonl")
+    return tmp_path / "canaries.jsonl", canaries
+
+
+def evaluate(lm, names, metadata=None, **settings):
+    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata or {})
+    return lm_eval.simple_evaluate(lm, tasks=names, task_manager=manager, **settings)
+
+
+def test_results_are_those_of_brute_force(lm, manifest):
+    path, canaries = manifest
+    results = evaluate(lm, BOTH, {"canaries": str(path)})
+    ranks = {canary.id: brute_rank(tiny_gpt2(letters()), letters(), canary)[0] for canary in canaries}
+    bits = {name: math.log2(100 / rank) for name, rank in ranks.items()}
+    planted = [canary.id for canary in canaries if canary.planted]
+    exposure = results["results"]["canary_exposure"]
+    assert exposure["exposure,none"] == pytest.approx(sum(bits[name] for name in planted) / 3)
+    assert exposure["exposure_max,none"] == pytest.approx(max(bits[name] for name in planted))
+    assert exposure["rank,none"] == sorted(ranks[name] for name in planted)[1]
+    controls = [bits[name] for name in bits if name not in planted]
+    assert exposure["control_exposure,none"] == pytest.approx(sum(controls) / 2)
+    extraction = results["results"]["canary_extraction"]
+    assert extraction["extracted,none"] == sum(ranks[name] == 1 for name in planted) / 3
+    assert extraction["success_at_10,none"] == sum(ranks[name] <= 10 for name in planted) / 3
+    assert (extraction["n_planted,none"], extraction["n_controls,none"]) == (3, 2)
+
+
+def test_the_results_are_strict_json_with_directions(lm, manifest):
+    results = evaluate(lm, BOTH, {"canaries": str(manifest[0])})
+    json.dumps(results["results"], allow_nan=False)
+    better = results["higher_is_better"]["canary_exposure"]
+    assert (better["exposure"], better["rank"], better["control_exposure"]) == (False, True, None)
+
+
+def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
+    samples = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})["samples"]["canary_exposure"]
+    findings = [finding_from_json(sample["resps"][0][0]) for sample in samples]
+    assert [found.canary for found in findings] == ["canary-0", "control-0", "canary-1", "control-1", "canary-2"]
+    assert len({found.manifest for found in findings}) == 1
+    assert all(len(found.manifest) == len(found.settings) == 64 for found in findings)
+    other = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0]), "seed": 1})["samples"]["canary_exposure"]
+    assert finding_from_json(other[0]["resps"][0][0]).settings != findings[0].settings
+
+
+def test_options_for_one_task_leave_the_other_alone(lm, manifest):
+    metadata = {"canaries": str(manifest[0]), "canary_extraction": {"attack": "greedy"}}
+    samples = evaluate(lm, BOTH, metadata)["samples"]
+    attacks = {name: finding_from_json(samples[name][0]["resps"][0][0]).attack for name in BOTH}
+    assert attacks == {"canary_exposure": "exposure", "canary_extraction": "greedy"}
+
+
+def test_limit_and_samples_choose_canaries(lm, manifest):
+    metadata = {"canaries": str(manifest[0])}
+    limited = evaluate(lm, ["canary_exposure"], metadata, limit=2)
+    assert [sample["doc"]["id"] for sample in limited["samples"]["canary_exposure"]] == ["canary-0", "control-0"]
+    chosen = evaluate(lm, ["canary_exposure"], metadata, samples={"canary_exposure": [2]})
+    assert [sample["doc"]["id"] for sample in chosen["samples"]["canary_exposure"]] == ["canary-1"]
+
+
+def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
+    tasks._warn_once.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        results = evaluate(lm, ["canary_exposure"], limit=2)
+    row = results["results"]["canary_exposure"]
+    assert row["exposure,none"] is None
+    assert row["n_planted,none"] == 0
+    assert row["control_exposure,none"] is not None
+    assert "built-in canaries as controls" in caplog.text
+
+
+def test_supporting_canaries_are_not_attacked(lm, tmp_path):
+    items = make_canaries(
+        "pin {unique} is {digits:2}", 1, label="a", supporting=1, supporting_labels=["a", "b"], controls=1
+    )
+    assert any(item.kind == "supporting" for item in items)
+    write_manifest(items, tmp_path / "c.jsonl")
+    samples = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")})["samples"]["canary_exposure"]
+    assert [sample["doc"]["kind"] for sample in samples] == ["random", "random"]
+
+
+SECRET = tuple("739")
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+def test_a_natural_secret_shows_only_when_asked(lm, tmp_path, reveal):
+    # The guesses are made to hold the secret: it is the model's own favourite.
+    favourite = evaluate_favourite(lm, tmp_path)
+    natural = Canary("n", "pin {digits:3}", favourite, kind="natural")
+    write_manifest([natural], tmp_path / "n.jsonl")
+    results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "n.jsonl"), "reveal": reveal})
+    assert results["results"]["canary_extraction"]["extracted,none"] == 1
+    logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
+    spelled = ("pin " + "".join(favourite) in logged, json.dumps(list(favourite)) in logged.replace("\\", ""))
+    assert spelled == ((True, True) if reveal else (False, False))
+
+
+def evaluate_favourite(lm, tmp_path):
+    write_manifest([Canary("x", "pin {digits:3}", SECRET)], tmp_path / "x.jsonl")
+    samples = evaluate(lm, ["canary_extraction"], {"canaries": str(tmp_path / "x.jsonl")})["samples"]
+    return finding_from_json(samples["canary_extraction"][0]["resps"][0][0]).guesses[0].filling
+
+
+class Ranked(LM):
+    """One process of several: it sees its share of the documents."""
+
+    def __init__(self, inner, rank, world_size):
+        super().__init__()
+        self.inner, self._rank, self._world_size = inner, rank, world_size
+
+    def loglikelihood(self, requests):
+        return self.inner.loglikelihood(requests)
+
+    def loglikelihood_rolling(self, requests):
+        raise NotImplementedError
+
+    def generate_until(self, requests):
+        raise NotImplementedError
+
+
+def shard(manifest, rank, world_size):
+    task = tasks.CanaryExposure({"task": "canary_exposure", "metadata": {"canaries": str(manifest), "budget": 40}})
+    task.build_all_requests(rank=rank, world_size=world_size)
+    return task.instances
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_sharding_over_processes_changes_no_number(lm, manifest, world_size):
+    whole = shard(manifest[0], 0, 1)
+    alone = {json.loads(answer)["canary"]: json.loads(answer) for answer in attack(lm, whole)}
+    for rank in range(world_size):
+        instances = shard(manifest[0], rank, world_size)
+        # Uneven shards are padded by repeating a request.
+        answers = attack(lm, [*instances, instances[-1]])
+        assert answers[-1] == answers[-2]
+        for answer in map(json.loads, answers):
+            expected = alone[answer["canary"]]
+            assert answer["rank"] == pytest.approx(expected["rank"], rel=1e-4)
+            assert answer["log_perplexity"] == pytest.approx(expected["log_perplexity"], abs=1e-3)
+
+
+def test_more_processes_than_canaries_are_refused_on_every_one(manifest):
+    for rank in (0, 5):
+        with pytest.raises(OptionError, match="5 canaries for 6 processes"):
+            shard(manifest[0], rank, 6)
+
+
+def test_another_model_gives_the_same_numbers(lm, manifest):
+    metadata = {"canaries": str(manifest[0])}
+    fast = evaluate(lm, ["canary_exposure"], metadata)["results"]["canary_exposure"]
+    slow = evaluate(Ranked(lm, 0, 1), ["canary_exposure"], metadata)["results"]["canary_exposure"]
+    for name in ("exposure,none", "rank,none", "log_perplexity,none", "control_exposure,none"):
+        assert slow[name] == pytest.approx(fast[name], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error", "message"),
+    [
+        ({"canaries": "missing.jsonl"}, ManifestError, "missing.jsonl: cannot read the manifest"),
+        ({"attack": "magic"}, OptionError, "attack='magic' is unknown"),
+        ({"budgt": 3}, OptionError, "did you mean 'budget'"),
+    ],
+)
+def test_bad_options_are_one_clear_line(lm, metadata, error, message):
+    with pytest.raises(error, match=message) as caught:
+        evaluate(lm, ["canary_exposure"], metadata)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_attack_the_model_cannot_serve_says_what_would_do(lm, manifest):
+    with pytest.raises(TargetError, match="attack=brute-force"):
+        evaluate(Ranked(lm, 0, 1), ["canary_extraction"], {"canaries": str(manifest[0]), "attack": "shortest-path"})
+
+
+def test_usefulness_is_the_harness_bits_per_byte(lm, tmp_path):
+    (tmp_path / "t.txt").write_text("the pin is lost\n")
+    row = evaluate(lm, ["heldout_bits_per_byte"], {"text": str(tmp_path / "t.txt")})["results"]["heldout_bits_per_byte"]
+    from tests.oracles import direct_costs
+
+    expected = direct_costs(lm.model, lm.tokenizer, ["the pin is lost\n"])[0] / 16
+    assert row["bits_per_byte,none"] == pytest.approx(expected, abs=1e-4)
