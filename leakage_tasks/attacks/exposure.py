@@ -57,16 +57,25 @@ def _estimate(
     explorer: Explorer, secret: tuple[int, ...], bound: float, pilot: Draws, order: Order, size: int
 ) -> dict[str, Any]:
     """The rank's estimate from as many draws as its precision needs and the budget allows."""
-    limit = explorer.calls + order.budget
-    power = pilot.best_power
-    others, turn, wanted = pilot.others, 0, 4 * PILOT
-    while wanted > 0 and len(others) < MOST_DRAWS and explorer.calls < limit:
+    start, power = explorer.calls, pilot.best_power
+    # The pilot's cost a draw is the most a draw will take: the more there are, the more of them share nodes.
+    wanted = max(PILOT, min(4 * PILOT, order.budget * PILOT // start))
+    others, turn = pilot.others, 0
+    while wanted > 0:
         turn += 1
-        drawn = draw(explorer, secret, bound, wanted, f"{order.seed}:{turn}", power).others
+        fresh = draw(explorer, secret, bound, wanted, f"{order.seed}:{turn}", power).others
         # The pilot chose the power, so its own draws are left out of the estimate, unless nothing else hit.
-        others = np.concatenate([others, drawn]) if turn > 1 else drawn if drawn.any() else others
-        wanted = min(_needed(others) - len(others), 2 * len(others), MOST_DRAWS - len(others))
+        others = np.concatenate([others, fresh]) if turn > 1 else fresh if fresh.any() else others
+        drawn = len(others)
+        each = (explorer.calls - start) / drawn
+        affordable = int((start + order.budget - explorer.calls) / max(each, 1e-9))
+        wanted = _whole_turns(min(_needed(others) - drawn, 2 * drawn, MOST_DRAWS - drawn, affordable))
     return _summary(others, bound, size)
+
+
+def _whole_turns(draws: int) -> int:
+    """Draws rounded to so coarse a grid that the last digit of a cost does not change their number."""
+    return max(0, round(draws / PILOT)) * PILOT
 
 
 def _needed(others: np.ndarray) -> int:

@@ -58,13 +58,15 @@ class Finding:
         return None if self.rank is None else self.log2_size - math.log2(self.rank)
 
     def to_json(self) -> str:
-        """The finding as strict JSON, one line."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False, ensure_ascii=False)
+        """The finding as strict JSON, one line, with its exposure for those who read it."""
+        data = {**dataclasses.asdict(self), "exposure": self.exposure}
+        return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
 def finding_from_json(text: str) -> Finding:
     """Inverse of :meth:`Finding.to_json`."""
     data = json.loads(text)
+    data.pop("exposure")
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])

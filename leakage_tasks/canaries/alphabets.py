@@ -39,6 +39,11 @@ class Alphabet:
     def _positions(self) -> dict[str, int]:
         return {value: place for place, value in enumerate(self.values)}
 
+    @cached_property
+    def lengths(self) -> frozenset[int]:
+        """The lengths in characters that values have."""
+        return frozenset(map(len, self.values))
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _LONG_LINE = 30
+_SLACK = 1.2
+"""How far whole topics may take the held-out text past its share."""
 
 
 @dataclass(frozen=True)
@@ -22,29 +24,38 @@ class Corpus:
         return sorted(set(self.training) | set(self.held_out))
 
 
-def pydoc_topics(*, held_out: float = 0.1, seed: int = 0) -> Corpus:
-    """Python's own help topics, whole topics drawn into the held-out text until it has its share.
+def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: int = 0) -> Corpus:
+    """Python's own help topics, drawn whole: first into the held-out text, then into the training text.
 
-    The help repeats whole sections (``try`` stands within ``compound``): a topic most of which already
-    stands in a larger one is left out, else the held-out text would partly be training text. The same
-    Python version and seed give the same text.
+    ``held_out`` is the first one's share of all there is (a little more may come of whole topics);
+    ``characters`` is the most the second may hold (default: all the rest). The help repeats whole sections
+    (``try`` stands within ``compound``): a topic most of which already stands in a larger one is left out,
+    else the held-out text would partly be training text. The same Python version and arguments give the
+    same text.
     """
     from pydoc_data.topics import topics
 
     names = _distinct(topics)
     random.Random(f"topics:{seed}").shuffle(names)
-    wanted = held_out * sum(len(topics[name]) for name in names)
-    kept_back: set[str] = set()
-    size = 0
-    for name in names:
-        if size >= wanted:
-            break
-        kept_back.add(name)
-        size += len(topics[name])
+    total = sum(len(topics[name]) for name in names)
+    kept_back = _drawn(names, topics, held_out * total, _SLACK * held_out * total)
+    rest = [name for name in names if name not in kept_back]
+    most = total if characters is None else characters
     return Corpus(
-        training=_joined(topics[name] for name in sorted(names) if name not in kept_back),
+        training=_joined(topics[name] for name in sorted(_drawn(rest, topics, most, most))),
         held_out=_joined(topics[name] for name in sorted(kept_back)),
     )
+
+
+def _drawn(names: list[str], topics: dict[str, str], enough: float, most: float) -> set[str]:
+    """Names in turn until their topics hold ``enough``, passing over those that would make it ``most``."""
+    chosen: set[str] = set()
+    size = 0
+    for name in names:
+        if size < enough and size + len(topics[name]) <= most:
+            chosen.add(name)
+            size += len(topics[name])
+    return chosen
 
 
 def _distinct(topics: dict[str, str]) -> list[str]:

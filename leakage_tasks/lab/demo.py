@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import string
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +31,8 @@ then offers the secret of another canary."""
 REPETITIONS = (1, 10)
 PLANTED = 4
 CONTROLS = 8
-EPOCHS = 10
+CHARACTERS = 220_000
+EPOCHS = 9
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 WATCH_BUDGET = 2_000
 """Sequences scored a canary after each epoch: enough for a picture; the harness run spends the full budget."""
@@ -42,11 +45,12 @@ def demo(
     seed: int = 0,
     controls: int = CONTROLS,
     corpus: Corpus | None = None,
+    budget: int | None = None,
 ) -> DemoResult:
     """Plant canaries in a text, train on it, run the real ``lm_eval``, and show what it found.
 
-    ``corpus`` defaults to Python's help text. Everything goes to ``output``; an earlier run there is
-    replaced. Needs no network. Raises LeakageError if
+    ``corpus`` defaults to Python's help text, ``budget`` (sequences scored a canary) to the tasks' own.
+    Everything goes to ``output``; an earlier run there is replaced. Needs no network. Raises LeakageError if
     the folder cannot be written or the harness fails.
     """
     started = time.perf_counter()
@@ -57,9 +61,9 @@ def demo(
     history: list[EpochExposure] = []
     trained = _train(files, canaries, alphabet, history, epochs, seed)
     _save(trained, history, files)
-    command = HarnessCommand(
-        files.model, TASKS, {"canaries": str(files.manifest), "text": str(files.held_out)}, files.results
-    )
+    metadata: dict[str, str | int] = {"canaries": str(files.manifest), "text": str(files.held_out)}
+    metadata |= {} if budget is None else {"budget": budget}
+    command = HarnessCommand(files.model, TASKS, metadata, files.results)
     print(f"\nNow the harness, unmodified (messages in {files.log}):\n  {command}\n", flush=True)
     table = command.run(files.log)
     extraction, exposure = (command.findings(task) for task in TASKS[:2])
@@ -86,14 +90,15 @@ def _prepare(files: DemoFiles, corpus: Corpus | None, controls: int, seed: int) 
     from leakage_tasks.canaries.planting import plant
     from leakage_tasks.lab.corpus import pydoc_topics
 
-    corpus = corpus or pydoc_topics()
+    corpus = corpus or pydoc_topics(characters=CHARACTERS)
     for path, text in ((files.corpus, corpus.training), (files.held_out, corpus.held_out)):
         with replacing(path) as beside:
             beside.write_text(text, encoding="utf-8", newline="\n")
     canaries = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
     write_manifest(canaries, files.manifest)
     print(plant(files.manifest, files.corpus, files.planted, seed=seed).summary(), flush=True)
-    return canaries, corpus.alphabet
+    # A small text may lack a letter of a canary's word, or a digit: the attack asks for all of them.
+    return canaries, [*corpus.alphabet, *string.digits, *"".join(canary.text for canary in canaries)]
 
 
 def _make_folder(folder: Path) -> None:
@@ -129,20 +134,34 @@ def _train(
         history.extend(points)
         tqdm.write(f"epoch {epoch}: {losses[-1].validation:.2f} bits/character held out; {by_repetitions(points)}")
 
-    text = files.planted.read_text(encoding="utf-8")
-    held_out = files.held_out.read_text(encoding="utf-8")
-    return train_char_lm(
-        text,
-        validation=held_out,
-        tokenizer=tokenizer,
-        epochs=epochs,
-        batch_size=32,
-        # The rate's fall towards the end steadies what was learnt: which secret belongs to which word.
-        decay_from=0.6,
-        seed=seed,
-        device="cpu",
-        on_epoch=watch,
-    )
+    with _one_thread():
+        return train_char_lm(
+            files.planted.read_text(encoding="utf-8"),
+            validation=files.held_out.read_text(encoding="utf-8"),
+            tokenizer=tokenizer,
+            epochs=epochs,
+            # Many steps a character, and a rate that falls towards the end: both help to learn which secret
+            # belongs to which word, the last thing to be learnt.
+            batch_size=16,
+            learning_rate=3e-3,
+            decay_from=0.5,
+            seed=seed,
+            device="cpu",
+            on_epoch=watch,
+        )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Batches this small gain nothing by a second core, and stall where other work keeps it busy."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _point(epoch: int, finding: Finding) -> EpochExposure:

@@ -19,7 +19,7 @@ from leakage_tasks.errors import LeakageError
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
 
-_PLAIN = re.compile(r"[\w./-]*[^\W\d][\w./-]*")
+_PLAIN = re.compile(r"[\w./-]*(/[\w.-]+|\.[a-z]{2,})")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class HarnessCommand:
 
     model: Path
     tasks: Sequence[str]
-    metadata: Mapping[str, str]
+    metadata: Mapping[str, str | int]
     output: Path
     device: str = "cpu"
 
@@ -45,17 +45,19 @@ class HarnessCommand:
         return shlex.join(["lm_eval", *self.arguments])
 
     def run(self, log: Path) -> str:
-        """Run it offline and return what it printed (its table); its messages go to ``log``.
+        """Run it, offline and on one thread, and return what it printed (its table); its messages go to ``log``.
 
         The results of an earlier run in ``output`` are removed first. Raises LeakageError with the last of
         the messages if it fails.
         """
         shutil.rmtree(self.output, ignore_errors=True)
         offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        # A model this small gains nothing by more threads, and they stall where other work keeps a core busy.
+        threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         with log.open("w", encoding="utf-8") as messages:
             done = subprocess.run(
                 [sys.executable, "-m", "lm_eval", *self.arguments],
-                env={**os.environ, **offline, "PYTHONIOENCODING": "utf-8"},
+                env={**os.environ, **offline, **threads, "PYTHONIOENCODING": "utf-8"},
                 stdout=subprocess.PIPE,
                 stderr=messages,
                 encoding="utf-8",
@@ -79,8 +81,8 @@ class HarnessCommand:
         return [finding_from_json(json.loads(line)["resps"][0][0]) for line in lines if line]
 
 
-def _settings(values: Mapping[str, str]) -> str:
+def _settings(values: Mapping[str, str | int]) -> str:
     """``key=value,…`` as the harness reads it; JSON where a value has characters that would confuse it."""
-    if all(_PLAIN.fullmatch(value) for value in values.values()):
+    if all(isinstance(value, int) or _PLAIN.fullmatch(value) for value in values.values()):
         return ",".join(f"{name}={value}" for name, value in values.items())
     return json.dumps(dict(values))

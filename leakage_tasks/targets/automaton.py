@@ -18,6 +18,8 @@ from leakage_tasks.targets.protocols import IntArray
 
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
+State = frozenset[Position]
+Edges = tuple[IntArray, IntArray]
 Encode = Callable[[list[str]], list[list[int]]]
 
 
@@ -32,51 +34,70 @@ class AutomatonPaths:
         self.root = 0
         self._space, self._encode, self._text, self._pieces = space, encode, text, pieces
         self._pattern = _Pattern(space, text)
-        self._vocabulary = _vocabulary_tree(pieces)
-        self._build()
-
-    def _build(self) -> None:
-        """Number the states reachable from the start and lay their transitions out as one table."""
-        numbers = {self._pattern.start: 0}
-        edges: list[dict[int, int]] = []
-        waiting = [self._pattern.start]
-        while len(edges) < len(waiting):
-            reached: dict[int, int] = {}
-            for token, after in self._follow(waiting[len(edges)], self._vocabulary):
-                if after not in numbers:
-                    numbers[after] = len(numbers)
-                    waiting.append(after)
-                reached[token] = numbers[after]
-            edges.append(reached)
-        self.columns = np.array(sorted({token for reached in edges for token in reached}), dtype=np.int64)
-        self._table = np.full((len(edges), len(self.columns)), -1, dtype=np.int32)
-        for state, reached in enumerate(edges):
-            if reached:
-                self._table[state, np.searchsorted(self.columns, list(reached))] = list(reached.values())
-        self._ends = np.array([self._pattern.complete(state) for state in waiting])
-        spelled = [self._pieces[int(token)] for token in self.columns]
+        usable = self._pattern.alphabet
+        spelled = {token: piece for token, piece in pieces.items() if usable.issuperset(piece)}
+        self._vocabulary = _vocabulary_tree(spelled)
+        self.columns = np.array(sorted(spelled), dtype=np.int64)
         # One character a token and one token a character: every path is canonical.
-        self._letters = all(len(text) == 1 for text in spelled) and len(set(spelled)) == len(spelled)
-        self._single = all(len(value) == 1 for slot in self._space.slots for value in slot.values)
+        self._letters = all(len(piece) == 1 for piece in spelled.values()) and len(set(spelled.values())) == len(
+            spelled
+        )
+        self._single = all(slot.lengths == {1} for slot in space.slots)
+        self._sets: list[State] = []
+        self._numbers: dict[State, int] = {}
+        self._from_position: dict[Position, Edges] = {}
+        self._from_state: dict[int, Edges] = {}
+        self._number(self._pattern.start)
 
-    def _follow(self, state: frozenset[Position], tree: dict) -> Iterable[tuple[int, frozenset[Position]]]:
-        for character, below in tree.items():
-            if character == "":
-                yield from ((token, state) for token in below)
-            elif after := self._pattern.step(state, character):
-                yield from self._follow(after, below)
+    def _number(self, state: State) -> int:
+        """The integer that stands for a state; states are met, and numbered, as they are needed."""
+        if state not in self._numbers:
+            self._numbers[state] = len(self._sets)
+            self._sets.append(state)
+        return self._numbers[state]
+
+    def _edges(self, number: int) -> Edges:
+        """Columns that may follow a state, and the states they lead to: those of its positions, put together."""
+        if number not in self._from_state:
+            parts = [self._edges_from(position) for position in self._sets[number]]
+            columns, after = (np.concatenate(column) for column in zip(*parts, strict=True))
+            kept, place, times = np.unique(columns, return_index=True, return_counts=True)
+            merged = after[place]
+            for shared in np.flatnonzero(times > 1):
+                sets = (self._sets[other] for other in after[columns == kept[shared]])
+                merged[shared] = self._number(frozenset().union(*sets))
+            self._from_state[number] = kept, merged
+        return self._from_state[number]
+
+    def _edges_from(self, position: Position) -> Edges:
+        if position not in self._from_position:
+            reached = list(self._follow(frozenset([position]), self._vocabulary))
+            tokens = np.array([token for token, _ in reached], dtype=np.int64)
+            after = np.array([self._number(state) for _, state in reached], dtype=np.int64)
+            self._from_position[position] = np.searchsorted(self.columns, tokens), after
+        return self._from_position[position]
+
+    def _follow(self, state: State, tree: dict) -> Iterable[tuple[int, State]]:
+        yield from ((token, state) for token in tree.get("", ()))
+        for character in self._pattern.characters(state):
+            if character in tree:
+                yield from self._follow(self._pattern.step(state, character), tree[character])
 
     def table(self, states: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return self._table[states].astype(np.int64)
+        out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
+        for state in np.unique(states):
+            columns, after = self._edges(int(state))
+            out[np.ix_(np.flatnonzero(states == state), columns)] = after
+        return out
 
     def ends(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return np.asarray(self._ends[states])
+        return np.array([self._pattern.complete(self._sets[state]) for state in states], dtype=bool)
 
     def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return np.asarray((self._table[states] >= 0).any(axis=1))
+        return np.array([bool(self._pattern.characters(self._sets[state])) for state in states], dtype=bool)
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -113,8 +134,10 @@ class _Pattern:
     def __init__(self, space: Space, consumed: str) -> None:
         self._literals = list(space.pieces)
         self._literals[0] = self._literals[0].removeprefix(consumed)
-        self._prefixes = {id(slot): _prefixes(slot.values) for slot in space.slots}
+        self._next = {id(slot): _next_characters(slot.values) for slot in space.slots}
         self._slots = space.slots
+        values = (character for slot in space.slots for value in slot.values for character in value)
+        self.alphabet = frozenset(values).union(*self._literals)
         self.start = frozenset(self._enter_literal(0))
 
     def _enter_literal(self, index: int) -> Iterable[Position]:
@@ -128,7 +151,7 @@ class _Pattern:
         if index % 2:
             slot = self._slots[index // 2]
             value = held + character
-            if value in self._prefixes[id(slot)]:
+            if value in self._next[id(slot)]:
                 yield (index, value)
             if value in slot:
                 yield from self._enter_literal(index // 2 + 1)
@@ -139,18 +162,29 @@ class _Pattern:
             else:
                 yield (index + 1, "")
 
-    def step(self, state: frozenset[Position], character: str) -> frozenset[Position]:
+    def step(self, state: State, character: str) -> State:
         """Positions after one more character; empty where the text leaves the template."""
         return frozenset(after for position in state for after in self._advance(position, character))
 
-    def complete(self, state: frozenset[Position]) -> bool:
+    def characters(self, state: State) -> set[str]:
+        """The characters that may come next."""
+        found: set[str] = set()
+        for index, held in state:
+            found |= self._next[id(self._slots[index // 2])][held] if index % 2 else set(held[:1])
+        return found
+
+    def complete(self, state: State) -> bool:
         """Whether a filled text may end here."""
         return (2 * len(self._slots), "") in state
 
 
-def _prefixes(values: Iterable[str]) -> frozenset[str]:
-    """Every proper prefix of the values, the empty one excepted."""
-    return frozenset(value[:length] for value in values for length in range(1, len(value)))
+def _next_characters(values: Iterable[str]) -> dict[str, set[str]]:
+    """What may follow each proper prefix of the values, the empty one included."""
+    following: dict[str, set[str]] = {}
+    for value in values:
+        for length, character in enumerate(value):
+            following.setdefault(value[:length], set()).add(character)
+    return following
 
 
 def _vocabulary_tree(pieces: Mapping[int, str]) -> dict:
@@ -170,11 +204,10 @@ def parse(space: Space, text: str) -> list[Filling]:
         return []
     found: list[tuple[Filling, int]] = [((), len(space.pieces[0]))]
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
-        lengths = {len(value) for value in slot.values}
         found = [
             ((*values, text[at : at + length]), at + length + len(piece))
             for values, at in found
-            for length in lengths
+            for length in slot.lengths
             if text[at : at + length] in slot and text.startswith(piece, at + length)
         ]
     return [values for values, at in found if at == len(text)]

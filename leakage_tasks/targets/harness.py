@@ -123,9 +123,10 @@ def _step_through(target: CausalTarget, tokens: Sequence[int]) -> float:
     columns = np.array(sorted(set(tokens)))
     state, total, costs = target.start(tokens[:half], columns)
     zero = np.zeros(2, dtype=np.int64)
-    for token in tokens[half:]:
+    for place, token in enumerate(tokens[half:], half + 1):
         total += float(costs[0, np.searchsorted(columns, token)])
-        # Two rows of the same text: a cache that mixes up rows or positions shows here.
-        state, costs = target.extend([state], zero, zero, np.array([token, token]), columns)
-        costs = costs[1:]
+        if place < len(tokens):
+            # Two rows of the same text: a cache that mixes up rows or positions shows here.
+            state, costs = target.extend([state], zero, zero, np.array([token, token]), columns)
+            costs = costs[1:]
     return total

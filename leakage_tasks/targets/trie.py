@@ -67,11 +67,8 @@ class TriePaths:
 
     def table(self, states: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        row, edge = edges_of(self._first[states], self._count[states])
         out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
-        counts = self._count[states]
-        row = np.repeat(np.arange(len(states)), counts)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        edge = np.repeat(self._first[states], counts) + within
         out[row, self._column[edge]] = edge + 1
         return out
 
@@ -95,6 +92,13 @@ class TriePaths:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         place = self._space.index(filling)
         return tuple(int(token) for token in self._rows[place, : self._lengths[place]])
+
+
+def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """For n runs of edges, each from ``first`` on and ``count`` long: every edge and the number of its run."""
+    run = np.repeat(np.arange(len(count)), count)
+    within = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
+    return run, first[run] + within
 
 
 def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:

@@ -14,6 +14,7 @@ def test_a_finding_survives_json():
     finding = Finding("c", "exposure", True, 10, "random", 6.6, GUESSES, 1, (True, False), 2, rank=3, method="exact")
     assert finding_from_json(finding.to_json()) == finding
     assert json.loads(finding.to_json())["guesses"][0]["text"] == "pin 12"
+    assert json.loads(finding.to_json())["exposure"] == finding.exposure
 
 
 def test_json_is_strict():

@@ -66,11 +66,11 @@ def test_the_whole_way_twice_over(tmp_path, text):
         importlib.metadata.distribution("lm-eval-leakage")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the harness knows our tasks only where the package is installed")
-    corpus = Corpus(text + "0123456789 Thernumobfis.\n", text[:300])
-    demo(tmp_path / "demo", epochs=1, controls=1, corpus=corpus)
-    result = demo(tmp_path / "demo", epochs=2, controls=1, corpus=corpus)
+    corpus = Corpus(text, text[:300])
+    demo(tmp_path / "demo", epochs=1, controls=1, corpus=corpus, budget=200)
+    result = demo(tmp_path / "demo", epochs=2, controls=1, corpus=corpus, budget=200)
     files = result.files
-    assert [found.canary for found in result.exposure] == [f"canary-{n}" for n in range(4)] + ["control-0"]
+    assert {found.canary for found in result.exposure} == {*(f"canary-{n}" for n in range(4)), "control-0"}
     assert all(found.rank is not None and found.rank >= 1 for found in result.exposure)
     assert all(len(found.guesses[0].filling) == 9 for found in result.extraction)
     assert {point.epoch for point in result.history} == {1, 2}

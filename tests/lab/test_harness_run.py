@@ -13,7 +13,7 @@ from leakage_tasks.errors import LeakageError
 from leakage_tasks.lab.harness_run import HarnessCommand
 
 
-def command(output: Path, **metadata: str) -> HarnessCommand:
+def command(output: Path, **metadata: str | int) -> HarnessCommand:
     return HarnessCommand(Path("runs/demo/model"), ("one", "two"), metadata, output)
 
 
@@ -32,7 +32,9 @@ def test_plain_values_are_given_as_a_user_would_type_them():
     assert words[words.index("--tasks") + 1] == "one,two"
 
 
-@pytest.mark.parametrize("value", ["a, b/c.jsonl", "x=1", "12", "[1]", "with space", 'quo"te'])
+@pytest.mark.parametrize(
+    "value", ["a, b/c.jsonl", "x=1", "12", 12, "[1]", "with space", 'quo"te', "None", "1e5", "true"]
+)
 def test_values_the_harness_would_misread_arrive_whole(value):
     from lm_eval._cli.utils import key_val_to_dict, try_parse_json
 
@@ -42,13 +44,14 @@ def test_values_the_harness_would_misread_arrive_whole(value):
 
 
 def test_it_runs_offline_and_keeps_table_and_messages_apart(tmp_path, monkeypatch):
-    stand_in(tmp_path, monkeypatch, 'echo "messages $HF_HUB_OFFLINE" >&2; echo "table: $*"')
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    stand_in(tmp_path, monkeypatch, 'echo "messages $HF_HUB_OFFLINE $OMP_NUM_THREADS" >&2; echo "table: $*"')
     stale = tmp_path / "results" / "old.json"
     stale.parent.mkdir()
     stale.write_text("{}")
     table = command(tmp_path / "results").run(tmp_path / "log")
     assert table.startswith("table: -m lm_eval --model hf")
-    assert (tmp_path / "log").read_text() == "messages 1\n"
+    assert (tmp_path / "log").read_text() == "messages 1 1\n"
     assert not stale.exists()
 
 

@@ -136,6 +136,21 @@ def test_a_batch_holds_no_more_positions_than_the_harness_would():
     assert target.rows(1000) == 1
 
 
+def test_a_text_as_long_as_the_context_is_read():
+    model = tiny_gpt2(letters())
+    text = "ab" * 32
+    assert CausalTarget(model, letters()).log_perplexity([text])[0] == pytest.approx(
+        sum(direct_costs(model, letters(), [text[:-1]])) + last_cost(model, text), abs=1e-3
+    )
+
+
+def last_cost(model, text):
+    """Cost of the last character after all others, when BOS and the last one do not fit in together."""
+    ids = torch.tensor([[letters().bos_token_id, *letters()(text, add_special_tokens=False)["input_ids"]]])
+    with torch.no_grad():
+        return -float(model(ids[:, :-1]).logits[0, -1].double().log_softmax(-1)[ids[0, -1]]) / np.log(2)
+
+
 def test_a_text_longer_than_the_model_reads_is_refused():
     target = CausalTarget(tiny_gpt2(letters()), letters())
     with pytest.raises(TargetError, match="does not fit the model's 64"):

@@ -4,8 +4,10 @@ import math
 import types
 
 import pytest
+import torch
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
+from peft import PromptTuningConfig, get_peft_model
 
 from leakage_tasks.targets import CausalTarget, PredictsNextToken
 from leakage_tasks.targets.harness import HarnessTarget, as_target
@@ -98,3 +100,24 @@ def test_natural_logarithms_become_bits():
             return [(-math.log(8), False) for _ in requests]
 
     assert HarnessTarget(Fixed(None)).log_perplexity(["a", "b"]).tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_a_soft_prompt_is_read_once_and_shortens_the_context():
+    tokenizer = letters()
+    settings = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5)
+    torch.manual_seed(0)
+    model = get_peft_model(tiny_gpt2.__wrapped__(tokenizer), settings).eval()
+    lm = HFLM(pretrained=model, tokenizer=tokenizer)
+    target = as_target(lm)
+    assert isinstance(target, CausalTarget)
+    assert target.cached
+    assert target.max_length == 64 - 5
+    bare = direct_costs(tiny_gpt2(tokenizer), tokenizer, TEXTS)
+    expected = []
+    for text in TEXTS:
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
+        with torch.no_grad():
+            log_p = model(input_ids=ids).logits[0, 5:-1].double().log_softmax(-1)
+        expected.append(-float(log_p.gather(-1, ids[0, 1:, None]).sum()) / math.log(2))
+    assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=1e-3)
+    assert expected != pytest.approx(bare, abs=0.1)

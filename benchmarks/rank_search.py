@@ -1,0 +1,80 @@
+"""Ranks of the demo's nine-digit secrets among 10^9, as the exposure attack gets them: prints JSON, a canary each.
+
+Wanted: the exact rank of a memorized secret (planted ten times) in under 2 s and 100,000 sequences scored, and the
+estimated rank of any other to within a tenth in under 2 s. Seconds are the least of the rounds; ranks do not
+change from round to round. Needs a finished ``leakage demo`` (``make demo``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
+from leakage_tasks.canaries import Canary, read_manifest  # noqa: E402
+from leakage_tasks.targets import CausalTarget  # noqa: E402
+
+SECONDS = 2.0
+CALLS = 100_000
+HALF_WIDTH = 0.1
+
+
+def load(folder: Path) -> CausalTarget:
+    """The demo's model."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from leakage_tasks.models import register
+
+    register()
+    return CausalTarget(AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder))
+
+
+def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> dict[str, Any]:
+    """Rank one secret ``rounds`` times."""
+    found: list[Finding] = [run_attack("exposure", target, [canary], budget=budget)[0] for _ in range(rounds)]
+    best = min(found, key=lambda finding: finding.seconds)
+    half = None
+    if best.rank and best.rank_low is not None and best.rank_high is not None:
+        half = (best.rank_high - best.rank_low) / 2 / best.rank
+    precise = best.method == "exact" or (half is not None and bool(half <= HALF_WIDTH))
+    return {
+        "canary": canary.id,
+        "repetitions": canary.repetitions if canary.planted else 0,
+        "method": best.method,
+        "rank": best.rank,
+        "interval": None if half is None else [best.rank_low, best.rank_high],
+        "relative_half_width": half,
+        "seconds": best.seconds,
+        "rounds": [finding.seconds for finding in found],
+        "model_calls": best.model_calls,
+        "met": precise and best.seconds < SECONDS and best.model_calls < CALLS,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=ROOT / "runs" / "demo" / "model")
+    parser.add_argument("--canaries", type=Path, default=ROOT / "runs" / "demo" / "canaries.jsonl")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--budget", type=int, default=50_000, help="sequences to score for a canary, about")
+    arguments = parser.parse_args()
+    if not arguments.model.is_dir():
+        sys.exit(f"{arguments.model}: no model there: run 'make demo' first, or give --model and --canaries")
+    target = load(arguments.model)
+    canaries = [canary for canary in read_manifest(arguments.canaries) if canary.kind != "supporting"]
+    results = [measure(target, canary, arguments.rounds, arguments.budget) for canary in canaries]
+    print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

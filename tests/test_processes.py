@@ -1,0 +1,72 @@
+"""Two real processes share the canaries and print the numbers of one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+from tests.conftest import ROOT
+
+SCRIPT = """
+import json, sys
+import lm_eval, torch.distributed as dist
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from tests.oracles import letters, tiny_gpt2
+
+class Parallel(HFLM):
+    rank = property(lambda self: dist.get_rank())
+    world_size = property(lambda self: dist.get_world_size())
+    def all_gather(self, tensor):
+        import torch
+        parts = [torch.zeros_like(tensor) for _ in range(self.world_size)]
+        dist.all_gather(parts, tensor)
+        return torch.stack(parts)
+    def barrier(self):
+        dist.barrier()
+
+manifest, output = sys.argv[1:]
+dist.init_process_group("gloo")
+lm = Parallel(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=1 + dist.get_rank())
+options = {"canaries": manifest, "budget": 60}
+manager = TaskManager(include_path="task_configs", include_defaults=False, metadata=options)
+results = lm_eval.simple_evaluate(lm, tasks=["canary_exposure", "canary_extraction"], task_manager=manager)
+if dist.get_rank() == 0:
+    rows = {task: row for task, row in results["results"].items()}
+    ids = sorted(sample["doc"]["id"] for sample in results["samples"]["canary_exposure"])
+    json.dump({"rows": rows, "ids": ids}, open(output, "w"))
+dist.destroy_process_group()
+"""
+
+
+def run(manifest, output, processes):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    started = []
+    for rank in range(processes):
+        places = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        # LOCAL_RANK is left out: the harness prints results where it is 0, and would take it for tensor parallelism.
+        command = [sys.executable, "-c", SCRIPT, str(manifest), str(output)]
+        environment = {**os.environ, **places, "PYTHONPATH": str(ROOT)}
+        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
+    errors = [process.communicate()[1] for process in started]
+    assert all(process.returncode == 0 for process in started), errors
+    return json.loads(output.read_text())
+
+
+@pytest.mark.slow
+def test_two_processes_print_the_numbers_of_one(tmp_path):
+    canaries = make_canaries("pin {unique} is {digits:3}", 3, repetitions=(1, 10), controls=2)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    one = run(tmp_path / "c.jsonl", tmp_path / "one.json", 1)
+    two = run(tmp_path / "c.jsonl", tmp_path / "two.json", 2)
+    assert one["ids"] == two["ids"] == sorted(canary.id for canary in canaries)
+    for task, row in one["rows"].items():
+        for name, value in row.items():
+            expected = pytest.approx(value, rel=1e-3) if isinstance(value, float) else value
+            assert two["rows"][task][name] == expected, (task, name)
