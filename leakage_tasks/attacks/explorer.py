@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.protocols import FloatArray, IntArray, PredictsNextToken
 
 TIE_BITS = 1e-4
@@ -114,11 +115,16 @@ class Explorer:
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
     def follow(self, path: Sequence[int]) -> float:
-        """Cost of one whole path, token by token, after the prefix."""
+        """Cost of one whole path, token by token, after the prefix. Raises TargetError if it is no path."""
         nodes = self.root
         for depth, token in enumerate(path, 1):
             children = self.children(nodes)
             chosen = children[self.tokens(children.columns) == token]
+            if not len(chosen):
+                raise TargetError(
+                    "the secret's tokens are not among those that spell this template: use attack=sampled, which "
+                    "scores whole texts"
+                )
             if depth == len(path):
                 return float(chosen.costs[0])
             nodes = self.read_part(nodes, chosen)

@@ -107,7 +107,7 @@ class CausalTarget:
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
             costs = self._costs(logits[:, -1], columns)
         state = of_prefix(self._cache_of(out)) if self.cached else tokens
-        return state, float(-own.double().sum()) / LN2, costs
+        return state, -float(own.cpu().double().sum()) / LN2, costs
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -151,7 +151,7 @@ class CausalTarget:
         # A CPU is several times quicker on rows that stay in its cache; other devices want few, large calls.
         size = max(1, IN_CACHE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
         parts = [part.float().log_softmax(-1).index_select(1, wanted) for part in logits.split(size)]
-        return (torch.cat(parts).double() / -LN2).cpu().numpy()
+        return (torch.cat(parts).cpu().double() / -LN2).numpy()
 
     def _cache_of(self, out: Any) -> Any:
         """What the model remembers, under the name it gives it (recurrent models have their own)."""
@@ -189,9 +189,9 @@ class CausalTarget:
         with self._inference():
             logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
         picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
-        costs = (logits.logsumexp(-1) - picked).double()
+        costs = logits.logsumexp(-1) - picked
         real = torch.arange(1, width, device=self.device)[None] < lengths[:, None]
-        return ((costs * real).sum(1) / LN2).cpu().numpy()
+        return ((costs * real).cpu().double().sum(1) / LN2).numpy()
 
     # -- running --------------------------------------------------------------------------------------------
 

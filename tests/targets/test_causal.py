@@ -13,7 +13,7 @@ from transformers import (
 
 from leakage_tasks.errors import TargetError
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
-from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
+from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences, causal
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 
 TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
@@ -163,3 +163,15 @@ def test_half_precision_is_close_and_computed_in_float32():
     half = CausalTarget(tiny_gpt2.__wrapped__(letters(), seed=3).to(torch.bfloat16), letters()).log_perplexity(TEXTS)
     assert half == pytest.approx(exact, rel=0.03)
     assert not np.array_equal(half, exact)
+
+
+def test_costs_normalised_a_few_rows_at_a_time_are_the_same(monkeypatch):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    columns = np.arange(len(letters()))
+    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
+    tokens = np.array(target.encode(["0123456"])[0])
+    zero = np.zeros(len(tokens), dtype=np.int64)
+    whole = target.extend([root], zero, zero, tokens, columns)[1]
+    monkeypatch.setattr(causal, "IN_CACHE", 3 * len(letters()))
+    assert np.allclose(target.extend([root], zero, zero, tokens, columns)[1], whole, atol=1e-5)
+    assert np.allclose(np.exp2(-whole).sum(axis=1), 1, atol=1e-5)
