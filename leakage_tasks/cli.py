@@ -38,6 +38,10 @@ def main() -> None:
     except LeakageError as error:
         print(f"leakage: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"leakage: {place}{error.strerror or error}: check the path", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 

@@ -80,7 +80,11 @@ def harness() -> Iterator[Line]:
     from leakage_tasks.plugin import NOT_AT_ALL, status
 
     off = os.environ.get("LM_EVAL_LEAKAGE_AUTOLOAD") == "0"
-    remedy = "unset LM_EVAL_LEAKAGE_AUTOLOAD" if off else f"pip install --force-reinstall --no-deps {DISTRIBUTION}"
+    remedy = (
+        "unset LM_EVAL_LEAKAGE_AUTOLOAD"
+        if off
+        else "install it again where it came from (in a checkout: pip install --force-reinstall --no-deps .)"
+    )
     if off:
         yield Line("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
     found = status(_manager())

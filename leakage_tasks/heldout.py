@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,18 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     """
     from datasets import Dataset
 
-    text = metadata.get(TASK, {}).get("text", text)
+    own = metadata.get(TASK, {})
+    if not isinstance(own, dict) or set(own) - {"text"}:
+        raise OptionError(
+            f"--metadata {TASK}={own!r}: its one option is text, a file: write {{'text': 'FILE'}} as JSON"
+        )
+    text = own.get("text", text)
     if text is None:
         raise OptionError(f"{TASK} needs a text: pass --metadata text=FILE (.txt, or .jsonl with a 'text' field)")
-    path = Path(text)
+    path = Path(str(text))
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        # Line ends only: a JSON string may hold other characters that Python splits lines at.
+        lines = re.split(r"(?<=\n)", path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the text as UTF-8") from None
     except OSError as error:
@@ -50,6 +57,8 @@ def _cut(lines: list[str]) -> Iterator[str]:
 
 def _fields(path: Path, lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
             field = json.loads(line)["text"]
         except (json.JSONDecodeError, KeyError, TypeError):

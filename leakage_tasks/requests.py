@@ -17,7 +17,7 @@ from leakage_tasks import __version__
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, canary_from_json, read_manifest
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.errors import LeakageError, ManifestError
 from leakage_tasks.targets.harness import as_target
 
 
@@ -26,16 +26,24 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     orders: dict[str, list[Instance]] = {}
     for request in {id(request): request for request in requests}.values():
         orders.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-    target = as_target(lm)
+    target: Any = None
     answers: dict[int, str] = {}
     for order, group in orders.items():
-        for request, finding in zip(group, _attacked(lm, target, json.loads(order), group), strict=True):
+        canaries = _resolved([request.doc for request in group], group[0].args[1]["canaries"])
+        target = target or as_target(lm, _two_fillings(canaries))
+        for request, finding in zip(group, _attacked(lm, target, json.loads(order), canaries), strict=True):
             answers[id(request)] = finding.to_json()
     return [answers[id(request)] for request in requests]
 
 
-def _attacked(lm: LM, target: Any, order: dict[str, Any], requests: Sequence[Instance]) -> list[Finding]:
-    canaries = _resolved([request.doc for request in requests], order["canaries"])
+def _two_fillings(canaries: Sequence[Canary]) -> list[str]:
+    """The longest canary and another filling of it, for a model's fast way to be checked on."""
+    longest = max(canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+    space = longest.attack_space
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))]
+
+
+def _attacked(lm: LM, target: Any, order: dict[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
     bar = functools.partial(
         tqdm, desc=f"Attacking {len(canaries)} canaries ({order['goal']})", disable=lm.rank != 0, unit="canary"
     )
@@ -61,6 +69,11 @@ def _resolved(docs: Sequence[Mapping[str, Any]], manifest: str | None) -> list[C
     if manifest is None:
         raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
     known = {canary.id: canary for canary in read_manifest(manifest)}
+    missing = [doc["id"] for doc in docs if doc["id"] not in known]
+    if missing:
+        raise ManifestError(
+            f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
+        )
     return [known[doc["id"]] for doc in docs]
 
 

@@ -50,14 +50,22 @@ class CanaryTask(Task):
         metadata = self._config.metadata or {}
         self.VERSION = metadata.get("version", 0)
         self.options = read_options(metadata, self.task_name)
-        if self.options.attack not in (AUTO, *ATTACKS):
-            raise OptionError(f"attack={self.options.attack!r} is unknown: use {', '.join([AUTO, *ATTACKS])}")
+        self._check_attack(self.options.attack)
         self._canaries = _canaries(self.options)
         self._manifest = manifest_hash(self._canaries)
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
         self._instances = None
         self._training_docs = self._fewshot_docs = None
         self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+
+    def _check_attack(self, name: str) -> None:
+        fitting = [AUTO, *(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
+        if name not in fitting:
+            which = f"is for {ATTACKS[name].goal}, not for {self.task_name}" if name in ATTACKS else "is unknown"
+            raise OptionError(
+                f"attack={name!r} {which}: use {', '.join(fitting)}, or give each task its own as in "
+                f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
+            )
 
     def has_training_docs(self) -> bool:
         """Canaries are for testing only."""
@@ -96,6 +104,10 @@ class CanaryTask(Task):
             raise OptionError(
                 f"{self.task_name}: {number} canaries for {world_size} processes, each needs one: "
                 f"use {number} process(es) or more canaries"
+            )
+        if rest.pop("cache_requests", False):
+            _warn_once(
+                f"{self.task_name}: requests are not cached, since the harness' cache does not tell manifests apart"
             )
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
 

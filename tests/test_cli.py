@@ -79,3 +79,11 @@ def test_a_real_mistake_in_a_manifest_reaches_the_user(tmp_path: Path) -> None:
     assert line.startswith("leakage: ")
     assert "canaries.jsonl" in line
     assert not output.exists()
+
+
+def test_a_path_the_system_refuses_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["leakage", "verify", "a" * 300, "b.jsonl"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("leakage: ")

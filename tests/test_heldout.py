@@ -37,6 +37,17 @@ def test_bad_files_are_named(tmp_path, name, content, message):
         documents(text=str(tmp_path / name))
 
 
+def test_jsonl_may_hold_blank_lines_and_any_character(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one\u2028two"}\n\n{"text": "three"}\n', encoding="utf-8-sig")
+    assert documents(text=str(tmp_path / "a.jsonl"))["test"]["text"] == ["one\u2028two", "three"]
+
+
+@pytest.mark.parametrize("own", ["x", {"txt": "a"}])
+def test_its_own_options_are_checked(own):
+    with pytest.raises(OptionError, match="its one option is text"):
+        documents(heldout_bits_per_byte=own)
+
+
 def test_a_missing_text_is_asked_for(tmp_path):
     with pytest.raises(OptionError, match="--metadata text=FILE"):
         documents(pretrained="x")

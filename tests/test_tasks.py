@@ -197,6 +197,50 @@ def test_bad_options_are_one_clear_line(lm, metadata, error, message):
     assert "\n" not in str(caught.value)
 
 
+def test_an_attack_of_the_other_task_is_refused_with_the_way_out(lm, manifest):
+    with pytest.raises(
+        OptionError, match="attack='greedy' is for extraction, not for canary_exposure: use auto, "
+    ) as caught:
+        evaluate(lm, BOTH, {"canaries": str(manifest[0]), "attack": "greedy"})
+    assert '{"canary_exposure": {"attack": ' in str(caught.value)
+
+
+def test_the_harness_request_cache_does_not_bring_back_another_manifest(lm, manifest, tmp_path, monkeypatch):
+    first = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])}, cache_requests=True)
+    others = make_canaries("code {unique} is {digits:2}", 2, controls=1, seed=9)
+    write_manifest(others, tmp_path / "other.jsonl")
+    second = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "other.jsonl")}, cache_requests=True)
+    hashes = [
+        finding_from_json(run["samples"]["canary_exposure"][0]["resps"][0][0]).manifest for run in (first, second)
+    ]
+    assert hashes[0] != hashes[1]
+    assert second["results"]["canary_exposure"]["n_planted,none"] == 2
+
+
+def test_a_model_that_only_writes_can_still_be_guessed_from(lm, manifest):
+    class Writer(Ranked):
+        """Text is all it gives."""
+
+        def loglikelihood(self, requests):
+            raise NotImplementedError
+
+        def generate_until(self, requests):
+            return [" 42." for _ in requests]
+
+    metadata = {"canaries": str(manifest[0]), "canary_extraction": {"attack": "greedy"}}
+    row = evaluate(Writer(lm, 0, 1), ["canary_extraction"], metadata)["results"]["canary_extraction"]
+    assert row["extracted,none"] == sum(canary.secret == ("4", "2") for canary in manifest[1] if canary.planted) / 3
+    with pytest.raises(TargetError, match="gives no log-likelihoods"):
+        evaluate(Writer(lm, 0, 1), ["canary_exposure"], {"canaries": str(manifest[0])})
+
+
+def test_processes_that_would_wait_for_each_other_are_refused(lm, manifest):
+    item = Ranked(lm, 0, 2)
+    item.batch_size = "auto"
+    with pytest.raises(TargetError, match="pass --batch_size with a number"):
+        attack(item, shard(manifest[0], 0, 1))
+
+
 def test_an_attack_the_model_cannot_serve_says_what_would_do(lm, manifest):
     with pytest.raises(TargetError, match="attack=brute-force"):
         evaluate(Ranked(lm, 0, 1), ["canary_extraction"], {"canaries": str(manifest[0]), "attack": "shortest-path"})

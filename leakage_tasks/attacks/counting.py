@@ -94,7 +94,7 @@ class Draws:
     @property
     def best_power(self) -> float:
         """The power with the least spread; 1 where no draw found a filling, since only that bounds the rest."""
-        return POWERS[int(self.squares.argmin())] if self.others.any() else 1.0
+        return POWERS[int(np.nan_to_num(self.squares, nan=np.inf).argmin())] if self.others.any() else 1.0
 
 
 def draw(explorer: Explorer, secret: Sequence[int], bound: float, number: int, seed: str, power: float) -> Draws:

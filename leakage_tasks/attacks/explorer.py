@@ -6,6 +6,7 @@ A node is a path of tokens from the shared prefix; its cost in bits only grows a
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.automaton import WHOLE_TEXTS
 from leakage_tasks.targets.protocols import FloatArray, IntArray, PredictsNextToken
 
 TIE_BITS = 1e-4
@@ -70,6 +72,19 @@ class Explorer:
         self._kept: deque[Nodes] = deque()
         self._bytes = 0
 
+    def path_of(self, filling: Filling) -> tuple[int, ...]:
+        """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""
+        path = self.paths.path(filling)
+        state = np.array([self.paths.root])
+        for token in path:
+            column = np.flatnonzero(self.paths.columns == token)
+            state = self.paths.table(state)[0, column] if len(column) else column
+            if not len(state) or state[0] < 0:
+                raise TargetError(
+                    f"the tokens of a filling are not among those that spell this template: {WHOLE_TEXTS}"
+                )
+        return path
+
     def rows(self, depth: int) -> int:
         """Nodes of ``depth`` to read in one batch."""
         length = len(self.paths.prefix) + depth + 1
@@ -115,18 +130,13 @@ class Explorer:
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
     def follow(self, path: Sequence[int]) -> float:
-        """Cost of one whole path, token by token, after the prefix. Raises TargetError if it is no path."""
+        """Cost of one whole path, token by token, after the prefix."""
         nodes = self.root
         for depth, token in enumerate(path, 1):
             children = self.children(nodes)
             chosen = children[self.tokens(children.columns) == token]
-            if not len(chosen):
-                raise TargetError(
-                    "the secret's tokens are not among those that spell this template: use attack=sampled, which "
-                    "scores whole texts"
-                )
             if depth == len(path):
-                return float(chosen.costs[0])
+                return finite(float(chosen.costs[0]))
             nodes = self.read_part(nodes, chosen)
         return 0.0
 
@@ -160,6 +170,15 @@ class Explorer:
             self.calls += len(rows)
             place = np.arange(len(rows))
         return memory
+
+
+def finite(cost: float) -> float:
+    """``cost``, if it is a number. Raises TargetError for a model that gives none."""
+    if not math.isfinite(cost):
+        raise TargetError(
+            "the model gives no finite log-likelihood: try --model_args dtype=float32, and look for damaged weights"
+        )
+    return cost
 
 
 def within(cost: float) -> float:

@@ -26,17 +26,18 @@ MOST_DRAWS = 200_000
 def exposure(order: Order) -> dict[str, Any]:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
-    A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is
-    made; if not, more draws are, until the 95 % interval is within a tenth of the rank or they have read
-    ``budget`` nodes. A model that only scores whole texts gets the ``sampled`` attack.
+    256 draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made;
+    if not, more draws are, until the 95 % interval is within a tenth of the rank or ``budget`` nodes are read.
+    The first draws come on top of the budget. A model that only scores whole texts gets the ``sampled`` attack.
     """
     if not isinstance(order.target, PredictsNextToken):
         return sampled(order)
     space = order.canary.attack_space
     explorer = Explorer(order.target, space)
-    secret = explorer.paths.path(order.canary.secret)
+    secret = explorer.path_of(order.canary.secret)
     cost = explorer.follow(secret)
     bound = within(cost)
+    limit = explorer.calls + order.budget
     pilot = draw(explorer, secret, bound, PILOT, f"{order.seed}:0", PILOT_POWER)
     found: dict[str, Any] = {"log_perplexity": explorer.prefix_cost + cost}
     if pilot.nodes.mean() <= order.budget:
@@ -45,7 +46,7 @@ def exposure(order: Order) -> dict[str, Any]:
             found |= {"rank": count.others + 1, "method": "exact"}
             found |= marked([_worded(space, guess) for guess in count.cheapest], order.canary.secret)
     if "rank" not in found:
-        found |= _estimate(explorer, secret, bound, pilot, order, space.size)
+        found |= _estimate(explorer, secret, bound, pilot, order, limit)
     return {**found, "model_calls": explorer.calls}
 
 
@@ -54,23 +55,21 @@ def _worded(space: Space, guess: Guess) -> Guess:
 
 
 def _estimate(
-    explorer: Explorer, secret: tuple[int, ...], bound: float, pilot: Draws, order: Order, size: int
+    explorer: Explorer, secret: tuple[int, ...], bound: float, pilot: Draws, order: Order, limit: int
 ) -> dict[str, Any]:
-    """The rank's estimate from as many draws as its precision needs and the budget allows."""
+    """The rank's estimate from as many draws as its precision needs and the budget allows, the pilot's among them."""
     start, power = explorer.calls, pilot.best_power
     # The pilot's cost a draw is the most a draw will take: the more there are, the more of them share nodes.
-    wanted = max(PILOT, min(4 * PILOT, order.budget * PILOT // start))
+    wanted = max(PILOT, min(4 * PILOT, (limit - start) * PILOT // start))
     others, turn = pilot.others, 0
     while wanted > 0:
         turn += 1
         fresh = draw(explorer, secret, bound, wanted, f"{order.seed}:{turn}", power).others
-        # The pilot chose the power, so its own draws are left out of the estimate, unless nothing else hit.
-        others = np.concatenate([others, fresh]) if turn > 1 else fresh if fresh.any() else others
-        drawn = len(others)
-        each = (explorer.calls - start) / drawn
-        affordable = int((start + order.budget - explorer.calls) / max(each, 1e-9))
-        wanted = _whole_turns(min(_needed(others) - drawn, 2 * drawn, MOST_DRAWS - drawn, affordable))
-    return _summary(others, bound, size)
+        others = np.concatenate([others, fresh])
+        each = (explorer.calls - start) / (len(others) - PILOT)
+        affordable = int((limit - explorer.calls) / max(each, 1e-9))
+        wanted = _whole_turns(min(_needed(others) - len(others), 2 * len(others), MOST_DRAWS - len(others), affordable))
+    return _summary(others, bound, order.canary.attack_space.size)
 
 
 def _whole_turns(draws: int) -> int:
@@ -92,6 +91,7 @@ def _summary(others: np.ndarray, bound: float, size: int) -> dict[str, Any]:
     if others.any():
         low, high = (min(1 + end, size) for end in positive_mean(others))
         return {"rank": min(1 + others.mean(), size), "rank_low": low, "rank_high": high, "method": "estimated"} | extra
-    # A filling as cheap as the secret is drawn with probability 2^−bound at least, so what no draw hit is bounded.
-    high = float(min(1 + np.exp2(min(bound, 1023.0)) * at_most(0, len(others)), size))
+    # Without a hit the draws after the pilot's were in proportion to the model's probabilities, so that each filling
+    # as cheap as the secret had a chance of 2^−bound or more.
+    high = float(min(1 + np.exp2(min(bound, 1023.0)) * at_most(0, len(others) - PILOT), size))
     return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"} | extra

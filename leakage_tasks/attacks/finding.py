@@ -76,7 +76,7 @@ def finding_from_json(text: str) -> Finding:
 def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> dict[str, Any]:
     """The fields of a finding that compare its guesses with the secret."""
     if not guesses:
-        return {"guesses": ()}
+        return {"guesses": (), "correct": (False,) * len(secret)}
     best = guesses[0].filling
     place = next((n for n, guess in enumerate(guesses, 1) if guess.filling == secret), None)
     right = tuple(left == true for left, true in zip(best, secret, strict=True))

@@ -8,7 +8,8 @@ from leakage_tasks.attacks.explorer import Explorer
 from leakage_tasks.attacks.finding import Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.attacks.shortest_path import BEAM, beam, result
-from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken, ScoresSequences
+from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 
 @register(
@@ -28,7 +29,7 @@ def greedy(order: Order) -> dict[str, Any]:
     width = 1
     # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
     while not best and width <= BEAM:
-        best = beam(explorer, width, order.budget)[:1]
+        best = beam(explorer, width, explorer.calls + order.budget)[:1]
         width *= 4
     return result(order, explorer, best, 0)
 
@@ -46,9 +47,13 @@ def _written(order: Order) -> dict[str, Any]:
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
         values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
         text = text[len(values[-1]) :].removeprefix(piece)
-    if not all(values) or not isinstance(order.target, ScoresSequences):
-        right = tuple(left == true for left, true in zip(values, secret, strict=True))
-        return {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
-    filled = space.fill(values)
-    guess = Guess(tuple(values), filled, float(order.target.log_perplexity([filled])[0]))
-    return {**marked([guess], secret), "model_calls": 2}
+    right = tuple(left == true for left, true in zip(values, secret, strict=True))
+    written = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1, "extra": {"written": values}}
+    if not all(values):
+        return written
+    try:
+        score = float(order.target.log_perplexity([space.fill(values)])[0])
+    except TargetError:
+        # A model that only writes: its guess has no score.
+        return written
+    return {**marked([Guess(tuple(values), space.fill(values), score)], secret), "model_calls": 2}

@@ -16,6 +16,7 @@ from leakage_tasks.errors import OptionError, TargetError
 Goal = Literal["exposure", "extraction"]
 Run = Callable[["Order"], dict[str, Any]]
 BUDGET = 20_000
+MOST_BITS = 400
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def run_attack(
     """Attack each canary and report what was found, in the order of ``canaries``.
 
     ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
-    ``budget`` is the most sequences an attack may score for one canary (default 20,000). Each canary has a
+    ``budget`` is the most sequences an attack may score for one canary (default 20,000); what an attack needs to
+    see before it can choose its way comes on top. Each canary has a
     random stream of its own, from ``seed`` and its id: order and company change nothing.
     """
     if budget is not None and budget < 1:
@@ -113,7 +115,7 @@ def run_attack(
     orders = [Order(target, canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
     chosen = [choose(name, goal, order) for order in orders]
     for canary in canaries:
-        _check_length(target, canary)
+        _check(target, canary)
     return list(_findings(progress(list(zip(chosen, orders, strict=True)))))
 
 
@@ -136,7 +138,12 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
         yield dataclasses.replace(finding, **found)
 
 
-def _check_length(target: Any, canary: Canary) -> None:
+def _check(target: Any, canary: Canary) -> None:
+    if canary.attack_space.size.bit_length() > MOST_BITS:
+        raise TargetError(
+            f"canary {canary.id!r} has more than 2^{MOST_BITS} fillings, beyond what probabilities can be computed "
+            "with: use fewer slots"
+        )
     length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length
     if length is not None and room is not None and length > room:
         raise TargetError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.counting import GUESSES
-from leakage_tasks.attacks.explorer import within
+from leakage_tasks.attacks.explorer import finite, within
 from leakage_tasks.attacks.finding import Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.canaries.spaces import Filling
@@ -32,13 +32,14 @@ def sampled(order: Order) -> dict[str, Any]:
     if _affordable(order):
         found = brute_force(order)
         return {name: found[name] for name in found if name != "proven"}
-    own = float(order.target.log_perplexity([order.canary.attack_space.fill(order.canary.secret)])[0])
-    drawn = space.sample(order.budget - 1 or 1, order.seed)
+    own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
+    # The secret itself is no other filling; it counts once, with certainty.
+    drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
     hits = sum(int((costs <= within(own)).sum()) for _, costs in _scored(order, drawn))
     others = space.size - 1
     found = {"log_perplexity": own, "model_calls": len(drawn) + 1, "extra": {"draws": len(drawn), "hits": hits}}
     if not hits:
-        high = float(1 + others * at_most(0, len(drawn)))
+        high = float(1 + others * (at_most(0, len(drawn)) if drawn else 1.0))
         return {**found, "rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"}
     low, high = (float(1 + others * end) for end in clopper_pearson(hits, len(drawn)))
     return {**found, "rank": 1 + others * hits / len(drawn), "rank_low": low, "rank_high": high, "method": "sampled"}
@@ -65,6 +66,7 @@ def brute_force(order: Order) -> dict[str, Any]:
         new = [Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places]
         best = sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:GUESSES]
     every = np.concatenate(costs)
+    finite(float(every.sum()))
     own = float(every[space.index(order.canary.secret)])
     rank = int((every <= within(own)).sum())
     found = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every), "proven": len(best)}

@@ -34,8 +34,10 @@ def shortest_path(order: Order) -> dict[str, Any]:
     them are certain.
     """
     explorer = Explorer(order.target, order.canary.attack_space)
-    best = beam(explorer, BEAM, order.budget)
-    best, proven = _search(explorer, best, order.budget)
+    explorer.path_of(order.canary.secret)
+    limit = explorer.calls + order.budget
+    best = beam(explorer, BEAM, limit)
+    best, proven = _search(explorer, best, limit)
     return result(order, explorer, best, proven)
 
 
@@ -46,11 +48,10 @@ def result(order: Order, explorer: Explorer, best: list[Guess], proven: int) -> 
     return {**marked(guesses, order.canary.secret), "proven": proven, "model_calls": explorer.calls}
 
 
-def beam(explorer: Explorer, width: int, budget: int) -> list[Guess]:
-    """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level."""
+def beam(explorer: Explorer, width: int, limit: int) -> list[Guess]:
+    """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level, up to ``limit`` calls in all."""
     best: list[Guess] = []
     level: list[Nodes] = [explorer.root]
-    limit = explorer.calls + budget
     while level and explorer.calls < limit:
         below = [explorer.children(nodes) for nodes in level]
         for nodes, children in zip(level, below, strict=True):
@@ -64,8 +65,10 @@ def _read_cheapest(explorer: Explorer, level: list[Nodes], below: list[Children]
     onward = [children[explorer.paths.goes_on(children.states)] for children in below]
     costs = np.concatenate([children.costs for children in onward])
     if len(costs) > width:
-        worst = np.partition(costs, width - 1)[width - 1]
-        onward = [children[children.costs <= worst] for children in onward]
+        chosen = np.zeros(len(costs), dtype=bool)
+        chosen[np.argsort(costs, kind="stable")[:width]] = True
+        ends = np.cumsum([len(children) for children in onward])
+        onward = [children[part] for children, part in zip(onward, np.split(chosen, ends[:-1]), strict=True)]
     for nodes, children in zip(level, onward, strict=True):
         for part in explorer.parts(nodes, children):
             yield explorer.read_part(nodes, children[part])
@@ -115,9 +118,8 @@ class _Frontier:
         return self._batches[number]
 
 
-def _search(explorer: Explorer, best: list[Guess], budget: int) -> tuple[list[Guess], int]:
+def _search(explorer: Explorer, best: list[Guess], limit: int) -> tuple[list[Guess], int]:
     """Best-first search from the root: the cheapest fillings, and how many of them are proven."""
-    limit = explorer.calls + budget
     # The beam's fillings turn up again; they serve as a bound until then.
     bound = best[-1].score - explorer.prefix_cost if len(best) == GUESSES else np.inf
     found: list[Guess] = []

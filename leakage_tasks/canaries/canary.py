@@ -179,7 +179,10 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             supports=data.get("supports"),
         )
     except SpaceError as error:
-        raise ManifestError(f"{where}: field {_blame(str(error), field_name)!r}: {error}") from None
+        blamed = _blame(str(error), field_name)
+        # What a natural canary holds is somebody's; the message must not show it.
+        why = "does not fit the others (not shown: natural)" if data["kind"] == "natural" else error
+        raise ManifestError(f"{where}: field {blamed!r}: {why}") from None
 
 
 def _blame(message: str, default: str) -> str:

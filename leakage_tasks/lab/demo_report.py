@@ -73,7 +73,7 @@ def show(result: DemoResult, canaries: Sequence[Canary]) -> None:
     most = max(canary.repetitions for canary in canaries)
     often = [finding for finding in result.extraction if finding.repetitions == most]
     right = sum(all(finding.correct or (False,)) for finding in often)
-    mean = sum(controls) / len(controls)
+    mean = sum(controls) / max(len(controls), 1)
     print(
         f"\nOf the {len(often)} secrets planted {most} times, {right} came out as the model's first guess "
         f"out of a thousand million.\nThe {len(controls)} that were never planted have {mean:.2f} bits of exposure "

@@ -18,6 +18,10 @@ from leakage_tasks.targets.protocols import IntArray
 
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
+WHOLE_TEXTS = (
+    "canary_exposure can use attack=sampled, and canary_extraction attack=brute-force on small spaces, which score "
+    "whole texts"
+)
 State = frozenset[Position]
 Edges = tuple[IntArray, IntArray]
 Encode = Callable[[list[str]], list[list[int]]]
@@ -123,7 +127,7 @@ class AutomatonPaths:
         if tokens[: len(self.prefix)] != self.prefix:
             raise TargetError(
                 "the tokenizer splits the text before the first slot differently for some fillings: put a space or a "
-                "line break before the slot, or use attack=sampled, which scores whole texts"
+                f"line break before the slot; or {WHOLE_TEXTS}"
             )
         return tokens[len(self.prefix) :]
 

@@ -159,7 +159,7 @@ class CausalTarget:
             if getattr(out, name, None) is not None:
                 self._cache_name = name
                 return getattr(out, name)
-        raise TargetError("the model returns no cache to continue from: use attack=sampled, which scores whole texts")
+        raise TargetError("the model returns no cache to continue from")
 
     def state_bytes(self, state: Any) -> int:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""

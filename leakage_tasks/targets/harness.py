@@ -12,6 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 
+from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.causal import LN2, CausalTarget
 from leakage_tasks.targets.protocols import FloatArray
 
@@ -21,7 +22,7 @@ TOLERANCE_BITS = 1e-3
 """How far two ways of computing one log-perplexity may differ in float32."""
 TOLERANCE_SHARE = 0.02
 """The same in 16-bit precision and below, as a share of the value."""
-CHECK_TEXTS = ("The number is 281265017.", "A second, somewhat longer text ends with other digits: 90 71.")
+CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
 class HarnessTarget:
@@ -34,16 +35,30 @@ class HarnessTarget:
     def __init__(self, lm: LM) -> None:
         self._lm = lm
         self.max_length = getattr(lm, "max_length", None)
+        if lm.world_size > 1 and str(getattr(lm, "batch_size", "")).startswith("auto"):
+            raise TargetError(
+                f"{type(lm).__name__} with batch_size=auto makes its processes wait for each other while an attack "
+                "keeps them apart: pass --batch_size with a number"
+            )
 
     def length(self, text: str) -> int | None:
         """Tokens of a text, or None where the model does not say."""
-        encode = getattr(self._lm, "tok_encode", None)
-        return None if encode is None else len(encode(text))
+        try:
+            return len(self._lm.tok_encode(text))
+        except (AttributeError, NotImplementedError):
+            return None
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`."""
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
         requests = [_request("loglikelihood", ("", text), place) for place, text in enumerate(texts)]
-        return np.array([-answer[0] / LN2 for answer in self._lm.loglikelihood(requests)], dtype=np.float64)
+        try:
+            answers = self._lm.loglikelihood(requests)
+        except NotImplementedError:
+            raise TargetError(
+                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=greedy works "
+                "on it; for the rest choose a model or API that gives them"
+            ) from None
+        return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)
 
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
@@ -56,22 +71,25 @@ def _request(kind: Any, arguments: tuple, place: int) -> Instance:
 
 
 @singledispatch
-def as_target(lm: LM) -> Any:
+def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
     """The most capable target a harness model offers. Adapters may register their own.
 
-    An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, if that agrees with the model's own
-    ``loglikelihood``; every other model gets :class:`HarnessTarget`.
+    An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, if on ``texts`` (two of them) that agrees
+    with the model's own ``loglikelihood``; every other model gets :class:`HarnessTarget`.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
-def _(lm: HFLM) -> Any:
+def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
     if lm.backend != "causal":
         return HarnessTarget(lm)
     for cached in (True, False):
-        target = causal_target(lm, cached=cached)
-        difference = _disagreement(lm, target)
+        try:
+            target = causal_target(lm, cached=cached)
+            difference = _disagreement(lm, target, texts)
+        except Exception as error:
+            difference = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         if difference is None:
             return target
         way = "with a cache" if cached else "without a cache"
@@ -94,17 +112,14 @@ def causal_target(lm: HFLM, cached: bool = True) -> CausalTarget:
     )
 
 
-def _disagreement(lm: HFLM, target: CausalTarget) -> str | None:
-    """Why the fast target must not be used, or None: two texts scored token by token against the harness."""
-    try:
-        encoded = [tokens[: target.max_length] for tokens in target.encode(CHECK_TEXTS)]
-        requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(CHECK_TEXTS, encoded, strict=True)]
-        # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
-        answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
-        theirs = np.array([-answer[0] / LN2 for answer in answers])
-        ours = np.array([_step_through(target, tokens) for tokens in encoded])
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+def _disagreement(lm: HFLM, target: CausalTarget, texts: Sequence[str]) -> str | None:
+    """How far the fast target is from the harness on two texts, or None if it is close enough."""
+    encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
+    requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
+    # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
+    answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
+    theirs = np.array([-answer[0] / LN2 for answer in answers])
+    ours = _stepped(target, encoded)
     half = any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or lm.mixed_precision_dtype
     allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if half else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):
@@ -117,16 +132,24 @@ def _split(lm: HFLM, tokens: list[int]) -> tuple[list[int], list[int]]:
     return ([lm.prefix_token_id], tokens) if tokens[0] != lm.prefix_token_id else (tokens[:1], tokens[1:])
 
 
-def _step_through(target: CausalTarget, tokens: Sequence[int]) -> float:
-    """Log-perplexity of a text, its second half one token at a time, as an attack reads it."""
-    half = max(1, len(tokens) // 2)
-    columns = np.array(sorted(set(tokens)))
-    state, total, costs = target.start(tokens[:half], columns)
-    zero = np.zeros(2, dtype=np.int64)
-    for place, token in enumerate(tokens[half:], half + 1):
-        total += float(costs[0, np.searchsorted(columns, token)])
-        if place < len(tokens):
-            # Two rows of the same text: a cache that mixes up rows or positions shows here.
-            state, costs = target.extend([state], zero, zero, np.array([token, token]), columns)
-            costs = costs[1:]
-    return total
+def _stepped(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
+    """Log-perplexities as an attack computes them: what the texts share at once, then one token at a time together.
+
+    The texts are rows of one batch, so a cache that mixes up rows or positions shows.
+    """
+    shared = 0
+    while shared < min(map(len, encoded)) - 1 and len({tokens[shared] for tokens in encoded}) == 1:
+        shared += 1
+    columns = np.unique(np.concatenate([np.array(tokens) for tokens in encoded]))
+    state, cost, costs = target.start(encoded[0][:shared], columns)
+    totals, rows = np.full(len(encoded), cost), np.zeros(len(encoded), dtype=np.int64)
+    alive = np.arange(len(encoded))
+    for depth in range(shared, max(map(len, encoded))):
+        fed = np.array([encoded[int(text)][depth] for text in alive])
+        totals[alive] += costs[rows, np.searchsorted(columns, fed)]
+        onward = np.array([len(encoded[int(text)]) > depth + 1 for text in alive])
+        if onward.any():
+            zero = np.zeros(int(onward.sum()), dtype=np.int64)
+            state, costs = target.extend([state], zero, rows[onward], fed[onward], columns)
+        alive, rows = alive[onward], np.arange(int(onward.sum()))
+    return totals

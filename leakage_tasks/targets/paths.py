@@ -7,7 +7,7 @@ from typing import Any
 
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import TargetError
-from leakage_tasks.targets.automaton import AutomatonPaths, Encode, parse
+from leakage_tasks.targets.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, parse
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.trie import TriePaths
 
@@ -35,7 +35,7 @@ def lay_out(space: Space, encode: Encode, pieces: Mapping[int, str]) -> Paths:
         return TriePaths(space, encode)
     raise TargetError(
         "the tokenizer does not give back the text of this template's fillings (it drops, joins or replaces "
-        "characters), so they cannot be searched: use attack=sampled, or a template the tokenizer keeps as it is"
+        f"characters), so they cannot be searched: {WHOLE_TEXTS}"
     )
 
 
@@ -55,11 +55,13 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> dict[int, str]:
 
 
 def _probes(space: Space) -> list[Filling]:
-    """Random fillings, with every value of the first slot (up to 2,000) among them."""
-    drawn = space.sample(PROBES, "probes")
-    first = space.slots[0].values[:2000]
-    rest = space.sample(len(first), "rest")
-    return drawn + [(value, *filling[1:]) for value, filling in zip(first, rest, strict=True)]
+    """Random fillings, and some in which every value of every slot occurs."""
+    longest = max(map(len, space.slots))
+    cycled = [
+        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
+        for turn in range(longest)
+    ]
+    return space.sample(PROBES, "probes") + cycled
 
 
 def _shared(space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]) -> tuple[tuple[int, ...], str]:

@@ -20,7 +20,8 @@ class TriePaths:
     """Implements :class:`~leakage_tasks.targets.protocols.Paths` by enumeration; exact, no path in vain.
 
     A node is a set of fillings that begin with the same tokens. Nodes are numbered level by level, and the
-    children of a node are neighbours. Raises TargetError if two fillings share one tokenization.
+    children of a node are neighbours. Raises TargetError if two texts share one tokenization; two fillings that
+    spell one text share its path.
     """
 
     def __init__(self, space: Space, encode: Encode) -> None:
@@ -34,12 +35,16 @@ class TriePaths:
     def _build(self, rows: IntArray, lengths: IntArray) -> None:
         order = np.lexsort(rows.T[::-1])
         rows, lengths = rows[order], lengths[order]
-        if len(rows) > 1 and (rows[1:] == rows[:-1]).all(axis=1).any():
-            raise TargetError(
-                "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
-                "use a space whose values the tokenizer distinguishes"
-            )
-        parents, tokens, ends = [], [], [-1]
+        same = np.zeros(len(rows), dtype=bool)
+        same[1:] = (rows[1:] == rows[:-1]).all(axis=1)
+        for row in np.flatnonzero(same):
+            if self._text(order[row]) != self._text(order[row - 1]):
+                raise TargetError(
+                    "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
+                    "use a space whose values the tokenizer distinguishes"
+                )
+        parents, tokens = [], []
+        ends: list[list[int]] = [[]]
         node_of_row = np.zeros(len(rows), dtype=np.int64)
         fresh = np.zeros(len(rows), dtype=bool)
         fresh[0] = True
@@ -51,17 +56,21 @@ class TriePaths:
             parents.append(node_of_row[first])
             tokens.append(rows[first, depth])
             node_of_row = np.where(alive, ids, node_of_row)
-            ends += [-1] * len(first)
+            ends += [[] for _ in first]
             for row in np.flatnonzero(lengths == depth + 1):
-                ends[node_of_row[row]] = int(order[row])
+                ends[node_of_row[row]].append(int(order[row]))
         self.root = 0
-        self._filling_at = np.array(ends, dtype=np.int64)
+        self._fillings_at = ends
+        self._spelled = np.array([len(places) for places in ends], dtype=np.int64)
         self._link(np.concatenate(parents), np.concatenate(tokens))
+
+    def _text(self, place: int) -> str:
+        return self._space.fill(self._space.at(int(place)))
 
     def _link(self, parents: IntArray, tokens: IntArray) -> None:
         self.columns = np.unique(tokens)
         self._column = np.searchsorted(self.columns, tokens)
-        counts = np.bincount(parents, minlength=len(self._filling_at))
+        counts = np.bincount(parents, minlength=len(self._spelled))
         self._count = counts
         self._first = np.concatenate([[0], np.cumsum(counts)[:-1]])
 
@@ -74,7 +83,7 @@ class TriePaths:
 
     def ends(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return self._filling_at[states] >= 0
+        return self._spelled[states] > 0
 
     def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -82,11 +91,11 @@ class TriePaths:
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return [[self._space.at(int(place))] if place >= 0 else [] for place in self._filling_at[states]]
+        return [[self._space.at(place) for place in self._fillings_at[state]] for state in states]
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return self.ends(states).astype(np.int64)
+        return self._spelled[states]
 
     def path(self, filling: Filling) -> tuple[int, ...]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""

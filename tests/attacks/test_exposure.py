@@ -161,6 +161,14 @@ def test_the_estimates_interval_covers_the_truth(monkeypatch):
     assert stats.binomtest(hits, runs, 0.95, alternative="less").pvalue > 0.01
 
 
+def test_the_budget_is_kept_but_for_the_first_look():
+    canary = make("the pin is {digits:9}.", "707120333")
+    target = target_of(letters())
+    first_look = run_attack("exposure", target, [canary], budget=1)[0].model_calls
+    for budget in (5000, 20_000):
+        assert run_attack("exposure", target, [canary], budget=budget)[0].model_calls <= budget + first_look
+
+
 def test_a_small_budget_estimates_and_says_so():
     canary = make("the pin is {digits:3}.", "707")
     found = run_attack("exposure", target_of(letters()), [canary], budget=30)[0]
@@ -171,9 +179,9 @@ def test_a_small_budget_estimates_and_says_so():
 
 
 def test_no_draw_as_cheap_is_a_lower_bound_not_a_certainty():
-    from leakage_tasks.attacks.exposure import _summary
+    from leakage_tasks.attacks.exposure import PILOT, _summary
 
-    summary = _summary(np.zeros(1000), bound=20.0, size=10**6)
+    summary = _summary(np.zeros(PILOT + 1000), bound=20.0, size=10**6)
     assert summary["method"] == "lower_bound"
     assert summary["rank"] == summary["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
     assert summary["rank_low"] == 1

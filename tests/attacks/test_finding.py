@@ -31,4 +31,4 @@ def test_exposure_is_log_size_less_log_rank():
 def test_marks_compare_the_best_guess_and_find_the_secret():
     assert marked(GUESSES, ("1", "3")) == {"guesses": GUESSES, "correct": (True, False), "place": 2}
     assert marked(GUESSES, ("9", "9")) == {"guesses": GUESSES, "correct": (False, False), "place": None}
-    assert marked([], ("1", "3")) == {"guesses": ()}
+    assert marked([], ("1", "3")) == {"guesses": (), "correct": (False, False)}

@@ -67,6 +67,25 @@ def test_no_hit_is_a_lower_bound():
     assert found.exposure < 7
 
 
+def test_the_secret_itself_is_no_hit():
+    found = run_attack("sampled", Scores(), [canary(0, 4)], budget=9000)[0]
+    assert found.extra["hits"] == 0
+    assert found.rank_low == 1
+
+
+def test_costs_that_are_no_numbers_are_refused():
+    for attack in ("sampled", "brute-force"):
+        with pytest.raises(TargetError, match="canary 'c': the model gives no finite log-likelihood: try"):
+            run_attack(attack, Scores(lambda text: float("nan")), [canary(3)])
+    with pytest.raises(TargetError, match="no finite"):
+        run_attack("sampled", Scores(lambda text: float("nan")), [canary(3, 6)], budget=50)
+
+
+def test_spaces_beyond_computing_are_refused():
+    with pytest.raises(TargetError, match="more than 2\\^400 fillings"):
+        run_attack("sampled", Scores(), [canary(3, 200)], budget=50)
+
+
 def test_ties_count():
     found = run_attack("brute-force", Scores(lambda text: 1.0), [canary(500)])[0]
     assert found.rank == 1000

@@ -1,6 +1,7 @@
 """Best-first search against sorting every filling's cost."""
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,9 +63,26 @@ def test_the_secret_is_marked_where_it_stands():
 def test_a_spent_budget_gives_the_best_so_far_unproven():
     canary = Canary("c", "the pin is {digits:6}.", tuple("123456"))
     found = search(letters(), canary, budget=100)
-    assert found.model_calls <= 2 * 100 + 16
+    assert found.model_calls <= 100 + 128
     assert len(found.guesses) == 10
     assert found.proven < 10
+
+
+def test_a_beam_is_no_wider_than_asked_where_all_cost_the_same():
+    model = tiny_gpt2.__wrapped__(letters())
+    with torch.no_grad():
+        model.transformer.wte.weight.zero_()
+    canary = Canary("c", "the pin is {digits:6}.", tuple("123456"))
+    found = run_attack("shortest-path", CausalTarget(model, letters()), [canary], budget=2000)[0]
+    assert len(found.guesses) == 10
+    assert found.model_calls <= 2000 + 128
+
+
+def test_a_budget_too_small_for_any_guess_counts_as_a_failure():
+    canary = Canary("c", "the pin is {digits:9}.", tuple("123456789"))
+    found = search(letters(), canary, budget=3)
+    assert found.guesses == ()
+    assert found.correct == (False,) * 9
 
 
 def test_little_memory_changes_the_work_not_the_result(monkeypatch):

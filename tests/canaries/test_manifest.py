@@ -83,3 +83,11 @@ def test_unreadable_manifests(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(ManifestError, match="cannot read the manifest"):
             read_manifest(path)
+
+
+def test_a_natural_secret_is_not_shown_by_the_error_that_refuses_it(tmp_path):
+    line = Canary("n", "pin {digits:2}", ("4", "2"), kind="natural").to_json() | {"secret": ["X-SECRET", "2"]}
+    (tmp_path / "m.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(ManifestError, match=r"m\.jsonl:1: field 'secret': .*not shown") as caught:
+        read_manifest(tmp_path / "m.jsonl")
+    assert "SECRET" not in str(caught.value)

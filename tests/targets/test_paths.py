@@ -102,11 +102,29 @@ def test_words_that_begin_alike_and_slots_of_varying_length():
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
-def test_touching_slots_that_spell_one_text_cannot_be_told_apart():
+@pytest.mark.parametrize("limit", [0, 20_000])
+def test_touching_slots_that_spell_one_text_are_that_many_fillings(limit, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", limit)
     space = parse_template("{w}{v}", {"w": word_list("w", ["a", "ab"]), "v": word_list("v", ["bc", "c"])})
     assert sorted(parse(space, "abc")) == [("a", "bc"), ("ab", "c")]
-    with pytest.raises(TargetError, match="same tokens"):
-        TriePaths(space, encoder(letters()))
+    paths = lay_out(space, encoder(letters()), token_pieces(letters(), len(letters())))
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+    tokens = np.array([paths.path(("a", "bc"))])
+    assert paths.count(np.array([walk(paths, tokens[0])]), tokens).tolist() == [2]
+
+
+def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
+    lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
+    with pytest.raises(TargetError, match="cannot be told apart"):
+        lay_out(parse_template("pin {digits:2}"), lossy, {})
+
+
+def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    words = word_list("w", [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmnop" for c in "stuvwx"] + ["na\u0175"])
+    with pytest.raises(TargetError, match="attack=sampled"):
+        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), token_pieces(merging(), len(merging())))
 
 
 def test_a_tokenizer_that_loses_characters_is_declined():
