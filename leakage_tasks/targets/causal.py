@@ -13,7 +13,7 @@ from torch import Tensor
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.cache import RowState, after, of_prefix, pick
-from leakage_tasks.targets.paths import ENUMERATE, lay_out, token_pieces
+from leakage_tasks.targets.paths import ENUMERATE, Pieces, lay_out, token_pieces
 from leakage_tasks.targets.protocols import FloatArray, IntArray, Paths
 
 LN2 = float(np.log(2))
@@ -56,7 +56,7 @@ class CausalTarget:
         self._most_rows = 1 << 16
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
-        self._pieces: dict[int, str] | None = None
+        self._pieces: Pieces | None = None
         self._stepper = model
         prompt = getattr(model, "active_peft_config", None)
         if prompt is not None and prompt.is_prompt_learning:
@@ -79,7 +79,7 @@ class CausalTarget:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         if space.size <= ENUMERATE:
             # Laid out from the encodings alone, so the whole vocabulary need not be spelled.
-            return lay_out(space, self.encode, {})
+            return lay_out(space, self.encode, Pieces())
         if self._pieces is None:
             self._pieces = token_pieces(self.tokenizer, self.model.config.get_text_config().vocab_size)
         return lay_out(space, self.encode, self._pieces)

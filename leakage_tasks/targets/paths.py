@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from leakage_tasks.canaries.spaces import Filling, Space
@@ -18,7 +19,20 @@ ENUMERATE_AT_MOST = 1_000_000
 PROBES = 64
 
 
-def lay_out(space: Space, encode: Encode, pieces: Mapping[int, str]) -> Paths:
+class Pieces(dict[int, str]):
+    """Text each ordinary token adds when it follows another one, by token."""
+
+    @cached_property
+    def continuations(self) -> dict[str, set[str]]:
+        """What may follow each beginning of a token's text, the whole and the empty one excepted."""
+        following: dict[str, set[str]] = {}
+        for text in self.values():
+            for length in range(1, len(text)):
+                following.setdefault(text[:length], set()).add(text[length])
+        return following
+
+
+def lay_out(space: Space, encode: Encode, pieces: Pieces) -> Paths:
     """The token paths of ``space``.
 
     ``encode`` gives the tokens of texts without special tokens, ``pieces`` the text each ordinary token adds
@@ -28,7 +42,7 @@ def lay_out(space: Space, encode: Encode, pieces: Mapping[int, str]) -> Paths:
         return TriePaths(space, encode)
     probes = _probes(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
-    prefix, text = _shared(space, encoded, pieces)
+    prefix, text = _shared(space, encoded + _cut_short(space, encode, pieces), pieces)
     if _holds(space, probes, encoded, prefix, text, pieces):
         return AutomatonPaths(space, encode, prefix, text, pieces)
     if space.size <= ENUMERATE_AT_MOST:
@@ -39,7 +53,7 @@ def lay_out(space: Space, encode: Encode, pieces: Mapping[int, str]) -> Paths:
     )
 
 
-def token_pieces(tokenizer: Any, vocabulary: int) -> dict[int, str]:
+def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     """Text each ordinary token adds when it follows another one.
 
     Tokens without text of their own (special ones, parts of a character) are left out; a template that
@@ -51,7 +65,8 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> dict[int, str]:
     plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
     skip = len(tokenizer.decode(anchor, **plain))
     texts = tokenizer.batch_decode([[*anchor, token] for token in ids], **plain)
-    return {token: text[skip:] for token, text in zip(ids, texts, strict=True) if text[skip:] and "\ufffd" not in text}
+    added = ((token, text[skip:]) for token, text in zip(ids, texts, strict=True) if "\ufffd" not in text)
+    return Pieces({token: text for token, text in added if text})
 
 
 def _probes(space: Space) -> list[Filling]:
@@ -64,8 +79,21 @@ def _probes(space: Space) -> list[Filling]:
     return space.sample(PROBES, "probes") + cycled
 
 
+def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
+    """Tokens of the text before the first slot, cut wherever a token may begin that reaches into the slot.
+
+    Whatever the filling, its tokens begin like one of these or like those of the whole text: what is before a
+    token does not depend on what is after it. A token stands in for the one cut off.
+    """
+    first = {value[0] for value in space.slots[0].values}
+    cuts = [
+        at for at in range(len(space.prefix)) if not first.isdisjoint(pieces.continuations.get(space.prefix[at:], ()))
+    ]
+    return [(*tokens, -1) for tokens in encode([space.prefix[:at] for at in cuts])] if cuts else []
+
+
 def _shared(space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]) -> tuple[tuple[int, ...], str]:
-    """The leading tokens all probes share that spell nothing but text before the first slot."""
+    """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
     prefix = encoded[0]
     for tokens in encoded:
         same = (n for n, (left, right) in enumerate(zip(prefix, tokens, strict=False)) if left != right)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries import parse_template, word_list
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets import paths as layout
 from leakage_tasks.targets.automaton import AutomatonPaths, parse
-from leakage_tasks.targets.paths import lay_out, token_pieces
+from leakage_tasks.targets.paths import Pieces, lay_out, token_pieces
 from leakage_tasks.targets.trie import TriePaths
 from tests.oracles import letters, merging
 
@@ -113,10 +113,20 @@ def test_touching_slots_that_spell_one_text_are_that_many_fillings(limit, monkey
     assert paths.count(np.array([walk(paths, tokens[0])]), tokens).tolist() == [2]
 
 
+def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(monkeypatch):
+    monkeypatch.setattr(layout, "PROBES", 1)
+    monkeypatch.setattr(layout, "_probes", lambda space: [("z", "z"), ("y", "x")])
+    space = parse_template(" {letters:2}")
+    shared = {encoder(merging())([space.fill(filling)])[0][0] for filling in space.enumerate()}
+    assert len(shared) > 1
+    paths = automaton(space, merging(), monkeypatch)
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
 def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
     lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
     with pytest.raises(TargetError, match="cannot be told apart"):
-        lay_out(parse_template("pin {digits:2}"), lossy, {})
+        lay_out(parse_template("pin {digits:2}"), lossy, Pieces())
 
 
 def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
@@ -135,6 +145,7 @@ def test_a_tokenizer_that_loses_characters_is_declined():
 
 
 @settings(max_examples=40, deadline=None)
+@example(" ", "", 2, "letters")
 @given(
     st.text("abT -", max_size=6),
     st.text("ab.-", max_size=4),
