@@ -57,19 +57,21 @@ def _worded(space: Space, guess: Guess) -> Guess:
 def _estimate(
     explorer: Explorer, secret: tuple[int, ...], bound: float, pilot: Draws, order: Order, limit: int
 ) -> dict[str, Any]:
-    """The rank's estimate from as many draws as its precision needs and the budget allows, the pilot's among them."""
+    """The rank's estimate from as many draws as its precision needs and the budget allows."""
     start, power = explorer.calls, pilot.best_power
     # The pilot's cost a draw is the most a draw will take: the more there are, the more of them share nodes.
     wanted = max(PILOT, min(4 * PILOT, (limit - start) * PILOT // start))
-    others, turn = pilot.others, 0
+    others, turn = np.zeros(0), 0
     while wanted > 0:
         turn += 1
         fresh = draw(explorer, secret, bound, wanted, f"{order.seed}:{turn}", power).others
         others = np.concatenate([others, fresh])
-        each = (explorer.calls - start) / (len(others) - PILOT)
+        each = (explorer.calls - start) / len(others)
         affordable = int((limit - explorer.calls) / max(each, 1e-9))
         wanted = _whole_turns(min(_needed(others) - len(others), 2 * len(others), MOST_DRAWS - len(others), affordable))
-    return _summary(others, bound, order.canary.attack_space.size)
+    # The pilot leaned otherwise and spreads more; its draws count only where no other met what one of them met.
+    missed = pilot.others.any() and not others.any()
+    return _summary(np.concatenate([pilot.others, others]) if missed else others, bound, order.canary.attack_space.size)
 
 
 def _whole_turns(draws: int) -> int:
@@ -93,5 +95,5 @@ def _summary(others: np.ndarray, bound: float, size: int) -> dict[str, Any]:
         return {"rank": min(1 + others.mean(), size), "rank_low": low, "rank_high": high, "method": "estimated"} | extra
     # Without a hit the draws after the pilot's were in proportion to the model's probabilities, so that each filling
     # as cheap as the secret had a chance of 2^−bound or more.
-    high = float(min(1 + np.exp2(min(bound, 1023.0)) * at_most(0, len(others) - PILOT), size))
+    high = float(min(1 + np.exp2(min(bound, 1023.0)) * at_most(0, len(others)), size))
     return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"} | extra

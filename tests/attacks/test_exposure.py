@@ -179,9 +179,9 @@ def test_a_small_budget_estimates_and_says_so():
 
 
 def test_no_draw_as_cheap_is_a_lower_bound_not_a_certainty():
-    from leakage_tasks.attacks.exposure import PILOT, _summary
+    from leakage_tasks.attacks.exposure import _summary
 
-    summary = _summary(np.zeros(PILOT + 1000), bound=20.0, size=10**6)
+    summary = _summary(np.zeros(1000), bound=20.0, size=10**6)
     assert summary["method"] == "lower_bound"
     assert summary["rank"] == summary["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
     assert summary["rank_low"] == 1
