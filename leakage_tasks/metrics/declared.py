@@ -6,7 +6,7 @@ and an aggregate over nothing is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,8 +94,3 @@ def planted(value: Value) -> Value:
 def controls(value: Value) -> Value:
     """``value`` for controls only."""
     return lambda found: None if found.planted else value(found)
-
-
-def names(metrics: Sequence[Metric]) -> list[str]:
-    """Names of metrics, in order."""
-    return [metric.name for metric in metrics]
