@@ -43,9 +43,8 @@ class AutomatonPaths:
         self._vocabulary = _vocabulary_tree(spelled)
         self.columns = np.array(sorted(spelled), dtype=np.int64)
         # One character a token and one token a character: every path is canonical.
-        self._letters = all(len(piece) == 1 for piece in spelled.values()) and len(set(spelled.values())) == len(
-            spelled
-        )
+        texts = set(spelled.values())
+        self._letters = len(texts) == len(spelled) and all(len(piece) == 1 for piece in texts)
         self._single = all(slot.lengths == {1} for slot in space.slots)
         self._sets: list[State] = []
         self._numbers: dict[State, int] = {}
