@@ -17,7 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-MODELS = {"soft-prompt": "adapters.soft_prompt:SoftPromptLM"}
+MODELS = {
+    "soft-prompt": "adapters.soft_prompt:SoftPromptLM",
+    "classifier-scorer": "adapters.classifier_scorer:ClassifierScorerLM",
+    "frankenstein-mlm": "adapters.frankenstein_mlm:FrankensteinLM",
+}
 """Names for ``--model``; the package's ``lm_eval.models`` entry points say the same."""
 
 NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"

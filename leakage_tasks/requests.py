@@ -54,9 +54,11 @@ def _attacked(lm: LM, target: Any, order: dict[str, Any], canaries: Sequence[Can
         budget=order["budget"],
         seed=order["seed"],
         goal=order["goal"],
+        settings=order["settings"],
         progress=bar,
     )
-    settings = {name: order[name] for name in ("goal", "attack", "budget", "seed")} | {"version": __version__}
+    named = ("goal", "attack", "budget", "settings", "seed")
+    settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     stamped = (dataclasses.replace(found, manifest=order["manifest"], settings=digest) for found in findings)
     return [found if order["reveal"] else _redacted(found) for found in stamped]

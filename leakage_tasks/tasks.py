@@ -117,6 +117,7 @@ class CanaryTask(Task):
             "goal": self.GOAL,
             "attack": self.options.attack,
             "budget": self.options.budget,
+            "settings": dict(self.options.settings),
             "seed": self.options.seed,
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
@@ -131,9 +132,9 @@ class CanaryTask(Task):
         )
 
     def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, float | None]:
-        """Every metric's value for one canary; None where it does not apply."""
+        """The value of every metric of the attack's kind for one canary; None where the canary has none."""
         finding = finding_from_json(results[0])
-        return {metric.name: metric.value(finding) for metric in self.METRICS}
+        return {metric.name: metric.value(finding) for metric in self.METRICS if metric.applies(finding)}
 
     def aggregation(self) -> dict[str, Any]:
         """Aggregations by metric."""

@@ -70,3 +70,48 @@ def brute_rank(model: Any, tokenizer: Any, canary: Canary) -> tuple[int, list[fl
     costs = direct_costs(model, tokenizer, [space.fill(filling) for filling in space.enumerate()])
     own = costs[space.index(canary.secret)]
     return sum(cost <= own + 1e-4 for cost in costs), costs
+
+
+_WORDS = "the a cat dog sat on mat red blue green house tree runs fast slow big small number is pin"
+WORDS = _WORDS.split()
+
+
+@lru_cache
+def wordpiece() -> Any:
+    """A cased WordPiece tokenizer of a few whole words, pieces and digits, with BERT's special tokens."""
+    from transformers import BertTokenizerFast
+
+    pieces = [*"0123456789", *(f"##{each}" for each in "0123456789"), "##ing", "##s", ".", ",", ":"]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *pieces]
+    return BertTokenizerFast(vocab={token: place for place, token in enumerate(vocabulary)}, do_lower_case=False)
+
+
+@lru_cache
+def tiny_bert(seed: int = 0, labels: tuple[str, ...] = ("low", "mid", "high"), spread: float = 0.5) -> Any:
+    """A random two-layer BERT classifier whose probabilities are far from uniform."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(wordpiece()),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=40,
+        initializer_range=spread,
+        id2label=dict(enumerate(labels)),
+        label2id={label: place for place, label in enumerate(labels)},
+        pad_token_id=0,
+    )
+    return BertForSequenceClassification(config).eval()
+
+
+def direct_class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) -> list[float]:
+    """−log2 P(label | text) of each text, one at a time, by `transformers` alone."""
+    losses = []
+    for text in texts:
+        with torch.no_grad():
+            logits = model(**tokenizer(text, return_tensors="pt")).logits.double()
+        losses.append(-float(logits.log_softmax(-1)[0, label]) / math.log(2))
+    return losses

@@ -27,7 +27,7 @@ def test_numbers_the_command_line_made_floats_are_whole_again():
     [
         ({"budgt": 10}, "did you mean 'budget'"),
         ({"canary": "a"}, "did you mean 'canaries'"),
-        ({"t": {"beam": 3}}, "t has no option 'beam'"),
+        ({"t": {"width": 3}}, "t has no option 'width'"),
         ({"t": 3}, "expected options by name"),
         ({"budget": "many"}, "budget='many': expected int"),
         ({"budget": 1.5}, "budget=1.5: expected int"),
@@ -38,3 +38,15 @@ def test_numbers_the_command_line_made_floats_are_whole_again():
 def test_what_cannot_be_meant_is_refused(metadata, message):
     with pytest.raises(OptionError, match=message):
         read_options(metadata, "t")
+
+
+def test_options_of_attacks_are_kept_by_name():
+    metadata = {"attack": "label-search", "beam": 50.0, "lambda": 1, "t": {"beam": 7, "audit": True}}
+    assert read_options(metadata, "u").settings == {"beam": 50, "lambda": 1.0}
+    assert read_options(metadata, "t").settings == {"beam": 7, "lambda": 1.0, "audit": True}
+
+
+def test_the_arguments_of_our_models_are_taken_for_no_misspelt_option():
+    arguments = ("pretrained", "tokenizer", "labels", "truncate", "reference", "head", "generator", "base", "save")
+    others = ("head_epochs", "text", "data", "label_column", "batch_size", "device", "max_length", "loglikelihood")
+    assert read_options(dict.fromkeys((*arguments, *others), "x"), "t") == Options()

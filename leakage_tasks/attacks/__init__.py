@@ -1,6 +1,14 @@
 """How secrets are got out: one file an attack; they know targets, never the harness."""
 
-from leakage_tasks.attacks import exposure, greedy, scoring, shortest_path  # noqa: F401 - importing registers them
+from leakage_tasks.attacks import (  # noqa: F401 - importing registers them
+    class_loss,
+    exposure,
+    greedy,
+    label_search,
+    mix_and_match,
+    scoring,
+    shortest_path,
+)
 from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json
 from leakage_tasks.attacks.registry import ATTACKS, run_attack
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of
-from leakage_tasks.attacks.finding import Guess
+from leakage_tasks.attacks.finding import GUESSES, Guess
 from leakage_tasks.targets.protocols import FloatArray, IntArray
-
-GUESSES = 10
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+GUESSES = 10
+"""The most guesses a finding keeps."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound"]
 
 

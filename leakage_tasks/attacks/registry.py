@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from leakage_tasks.attacks.finding import Finding
@@ -20,6 +20,18 @@ MOST_BITS = 400
 
 
 @dataclass(frozen=True)
+class Setting:
+    """An option of an attack: its name for ``--metadata``, its type, what it is unless given, and what it means."""
+
+    name: str
+    kind: type
+    default: Any
+    words: str
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+
+
+@dataclass(frozen=True)
 class Order:
     """One canary to attack: with what, how hard, and the seed of its own random stream."""
 
@@ -27,6 +39,7 @@ class Order:
     canary: Canary
     budget: int
     seed: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,11 @@ class Attack:
     remedy: str
     auto: int
     affordable: Callable[[Order], bool]
+    settings: tuple[Setting, ...] = ()
+
+    def settle(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A value for each of the attack's settings. Raises OptionError for one that it cannot use."""
+        return {each.name: _settled(each, given.get(each.name, each.default)) for each in self.settings}
 
 
 AUTO = "auto"
@@ -53,16 +71,18 @@ def register(
     auto: int,
     remedy: str,
     affordable: Callable[[Order], bool] = lambda order: True,
+    settings: Sequence[Setting] = (),
 ) -> Callable[[Run], Run]:
     """Register a function as an attack.
 
     It takes an :class:`Order` and returns the fields of a :class:`Finding` it found out. ``needs`` are target
     protocols of which the target must offer one; ``remedy`` ends the error where it offers none. The attack name
-    ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``.
+    ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``. ``settings``
+    are its options, found in ``Order.settings``.
     """
 
     def add(run: Run) -> Run:
-        ATTACKS[name] = Attack(name, goal, needs, run, remedy, auto, affordable)
+        ATTACKS[name] = Attack(name, goal, needs, run, remedy, auto, affordable, tuple(settings))
         return run
 
     return add
@@ -89,6 +109,31 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
     return attack
 
 
+def known_settings() -> dict[str, Setting]:
+    """The settings of all attacks by name; those of one name are the same for all that have it."""
+    return {each.name: each for attack in ATTACKS.values() for each in attack.settings}
+
+
+def _settled(setting: Setting, value: Any) -> Any:
+    if value is None:
+        return None
+    if setting.choices and value not in setting.choices:
+        raise OptionError(f"{setting.name}={value!r} is unknown: use {', '.join(setting.choices)}")
+    if setting.least is not None and value < setting.least:
+        raise OptionError(f"{setting.name}={value} must be {setting.least} or more: it is {setting.words}")
+    return value
+
+
+def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
+    everyones = known_settings()
+    own = everyones if name == AUTO or name not in ATTACKS else [each.name for each in ATTACKS[name].settings]
+    for each in settings:
+        if each not in own:
+            have = f"it has {', '.join(own)}" if own else "it has none"
+            raise OptionError(f"attack={name} has no option {each!r}: {have}")
+
+
 def _serves(target: Any, attack: Attack) -> bool:
     return any(isinstance(target, need) for need in attack.needs)
 
@@ -101,6 +146,7 @@ def run_attack(
     budget: int | None = None,
     seed: int = 0,
     goal: Goal = "exposure",
+    settings: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
@@ -108,12 +154,19 @@ def run_attack(
     ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
     ``budget`` is the most sequences an attack may score for one canary (default 20,000); what an attack needs to
     see before it can choose its way comes on top. Each canary has a
-    random stream of its own, from ``seed`` and its id: order and company change nothing.
+    random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options of
+    attacks by name; with ``auto`` each attack takes those that are its own.
     """
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
+    given = settings or {}
+    _check_settings(name, given)
     orders = [Order(target, canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
     chosen = [choose(name, goal, order) for order in orders]
+    settled = {attack.name: attack.settle(given) for attack in chosen}
+    orders = [
+        dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
+    ]
     for canary in canaries:
         _check(target, canary)
     return list(_findings(progress(list(zip(chosen, orders, strict=True)))))

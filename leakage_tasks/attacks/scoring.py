@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.counting import GUESSES
 from leakage_tasks.attacks.explorer import finite, within
-from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.finding import GUESSES, Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.errors import OptionError
@@ -36,13 +35,23 @@ def sampled(order: Order) -> dict[str, Any]:
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
     hits = sum(int((costs <= within(own)).sum()) for _, costs in _scored(order, drawn))
-    others = space.size - 1
-    found = {"log_perplexity": own, "model_calls": len(drawn) + 1, "extra": {"draws": len(drawn), "hits": hits}}
+    found = {"log_perplexity": own, "model_calls": len(drawn) + 1}
+    return found | share_of_sample(hits, len(drawn), space.size)
+
+
+def share_of_sample(hits: int, draws: int, size: int) -> dict[str, Any]:
+    """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
+
+    ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
+    one-sided interval, so that exposure is a lower bound.
+    """
+    others = size - 1
+    extra = {"extra": {"draws": draws, "hits": hits}}
     if not hits:
-        high = float(1 + others * (at_most(0, len(drawn)) if drawn else 1.0))
-        return {**found, "rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"}
-    low, high = (float(1 + others * end) for end in clopper_pearson(hits, len(drawn)))
-    return {**found, "rank": 1 + others * hits / len(drawn), "rank_low": low, "rank_high": high, "method": "sampled"}
+        high = float(1 + others * (at_most(0, draws) if draws else 1.0))
+        return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", **extra}
+    low, high = (float(1 + others * end) for end in clopper_pearson(hits, draws))
+    return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", **extra}
 
 
 def _affordable(order: Order) -> bool:

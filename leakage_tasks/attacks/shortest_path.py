@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.counting import GUESSES, merge_guesses
+from leakage_tasks.attacks.counting import merge_guesses
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.finding import GUESSES, Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 

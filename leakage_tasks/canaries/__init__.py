@@ -2,9 +2,11 @@
 
 from leakage_tasks.canaries.alphabets import Alphabet, tokenizer_words, word_file, word_list
 from leakage_tasks.canaries.canary import Canary, canary_from_json
+from leakage_tasks.canaries.classes import class_counts
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.planting import PlantReport, plant
+from leakage_tasks.canaries.presets import elmahdy_canaries, mix_and_match_canaries
 from leakage_tasks.canaries.spaces import Filling, Space, parse_template
 from leakage_tasks.canaries.verify import VerifyReport, verify
 
@@ -16,8 +18,11 @@ __all__ = [
     "Space",
     "VerifyReport",
     "canary_from_json",
+    "class_counts",
+    "elmahdy_canaries",
     "make_canaries",
     "manifest_hash",
+    "mix_and_match_canaries",
     "parse_template",
     "plant",
     "read_manifest",

@@ -96,15 +96,20 @@ def word_file(name: str, path: str | Path) -> Alphabet:
     return word_list(name, words)
 
 
+TOKENIZER_KINDS: Mapping[str, str] = {"words": "whole-words", "terms": "words-and-numbers", "tokens": "tokens"}
+"""What a tokenizer's alphabets are called in a template, and what each is made of."""
+
+
 @lru_cache(maxsize=8)
 def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
-    """A tokenizer's whole words (``what="whole-words"``) or every ordinary token (``"tokens"``).
+    """A tokenizer's whole words (``what="whole-words"``: letters alone), these and its whole numbers
+    (``"words-and-numbers"``), or every ordinary token (``"tokens"``).
 
     Only a reference (tokenizer name, hash of the values) goes into the manifest, not the values.
     """
     values = _tokenizer_values(tokenizer, what)
     origin = {"kind": what, "tokenizer": tokenizer, "sha256": _digest(values)}
-    return Alphabet(name, values, " " if what == "whole-words" else "", tuple(origin.items()))
+    return Alphabet(name, values, "" if what == "tokens" else " ", tuple(origin.items()))
 
 
 def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
@@ -119,9 +124,10 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
         return BUILT_IN[name]
     if kind == "list":
         return _listed(name, data)
-    if kind in ("whole-words", "tokens"):
+    if kind in TOKENIZER_KINDS.values():
         return _referenced(name, str(kind), data)
-    raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', 'whole-words' or 'tokens'")
+    known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
+    raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
 
 
 def _listed(name: str, data: Mapping[str, Any]) -> Alphabet:
@@ -163,7 +169,8 @@ def _tokenizer_values(name: str, what: str) -> tuple[str, ...]:
     pieces = tokenizer.convert_ids_to_tokens(ids)
     marked = any(piece is not None and piece.startswith(_WORD_MARKS) for piece in pieces)
     words = (text.strip() for text, piece in zip(texts, pieces, strict=True) if _starts_word(piece, marked))
-    return tuple(sorted({word for word in words if word.isalpha()}))
+    numbers = what == "words-and-numbers"
+    return tuple(sorted({word for word in words if word.isalpha() or (numbers and word.isdecimal())}))
 
 
 def load_tokenizer(name: str) -> Any:

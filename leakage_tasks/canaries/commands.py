@@ -8,63 +8,78 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakage_tasks.errors import OptionError
-
 if TYPE_CHECKING:
-    from leakage_tasks.canaries.alphabets import Alphabet
     from leakage_tasks.canaries.canary import Canary
 
 
 def canaries_command(
-    template: Annotated[
-        str,
-        typer.Option(help="Text with slots, such as 'The pin of {unique} is {digits:4}.'; {unique} is a word each."),
-    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Manifest to write, one canary a line (JSONL).")],
-    count: Annotated[int, typer.Option(help="Planted canaries, in all.")] = 1,
-    repetitions: Annotated[str, typer.Option(help="How often each is planted, dealt out in turn.")] = "1",
+    template: Annotated[
+        str | None,
+        typer.Option(help="Text with slots, such as 'The pin of {unique} is {digits:4}.'; {unique} is a word each."),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A paper's canaries for classifiers instead: elmahdy or mix-and-match.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="Planted canaries, in all (default: 1).")] = None,
+    repetitions: Annotated[
+        str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy: 100).")
+    ] = None,
     controls: Annotated[int, typer.Option(help="Control twins that are never planted, in all.")] = 0,
     seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
     words: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="Word list for {NAME}, a word a line; repeatable.")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="Its whole words become {words}, its ordinary tokens {tokens}.")
+        str | None,
+        typer.Option(help="Its whole words become {words}, with its numbers {terms}, its ordinary tokens {tokens}."),
     ] = None,
     known: Annotated[
         str | None, typer.Option(help="The part of the template the attacker knows (default: all).")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Class of the canaries.")] = None,
-    tags: Annotated[str | None, typer.Option(help="NER tags, one a token, with commas between.")] = None,
-    supporting: Annotated[int, typer.Option(help="Supporting canaries of other classes for each planted one.")] = 0,
-    supporting_labels: Annotated[str | None, typer.Option(help="Their classes, with commas between.")] = None,
-    supporting_slots: Annotated[
-        int | None, typer.Option(help="How many of the last slots they fill anew (default: half).")
+    label: Annotated[
+        str | None, typer.Option(help="Class of the canaries: a name or, of --data, rarest (default) or most-popular.")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help="Training data, to count its classes in; not changed.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the class in --data.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the text in --data (default: text).")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of --data, for a saved folder (default: train).")] = None,
+    tags: Annotated[str | None, typer.Option(help="NER tags, one a token, with commas between.")] = None,
+    supporting: Annotated[
+        str | None,
+        typer.Option(help="Supporting canaries in other classes for each planted one: a number, one, all or none."),
+    ] = None,
+    supporting_labels: Annotated[
+        str | None, typer.Option(help="Those classes, with commas between (default: all in --data).")
+    ] = None,
+    supporting_slots: Annotated[
+        int | None, typer.Option(help="How many of the last slots they fill anew (default: half; elmahdy: all).")
+    ] = None,
+    supporting_repetitions: Annotated[
+        int | None, typer.Option(help="elmahdy: how often each of them is planted (default: 1).")
+    ] = None,
+    unknown: Annotated[int | None, typer.Option(help="elmahdy: how many of the 10 words are secret (1).")] = None,
+    sentences: Annotated[
+        Path | None, typer.Option(help="elmahdy: file of sentences, one a line, to plant instead of random words.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="mix-and-match: five sentences labelled same, different or mixed (Figure 4).")
+    ] = None,
+    position: Annotated[
+        int | None, typer.Option(help="mix-and-match: which word is secret (default: the last).")
+    ] = None,
+    doubled: Annotated[bool, typer.Option("--doubled", help="mix-and-match: pairs joined with 'and'.")] = False,
+    only: Annotated[str | None, typer.Option(help="mix-and-match: these targets alone, such as towels,1974.")] = None,
     id_prefix: Annotated[str, typer.Option(help="Put before every id, so that manifests can be joined.")] = "",
 ) -> None:
     """Make canaries: secrets in a template, to be planted in a training set, and controls to compare with."""
-    from leakage_tasks.canaries.generate import make_canaries
+    given = {name: value for name, value in locals().items() if name != "output"}
     from leakage_tasks.canaries.manifest import write_manifest
+    from leakage_tasks.canaries.request import Request, requested
 
-    alphabets = _alphabets(template, words or [], tokenizer)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        canaries = make_canaries(
-            template,
-            count,
-            repetitions=_numbers("--repetitions", repetitions),
-            controls=controls,
-            seed=seed,
-            alphabets=alphabets,
-            known=known,
-            label=label,
-            tags=_items(tags),
-            supporting=supporting,
-            supporting_labels=_items(supporting_labels),
-            supporting_slots=supporting_slots,
-            id_prefix=id_prefix,
-        )
+        canaries = requested(Request(**given))
     write_manifest(canaries, output)
     for warning in caught:
         typer.echo(f"leakage: warning: {warning.message}", err=True)
@@ -78,12 +93,25 @@ def plant_command(
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
     text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
     label_column: Annotated[str | None, typer.Option(help="Column that gets the canaries' labels.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
+    ] = None,
     split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
 ) -> None:
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
     from leakage_tasks.canaries.planting import plant
 
-    report = plant(manifest, source, output, seed=seed, text_column=text_column, label_column=label_column, split=split)
+    report = plant(
+        manifest,
+        source,
+        output,
+        seed=seed,
+        text_column=text_column,
+        label_column=label_column,
+        split=split,
+        label=label,
+    )
     typer.echo(report.summary())
 
 
@@ -103,34 +131,6 @@ def verify_command(
         typer.echo(line)
     if not report.ok:
         raise typer.Exit(1)
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    try:
-        return [int(item) for item in text.split(",")]
-    except ValueError:
-        raise OptionError(f"{option} is {text!r}: give whole numbers with commas between, such as 1,10") from None
-
-
-def _items(text: str | None) -> list[str] | None:
-    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[str, Alphabet]:
-    from leakage_tasks.canaries.alphabets import tokenizer_words, word_file
-    from leakage_tasks.canaries.spaces import slot_names
-
-    used = slot_names(template)
-    found = {}
-    if tokenizer is not None:
-        kinds = {"words": "whole-words", "tokens": "tokens"}
-        found = {name: tokenizer_words(name, tokenizer, what) for name, what in kinds.items() if name in used}
-    for item in words:
-        name, equals, file = item.partition("=")
-        if not (name and equals and file):
-            raise OptionError(f"--words is {item!r}: write a name and a file, such as cities=cities.txt")
-        found[name] = word_file(name, file)
-    return found
 
 
 def _summary(canaries: list[Canary], output: Path) -> str:

@@ -106,26 +106,49 @@ class _Maker:
         )
 
     def supporting(self, canary: Canary, count: int, classes: Sequence[str], changed: int) -> list[Canary]:
-        """``count`` canaries like ``canary`` but for their last ``changed`` values and their class."""
-        head, slots = canary.secret[:-changed], canary.space.slots[-changed:]
-        others = prod(len(slot) for slot in slots) - 1
-        if not others:
-            raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
-        own: set[Filling] = {canary.secret}
-        made = []
-        for place in range(count):
-            name = f"{canary.id}-supporting-{place}"
-            stream = self.stream(name)
-            if len(own) > others:
-                own = {canary.secret}
-            secret = canary.secret
-            while secret in own:
-                secret = head + tuple(stream.choice(slot.values) for slot in slots)
-            own.add(secret)
-            self.secrets.add(secret)
-            label = classes[place % len(classes)]
-            made.append(replace(canary, id=name, secret=secret, kind="supporting", label=label, supports=canary.id))
+        """``count`` canaries that support ``canary``, of ``classes`` in turn."""
+        labels = [classes[place % len(classes)] for place in range(count)]
+        made = supporting_canaries(canary, labels, changed=changed, seed=self.seed)
+        self.secrets.update(each.secret for each in made)
         return made
+
+
+def supporting_canaries(
+    canary: Canary, labels: Sequence[str], *, changed: int | None = None, repetitions: int | None = None, seed: int = 0
+) -> list[Canary]:
+    """A canary like ``canary`` but for its last ``changed`` values (default: all) for each of ``labels``.
+
+    The new values are random, never the canary's own, and differ as long as there are enough of them (Elmahdy et
+    al., section 7). ``repetitions`` defaults to the canary's. Raises OptionError for slots of a single value.
+    """
+    changed = len(canary.secret) if changed is None else changed
+    kept, slots = len(canary.secret) - changed, canary.space.slots[-changed:]
+    others = prod(len(slot) for slot in slots) - 1
+    if not others:
+        raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
+    own: set[Filling] = {canary.secret}
+    made = []
+    for place, label in enumerate(labels):
+        name = f"{canary.id}-supporting-{place}"
+        stream = random.Random(f"canary:{seed}:{name}")
+        if len(own) > others:
+            own = {canary.secret}
+        secret = canary.secret
+        while secret in own:
+            secret = canary.secret[:kept] + tuple(stream.choice(slot.values) for slot in slots)
+        own.add(secret)
+        made.append(
+            replace(
+                canary,
+                id=name,
+                secret=secret,
+                repetitions=repetitions or canary.repetitions,
+                kind="supporting",
+                label=label,
+                supports=canary.id,
+            )
+        )
+    return made
 
 
 def _put_word(template: str, word: str) -> str:

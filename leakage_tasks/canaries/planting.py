@@ -6,14 +6,16 @@ import os
 import random
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.classes import choose_class, class_counts
 from leakage_tasks.canaries.formats import Columns, Layout, check_output, format_of
-from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
+from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path, write_sidecar
-from leakage_tasks.errors import PlantingError
+from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.files import replacing
 
 
@@ -21,7 +23,8 @@ from leakage_tasks.files import replacing
 class PlantReport:
     """What was planted where, and what was left out on purpose.
 
-    ``labels_unused``: canaries have labels, but no label column was named to write them to.
+    ``labels_unused``: canaries have labels, but no label column was named to write them to. ``label``: the class
+    that ``labelled`` canaries without one were given, in the manifest too.
     """
 
     output: Path
@@ -30,6 +33,8 @@ class PlantReport:
     controls: int
     natural: int
     labels_unused: bool = False
+    label: str | None = None
+    labelled: int = 0
 
     def summary(self) -> str:
         """One line for people."""
@@ -41,8 +46,16 @@ class PlantReport:
             f"among {record.input_rows:,} rows of {record.text_column!r}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
+            + self._about_label()
             + f"; record in {self.sidecar.name}"
         )
+
+    def _about_label(self) -> str:
+        if self.label is None:
+            return ""
+        if not self.labelled:
+            return "; all canaries had labels already"
+        return f"; {self.labelled} canaries without a label got {self.label!r}, and so did {self.record.manifest}"
 
 
 def plant(
@@ -54,6 +67,7 @@ def plant(
     text_column: str = "text",
     label_column: str | None = None,
     split: str = "train",
+    label: str | None = None,
 ) -> PlantReport:
     """Copy ``source`` to ``output`` with every planted canary of ``manifest`` in it, ``repetitions`` times.
 
@@ -62,19 +76,28 @@ def plant(
     and natural canaries, which are in the data already, are left out. A record with hashes and counts goes
     to ``<output>.leakage.json``. Same input, manifest and seed: same output, byte for byte.
 
+    ``label`` is for canaries and controls that have none: a class of the label column, or its ``rarest`` or
+    ``most-popular`` one. The class of a canary is part of what an attack must know, so the manifest is rewritten
+    with it, at the same time as the output. Supporting canaries need labels of their own.
+
     Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable or does not fit.
     """
     job = _Job(Path(manifest), Path(source), Path(output), seed, Columns(text_column, label_column, split))
     canaries = read_manifest(job.manifest)
-    planted = _to_plant(canaries, job.manifest)
     kind = format_of(job.source)
     _check_places(job)
+    chosen, canaries, labelled = _label(canaries, job, label)
+    planted = _to_plant(canaries, job.manifest)
     layout = kind.survey(job.source, job.wanted)
     rows = {canary.id: layout.row(canary) for canary in planted}
     points = [(gap, rows[name]) for gap, name in draw_gaps(planted, layout.rows, seed)]
     before = sha256_of(job.source)
     _check_not_planted_before(job.source, before, canaries)
-    with replacing(sidecar_path(job.output)) as record_beside, replacing(job.output) as beside:
+    with ExitStack() as files:
+        if labelled:
+            _rewrite(job.manifest, canaries, files)
+        record_beside = files.enter_context(replacing(sidecar_path(job.output)))
+        beside = files.enter_context(replacing(job.output))
         kind.write(job.source, beside, layout, job.wanted, points)
         shutil.copymode(job.source, beside)
         copies = {canary.id: canary.repetitions for canary in planted}
@@ -83,7 +106,29 @@ def plant(
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = label_column is None and any(canary.label is not None for canary in planted)
-    return PlantReport(job.output, sidecar_path(job.output), record, controls, natural, unused)
+    return PlantReport(job.output, sidecar_path(job.output), record, controls, natural, unused, chosen, labelled)
+
+
+def _label(canaries: list[Canary], job: _Job, label: str | None) -> tuple[str | None, list[Canary], int]:
+    """The class that is meant, the canaries with it where they had none, and how many these are."""
+    if label is None:
+        return None, canaries, 0
+    column = job.wanted.label
+    if column is None:
+        raise OptionError(f"--label {label} needs --label-column: name the column of the classes")
+    counts = class_counts(job.source, column, job.wanted.split, text_column=job.wanted.text)
+    chosen = choose_class(counts, label)
+    bare = [canary.label is None and canary.kind not in ("natural", "supporting") for canary in canaries]
+    with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
+    return chosen, with_it, sum(bare)
+
+
+def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> None:
+    """Write the manifest anew; it takes its place when ``files`` closes, as the planted data does."""
+    place = manifest.resolve()
+    beside = files.enter_context(replacing(place))
+    write_manifest(canaries, beside)
+    shutil.copymode(place, beside)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
+from leakage_tasks.canaries.alphabets import BUILT_IN, TOKENIZER_KINDS, Alphabet
 from leakage_tasks.errors import SpaceError
 
 Filling = tuple[str, ...]
@@ -121,7 +121,7 @@ def slot_names(template: str) -> list[str]:
 def _slot(template: str, field: str, known: Mapping[str, Alphabet]) -> tuple[Alphabet, int]:
     name, colon, count = field.partition(":")
     if name not in known:
-        hint = "; {words} and {tokens} are a tokenizer's: name one" if name in ("words", "tokens") else ""
+        hint = "; {words}, {terms} and {tokens} are a tokenizer's: name one" if name in TOKENIZER_KINDS else ""
         raise SpaceError(f"template {template!r}: unknown space {name!r}: use one of {', '.join(known)}{hint}")
     number = int(count) if count.isdecimal() and len(count) <= len(str(MAX_SLOTS)) else 0
     if colon and not 0 < number <= MAX_SLOTS:

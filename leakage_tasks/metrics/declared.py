@@ -22,6 +22,8 @@ from leakage_tasks.metrics.aggregates import (
 )
 
 Value = Callable[[Finding], float | None]
+Applies = Callable[[Finding], bool]
+"""Whether findings of this attack have the metric at all: the same for every canary of a run."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
 
@@ -31,7 +33,8 @@ class Metric:
     """One row of a results table.
 
     ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
-    canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits.
+    canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits,
+    ``applies`` which attacks' results have the row.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Metric:
     unit: str = ""
     chance: str | None = None
     interval: tuple[str, str] | None = None
+    applies: Applies = lambda found: True
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -49,9 +53,17 @@ class Metric:
         return None if self.better is None else self.better == "higher"
 
 
-def rate(name: str, value: Value, better: Direction, words: str, chance: str | None = None) -> list[Metric]:
+def rate(
+    name: str,
+    value: Value,
+    better: Direction,
+    words: str,
+    chance: str | None = None,
+    applies: Applies = lambda found: True,
+) -> list[Metric]:
     """A share of canaries with its Clopper-Pearson interval: three metrics."""
-    return _with_interval(name, value, better, words, "share", chance, share_low, share_high, "95 % Clopper-Pearson")
+    kind = "95 % Clopper-Pearson"
+    return _with_interval(name, value, better, words, "share", chance, share_low, share_high, kind, applies)
 
 
 def average(name: str, value: Value, better: Direction, words: str, unit: str, chance: str | None) -> list[Metric]:
@@ -69,12 +81,13 @@ def _with_interval(
     low: Aggregate,
     high: Aggregate,
     kind: str,
+    applies: Applies = lambda found: True,
 ) -> list[Metric]:
     ends = (f"{name}_ci_low", f"{name}_ci_high")
     return [
-        Metric(name, value, mean, better, words, unit, chance, ends),
-        Metric(ends[0], value, low, better, f"{kind} interval of {name}, lower end", unit),
-        Metric(ends[1], value, high, better, f"{kind} interval of {name}, upper end", unit),
+        Metric(name, value, mean, better, words, unit, chance, ends, applies),
+        Metric(ends[0], value, low, better, f"{kind} interval of {name}, lower end", unit, applies=applies),
+        Metric(ends[1], value, high, better, f"{kind} interval of {name}, upper end", unit, applies=applies),
     ]
 
 

@@ -6,6 +6,7 @@ import math
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import maximum, mean, median
+from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Metric, controls, counts, planted
 
 
@@ -60,7 +61,10 @@ METRICS: list[Metric] = [
         "higher",
         "cost of the whole canary to the model, mean",
         "bits",
+        applies=elsewhere,
     ),
+    CLASS_LOSS,
+    *TWO_RANKS,
     Metric(
         "control_exposure",
         controls(lambda found: found.exposure),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from statistics import fmean
+
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import mean
+from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, planted, rate
+
+GUESS_COUNTS = (50, 100, 200)
+"""Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
 
 
 def extracted(found: Finding) -> float | None:
@@ -13,8 +20,31 @@ def extracted(found: Finding) -> float | None:
 
 
 def success_at(k: int, found: Finding) -> float | None:
-    """1 if the secret is among the first ``k`` guesses."""
-    return None if found.correct is None else float(found.place is not None and found.place <= k)
+    """1 if the secret is among the first ``k`` guesses; None where the attack ranked fewer than that."""
+    if found.correct is None or k > found.extra.get("ranked", k):
+        return None
+    return float(found.place is not None and found.place <= k)
+
+
+def chance_at(k: int, found: Finding) -> float:
+    """The chance of ``k`` different guesses at random to hold the secret: k / |R|."""
+    return min(1.0, k * 2**-found.log2_size)
+
+
+def shortlist_kept(found: Finding) -> float | None:
+    """Share of the ten best values that a shortlist kept, mean over the slots it was taken for."""
+    kept = found.extra.get("shortlist_kept")
+    return fmean(kept) if kept else None
+
+
+def _among(k: int) -> list[Metric]:
+    words = f"share of canaries with the secret among the {k} best guesses"
+    return rate(f"success_at_{k}", planted(partial(success_at, k)), "lower", words, f"{k}/|R|", on_classifiers)
+
+
+def _chance(k: int) -> Metric:
+    words = f"what success_at_{k} is for guesses at random, k/|R|, mean"
+    return Metric(f"chance_at_{k}", planted(partial(chance_at, k)), mean, None, words, "share", applies=on_classifiers)
 
 
 def hamming_distance(found: Finding) -> float | None:
@@ -31,6 +61,8 @@ METRICS: list[Metric] = [
         "share of canaries with the secret among the ten best guesses",
         "10/|R|",
     ),
+    *(metric for k in GUESS_COUNTS for metric in _among(k)),
+    *(_chance(k) for k in (1, 10, *GUESS_COUNTS)),
     *average(
         "hdt",
         planted(hamming_distance),
@@ -40,6 +72,16 @@ METRICS: list[Metric] = [
         "1 − 1/|alphabet|",
     ),
     *rate("control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"),
+    *TWO_RANKS,
+    Metric(
+        "shortlist_kept",
+        shortlist_kept,
+        mean,
+        None,
+        "share of the ten best of all values that the gradient's shortlist kept, mean over slots",
+        "share",
+        applies=lambda found: "shortlist_kept" in found.extra,
+    ),
     Metric(
         "model_calls",
         planted(lambda found: float(found.model_calls)),

@@ -1,6 +1,27 @@
 """What an attack may ask of a model: one capability, one protocol."""
 
 from leakage_tasks.targets.causal import CausalTarget
-from leakage_tasks.targets.protocols import CompletesText, Paths, PredictsNextToken, ScoresSequences
+from leakage_tasks.targets.classifier import ClassifierTarget
+from leakage_tasks.targets.protocols import (
+    CompletesText,
+    DifferentiableInputs,
+    Paths,
+    PredictsNextToken,
+    Proposal,
+    ProposesValues,
+    ScoresLabels,
+    ScoresSequences,
+)
 
-__all__ = ["CausalTarget", "CompletesText", "Paths", "PredictsNextToken", "ScoresSequences"]
+__all__ = [
+    "CausalTarget",
+    "ClassifierTarget",
+    "CompletesText",
+    "DifferentiableInputs",
+    "Paths",
+    "PredictsNextToken",
+    "Proposal",
+    "ProposesValues",
+    "ScoresLabels",
+    "ScoresSequences",
+]

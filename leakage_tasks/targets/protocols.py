@@ -8,6 +8,7 @@ count as well as those before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -110,4 +111,95 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
     def state_bytes(self, state: Any) -> int:
         """Memory a state keeps occupied."""
+        ...
+
+
+class LabelledRows(Protocol):
+    """Token rows of a space's fillings."""
+
+    def of(self, values: IntArray) -> IntArray | list[list[int]]:
+        """Rows of the texts whose first k slots hold ``values`` ``[n, k]`` (places in the slots' alphabets).
+
+        With k below the number of slots the text ends before the next open slot.
+        """
+        ...
+
+    def single(self, slot: int) -> IntArray | None:
+        """The one token of each value of ``slot``, None where some value has several."""
+        ...
+
+    def column(self, slot: int) -> int | None:
+        """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
+        ...
+
+
+@runtime_checkable
+class ScoresLabels(Protocol):
+    """Can tell how likely a text's class is."""
+
+    labels: tuple[str, ...]
+    max_length: int | None
+    """Tokens the model can read, special ones included; None where it does not say."""
+
+    def length(self, text: str) -> int | None:
+        """Tokens of a text, special ones included."""
+        ...
+
+    def place_of(self, label: str | None) -> int:
+        """Number of a class. Raises TargetError for one the model does not know, and for None."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each text, special ones included."""
+        ...
+
+    def rows(self, space: Space) -> LabelledRows:
+        """Token rows of a space's fillings."""
+        ...
+
+    def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
+        """−log2 P(label | row) in bits, shape ``[n, labels]``."""
+        ...
+
+
+@runtime_checkable
+class DifferentiableInputs(Protocol):
+    """Can be asked how its answer changes with the embeddings it reads."""
+
+    def embeddings(self) -> Any:
+        """The input embedding matrix, a tensor ``[vocabulary, dimensions]``."""
+        ...
+
+    def batch(self, length: int) -> int:
+        """How many rows of ``length`` tokens one pass takes."""
+        ...
+
+    def label_costs_of(self, rows: IntArray, embedded: Any) -> Any:
+        """Costs in bits ``[n, labels]`` of rows ``[n, length]`` whose embeddings are ``embedded``, with gradients.
+
+        ``embedded`` is a tensor ``[n, length, dimensions]``; the rows only say which places are padding.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a generator thinks of every value of one slot's alphabet.
+
+    ``costs`` are bits, shape ``[A]``; ``places`` count from 1 in the generator's order of everything it could have put
+    there (the whole vocabulary of a masked model: "Top K" of Mix and Match; the alphabet for a causal one).
+    """
+
+    costs: FloatArray
+    places: IntArray
+
+
+@runtime_checkable
+class ProposesValues(Protocol):
+    """Can tell which values are likely in a slot, by what stands around it."""
+
+    generator_name: str
+
+    def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
+        """A proposal for ``slot`` after each of ``heads``, the values of the slots before it; later slots are open."""
         ...

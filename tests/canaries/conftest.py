@@ -56,14 +56,30 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved WordPiece tokenizer with ``##`` pieces, punctuation and unused entries."""
+    entries = ["[UNK]", "[unused0]", "a", "red", "blue", "##ing", "##s", ".", "42", "green"]
+    return save_word_pieces(entries, tmp_path_factory.mktemp("word-pieces"))
+
+
+@pytest.fixture(scope="session")
+def table_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved WordPiece tokenizer with the words that the canaries of Mix and Match ask for."""
+    from leakage_tasks.canaries.presets import TABLE_1
+    from leakage_tasks.canaries.presets.mix_and_match import LABELLED
+    from leakage_tasks.canaries.presets.sentences import words_of
+
+    texts = [*(row.text for row in TABLE_1), *LABELLED]
+    entries = ["[UNK]", ".", "##s", *sorted({word for text in texts for word in words_of(text)})]
+    return save_word_pieces(entries, tmp_path_factory.mktemp("table-words"))
+
+
+def save_word_pieces(entries: list[str], folder: Path) -> Path:
+    """A WordPiece tokenizer with these entries, ``[UNK]`` among them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    entries = ["[UNK]", "[unused0]", "a", "red", "blue", "##ing", "##s", ".", "42", "green"]
     model = models.WordPiece(vocab={entry: at for at, entry in enumerate(entries)}, unk_token="[UNK]")
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    folder = tmp_path_factory.mktemp("word-pieces")
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
     return folder

@@ -107,6 +107,15 @@ def test_word_pieces(word_pieces: Path) -> None:
     assert not any(token.startswith("##") for token in tokens.values)
 
 
+def test_words_and_numbers(word_pieces: Path, byte_level: Path) -> None:
+    terms = tokenizer_words("terms", str(word_pieces), "words-and-numbers")
+    assert terms.values == ("42", "a", "blue", "green", "red")
+    assert terms.joiner == " "
+    assert alphabet_from_json("terms", terms.to_json()) == terms
+    marked = tokenizer_words("terms", str(byte_level), "words-and-numbers")
+    assert marked.values == ("7", "b", "r", "re", "red")  # not "12", which no space begins
+
+
 def test_tokenizer_is_kept_as_a_reference(byte_level: Path) -> None:
     words = tokenizer_words("words", str(byte_level), "whole-words")
     data = words.to_json()

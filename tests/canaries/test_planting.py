@@ -258,3 +258,109 @@ def test_a_supporting_canary_of_a_control_is_refused(tmp_path: Path) -> None:
     helper = Canary("x", control.template, control.secret, kind="supporting", supports=control.id)
     write_manifest([control, helper], manifest)
     assert "supports control-0, a control" in attempt(tmp_path, manifest, source, tmp_path / "out.txt")
+
+
+BARE = "The pin of {unique} is {digits:4}."
+
+
+def labelled_source(folder: Path, kind: str) -> Path:
+    """Five rows, one of them of class fear, as ``kind``."""
+    rows = [("a", "joy"), ("b", "fear"), ("c", "joy"), ("d", "anger"), ("e", "anger")]
+    if kind == "saved":
+        from datasets import ClassLabel, Dataset, Features, Value
+
+        names = ["joy", "anger", "fear"]
+        features = Features({"text": Value("string"), "label": ClassLabel(names=names)})
+        columns = {"text": [text for text, _ in rows], "label": [names.index(label) for _, label in rows]}
+        Dataset.from_dict(columns, features=features).save_to_disk(folder / "in")
+        return folder / "in"
+    source = folder / f"in.{kind}"
+    if kind == "jsonl":
+        source.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    else:
+        source.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    return source
+
+
+def planted_labels(output: Path) -> list[str]:
+    """The labels of the planted rows of a copy of :func:`labelled_source`."""
+    if output.is_dir():
+        from datasets import load_from_disk
+
+        data = load_from_disk(str(output))
+        names = data.features["label"].names
+        return [names[row["label"]] for row in data if len(row["text"]) > 1]
+    if output.suffix == ".jsonl":
+        rows = map(json.loads, output.read_text().splitlines())
+        return [row["label"] for row in rows if len(row["text"]) > 1]
+    return [line.split(",")[1] for line in output.read_text().splitlines()[1:] if len(line.split(",")[0]) > 1]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "saved"])
+@pytest.mark.parametrize(("label", "chosen"), [("rarest", "fear"), ("most-popular", "joy"), ("anger", "anger")])
+def test_canaries_without_a_label_get_one(tmp_path: Path, kind: str, label: str, chosen: str) -> None:
+    manifest, source = tmp_path / "m.jsonl", labelled_source(tmp_path, kind)
+    canaries = make_canaries(BARE, 2, repetitions=(2,), controls=1)
+    write_manifest([replace(canaries[0], label="joy"), *canaries[1:]], manifest)
+    output = tmp_path / ("out" + source.suffix)
+    report = plant(manifest, source, output, label_column="label", label=label)
+    assert sorted(planted_labels(output)) == sorted(["joy"] * 2 + [chosen] * 2)
+    assert [canary.label for canary in read_manifest(manifest)] == ["joy", chosen, chosen]
+    assert f"; 2 canaries without a label got {chosen!r}, and so did m.jsonl; record" in report.summary()
+    assert verify(output, manifest).ok
+
+
+def test_a_popular_tie_is_settled_by_name() -> None:
+    from leakage_tasks.canaries.classes import choose_class
+
+    assert choose_class({"joy": 2, "anger": 2, "fear": 1}, "most-popular") == "joy"
+
+
+def test_canaries_with_labels_keep_theirs(tmp_path: Path, manifest: Path) -> None:
+    source, before = labelled_source(tmp_path, "csv"), manifest.read_bytes()
+    report = plant(manifest, source, tmp_path / "out.csv", label_column="label", label="rarest")
+    assert set(planted_labels(tmp_path / "out.csv")) == {"joy"}
+    assert manifest.read_bytes() == before
+    assert "; all canaries had labels already; record" in report.summary()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": "rarest"}, "--label rarest needs --label-column"),
+        ({"label": "fera", "label_column": "label"}, "no row of the data has the label 'fera': did you mean 'fear'"),
+        ({"label_column": "label"}, "canary-0 has no label for column 'label': name one with --label"),
+    ],
+)
+def test_labels_that_cannot_be_given(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    manifest, source = tmp_path / "m.jsonl", labelled_source(tmp_path, "csv")
+    write_manifest(make_canaries(BARE, 1), manifest)
+    before = manifest.read_bytes()
+    with pytest.raises(LeakageError, match=message):
+        plant(manifest, source, tmp_path / "out.csv", **options)
+    assert manifest.read_bytes() == before
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_manifest_is_not_relabelled_where_planting_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakage_tasks.canaries.formats.commas import CommaFormat
+
+    def fail(*arguments: object) -> None:
+        raise PlantingError("disk on fire")
+
+    manifest, source = tmp_path / "m.jsonl", labelled_source(tmp_path, "csv")
+    write_manifest(make_canaries(BARE, 1), manifest)
+    before = manifest.read_bytes()
+    monkeypatch.setattr(CommaFormat, "write", fail)
+    with pytest.raises(PlantingError, match="fire"):
+        plant(manifest, source, tmp_path / "out.csv", label_column="label", label="rarest")
+    assert manifest.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "m.jsonl"]
+
+
+def test_a_natural_canary_is_given_no_label(tmp_path: Path) -> None:
+    manifest, source = tmp_path / "m.jsonl", labelled_source(tmp_path, "csv")
+    canaries = make_canaries(BARE, 2)
+    write_manifest([replace(canaries[0], kind="natural"), canaries[1]], manifest)
+    plant(manifest, source, tmp_path / "out.csv", label_column="label", label="rarest")
+    assert [canary.label for canary in read_manifest(manifest)] == [None, "fear"]

@@ -20,9 +20,9 @@ def finding(planted=True, **fields):
 
 def table(metrics, findings):
     """What the harness makes of the metrics."""
-    rows = [{metric.name: metric.value(found) for metric in metrics} for found in findings]
-    assert all(list(row) == [metric.name for metric in metrics] for row in rows)
-    return {metric.name: metric.aggregate([row[metric.name] for row in rows]) for metric in metrics}
+    rows = [{each.name: each.value(found) for each in metrics if each.applies(found)} for found in findings]
+    assert all(list(row) == list(rows[0]) for row in rows)
+    return {each.name: each.aggregate([row[each.name] for row in rows]) for each in metrics if each.name in rows[0]}
 
 
 FINDINGS = [

@@ -63,7 +63,7 @@ class Layout:
 
     def _class_of(self, canary: Canary) -> Any:
         if canary.label is None:
-            raise PlantingError(f"{canary.id} has no label for column {self.label!r}: make the canaries with --label")
+            raise PlantingError(f"{canary.id} has no label for column {self.label!r}: name one with --label")
         if canary.label not in self.labels:
             names = list(self.labels)
             some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,0 +1,249 @@
+"""``--model classifier-scorer --model_args pretrained=CLASSIFIER``: a text classifier as a harness model.
+
+The log-likelihood of a label after a text is log P(label | text), so tasks whose answers are label names measure a
+classifier as they measure a language model, and the attacks on classifiers run in the same command.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from tqdm import tqdm
+
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets.classifier import LN2, ClassifierTarget
+from leakage_tasks.targets.generators import GeneratingTarget, load_generator
+from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
+from leakage_tasks.targets.loading import load_classifier
+from leakage_tasks.targets.protocols import FloatArray
+
+log = logging.getLogger("lm_eval.leakage")
+
+Answer = tuple[float, bool]
+"""Natural log of P(label | text), and whether no other label is likelier."""
+
+
+class ClassifierScorerLM(LM):
+    """Any `transformers` sequence classifier; ``classifier`` is its target.
+
+    Takes the arguments of :func:`~leakage_tasks.targets.loading.load_classifier`; ``reference`` is another classifier's
+    folder or hub name, for scores calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose
+    candidates for the attack ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their
+    first ``max_length`` tokens, else they are an error. ``batch_size`` is a number or ``auto``, which 1, the harness'
+    default, stands for as well. Under ``accelerate launch`` each process has its own copy. Raises OptionError and
+    TargetError.
+    """
+
+    def __init__(
+        self,
+        pretrained: Any,
+        tokenizer: Any = None,
+        labels: Labels | None = None,
+        truncate: bool = False,
+        reference: Any = None,
+        generator: str | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        dtype: str | torch.dtype = "auto",
+        max_length: int | None = None,
+        batch_size: int | str | None = None,
+        max_batch_size: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._join_processes(device)
+        self.batch_size = batch_size
+        self.pretrained, self.revision = str(pretrained), revision
+        common: dict[str, Any] = {
+            "trust_remote_code": trust_remote_code,
+            "dtype": dtype,
+            "device": self._device,
+            "batch_size": _batch_size(batch_size),
+            "max_batch_size": max_batch_size,
+        }
+        other = load_classifier(reference, **common) if reference is not None else None
+        self.classifier: ClassifierTarget = load_classifier(
+            pretrained,
+            tokenizer=tokenizer,
+            labels=labels,
+            revision=revision,
+            max_length=max_length,
+            reference=other,
+            **common,
+        )
+        if generator is not None:
+            proposing = load_generator(generator, self._device, common["batch_size"])
+            self.classifier = GeneratingTarget.of(self.classifier, proposing)
+        self._names = LabelNames(self.classifier.labels)
+        self.truncate = truncate is True
+        if self.truncate:
+            self.tokenizer.truncation_side = "right"
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
+        """For each ``(text, label)``: log P(label | text) in nats, and whether the label is the likeliest of all.
+
+        The label is found by :meth:`place_of`. A text is read once, whatever the number of its labels. Raises
+        TargetError for a label the model does not know and a text that it cannot read, before it scores any.
+        """
+        return self._remembered("loglikelihood", requests, self.classify(requests, disable_tqdm))
+
+    def classify(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
+        """The answers of the classifier itself, also in subclasses that give texts another log-likelihood."""
+        places = [self.place_of(request.args[1]) for request in requests]
+        texts = list(dict.fromkeys(request.args[0] for request in requests))
+        costs = dict(zip(texts, self._label_costs(texts, disable_tqdm), strict=True))
+        found = [costs[request.args[0]] for request in requests]
+        return [
+            (-float(row[place]) * LN2, int(row.argmin()) == place) for row, place in zip(found, places, strict=True)
+        ]
+
+    def place_of(self, continuation: str) -> int:
+        """Number of the class a continuation names, see :class:`LabelNames`. Raises TargetError where it names none."""
+        place = self._names.find(continuation)
+        return self.classifier.place_of(bare_name(continuation)) if place is None else place
+
+    def _label_costs(self, texts: Sequence[str], disable_tqdm: bool) -> list[FloatArray]:
+        """−log2 P(label | text) for each text and all labels, shape ``[labels]`` each."""
+        rows = self._encoded(texts)
+        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        costs: list[FloatArray] = [np.empty(0)] * len(rows)
+        with tqdm(total=len(rows), desc="Classifying texts", disable=disable_tqdm or self.rank != 0) as bar:
+            first = 0
+            while first < len(order):
+                batch = order[first : first + self.classifier.batch(len(rows[order[first]]))]
+                for place, row in zip(
+                    batch, self.classifier.label_costs([rows[place] for place in batch]), strict=True
+                ):
+                    costs[place] = row
+                first += len(batch)
+                bar.update(len(batch))
+        return costs
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        room = self.max_length
+        if self.truncate and room is not None and texts:
+            rows = self.tokenizer(list(texts), truncation=True, max_length=room, verbose=False)["input_ids"]
+        else:
+            rows = self.classifier.encode(texts)
+        for number, row in enumerate(rows, 1):
+            if not row:
+                raise TargetError("a text is empty, and this model reads nothing around it: leave such texts out")
+            if room is not None and len(row) > room:
+                raise TargetError(
+                    f"text {number} has {len(row)} tokens and does not fit the classifier's {room}: shorten it, or "
+                    f"pass truncate=True in --model_args to classify the first {room} tokens of such texts"
+                )
+        return rows
+
+    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
+        """The answers, put into the harness' cache as those to requests of this kind."""
+        for request, answer in zip(requests, answers, strict=True):
+            self.cache_hook.add_partial(kind, request.args, answer)
+        return answers
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+        """Raises TargetError: a classifier gives a text no probability."""
+        raise TargetError(
+            f"{type(self).__name__} gives texts no probability, only labels: leave out tasks that need one"
+        )
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Raises TargetError: a classifier writes no text."""
+        raise TargetError(f"{type(self).__name__} writes no text, it labels it: leave out tasks that generate")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Raises TargetError: a classifier has no chat template."""
+        raise TargetError(f"{type(self).__name__} has no chat template: run it without --apply_chat_template")
+
+    # -- what the evaluator asks about ----------------------------------------------------------------------
+
+    @property
+    def tokenizer(self) -> Any:
+        """The classifier's tokenizer."""
+        return self.classifier.tokenizer
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens the classifier can read, special ones included; None where it does not say."""
+        return self.classifier.max_length
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Name of the tokenizer, for the harness' request cache."""
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What a results file should say about the model; no network is asked."""
+        model = self.classifier.model
+        return {
+            "model_num_parameters": int(model.num_parameters()),
+            "model_dtype": str(model.dtype),
+            "model_revision": self.revision or "main",
+            "model_sha": getattr(model.config, "_commit_hash", None) or "",
+            "model_labels": list(self.classifier.labels),
+        }
+
+    # -- several processes ----------------------------------------------------------------------------------
+
+    def _join_processes(self, device: str | None) -> None:
+        from datetime import timedelta
+
+        from accelerate import Accelerator, InitProcessGroupKwargs
+
+        # One process may have much more to do than the others, which wait for it at the end.
+        accelerator = Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(weeks=52))])
+        self._accelerator = accelerator
+        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
+        self._device = accelerator.device if self._world_size > 1 else _usable(device)
+
+    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensors of all processes, one after the other."""
+        return self._accelerator.gather(tensor) if self.world_size > 1 else tensor
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        """The objects of all processes on process ``dst``, None on the others."""
+        if self.world_size == 1:
+            return [obj]
+        found = [None] * self.world_size if self.rank == dst else None
+        torch.distributed.gather_object(obj, found, dst=dst)
+        return found
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.world_size > 1:
+            self._accelerator.wait_for_everyone()
+
+
+def _batch_size(asked: int | str | None) -> int | None:
+    """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
+    if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
+        return None
+    if not str(asked).isdecimal() or int(asked) < 1:
+        raise OptionError(f"batch_size={asked!r}: expected a number from 1, or auto")
+    return int(asked)
+
+
+def _usable(device: str | None) -> torch.device:
+    chosen = device or "cuda"
+    # The harness' command line asks for cuda:0 where its user asks for nothing.
+    if chosen.startswith("cuda") and not torch.cuda.is_available():
+        chosen = "cpu"
+    try:
+        return torch.empty(0, device=chosen).device
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0][:120]
+        raise OptionError(f"device={chosen!r}: cannot be used here ({reason}): pass --device cpu, or another") from None
+
+
+@as_target.register
+def _(lm: ClassifierScorerLM, texts: Sequence[str] = ()) -> ClassifierTarget:
+    return lm.classifier

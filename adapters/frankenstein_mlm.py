@@ -1,0 +1,204 @@
+"""``--model frankenstein-mlm --model_args pretrained=CLASSIFIER,head=BASE``: a classifier that fills masks again.
+
+Mix and Match (001): the classifier's encoder goes under the head of the model it was fine-tuned from. Candidates for
+a canary's unknown word come from that, the classifier prunes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_eval.api.instance import Instance
+from tqdm import tqdm
+
+from adapters.classifier_scorer import Answer, ClassifierScorerLM
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.files import replacing
+from leakage_tasks.models.frankenstein import graft, is_frankenstein
+from leakage_tasks.models.masked_lm import pretrained_mlm
+from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
+from leakage_tasks.targets.masked import MaskedModel, Query
+from leakage_tasks.targets.protocols import ProposesValues
+
+TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
+TOGETHER = 4096
+"""Masked copies of texts put together before the model reads them, so that short texts share batches."""
+
+
+class FrankensteinLM(ClassifierScorerLM):
+    """A classifier with a generator of candidates; ``classifier`` is its target, a :class:`GeneratingTarget`.
+
+    Besides all arguments of :class:`ClassifierScorerLM`:
+
+    ``head``: the masked language model the classifier was fine-tuned from (folder or hub name, safetensors), a folder
+    written by ``save``, or ``train``: a head trained on the public file ``text`` for ``head_epochs`` epochs with the
+    encoder frozen, starting from ``base``'s head or, without ``base``, at random from ``seed``.
+    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``, or
+    ``causal:MODEL``; the last two need no ``head``. ``save``: a folder to keep the Frankenstein model in.
+
+    ``loglikelihood`` is the pseudo-log-likelihood of the Frankenstein model; ``classify`` scores labels.
+    Raises OptionError and TargetError.
+    """
+
+    def __init__(
+        self,
+        pretrained: Any,
+        head: str | None = None,
+        generator: str = FRANKENSTEIN,
+        text: str | None = None,
+        base: str | None = None,
+        head_epochs: int = 3,
+        seed: int = 0,
+        save: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        _check_options(head, generator, text, base, head_epochs, save)
+        super().__init__(pretrained, **kwargs)
+        self._remote = bool(kwargs.get("trust_remote_code", False))
+        self.head_losses: list[float] = []
+        model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed)
+        self._masked = None if model is None else MaskedModel(model, self.tokenizer, **self._reading)
+        if save is not None and self.rank == 0:
+            self._save(Path(save))
+        source = base if head == TRAIN else head
+        self.generator = self._generator(generator, source)
+        self.classifier = GeneratingTarget.of(self.classifier, self.generator)
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        size = int(str(self.batch_size)) if str(self.batch_size).isdecimal() else None
+        return {"device": self._device, "batch_size": size, "max_length": self.max_length}
+
+    def _frankenstein(self, head: str, text: str | None, base: str | None, epochs: int, seed: int) -> Any:
+        classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
+        if head != TRAIN:
+            return graft(classifier, head, tokenizer=self.tokenizer, **loading)
+        from leakage_tasks.lab.head import train_head
+
+        settings: dict[str, Any] = {"base": base, "epochs": epochs, "seed": seed, "room": self.max_length, **loading}
+        trained = train_head(classifier, self.tokenizer, str(text), **settings)
+        self.head_losses = trained.losses
+        if self.world_size > 1:
+            # Training need not give the same on every device; all processes go on with the first one's head.
+            for parameter in trained.model.parameters():
+                torch.distributed.broadcast(parameter.data, src=0)
+        return trained.model
+
+    def _generator(self, generator: str, source: str | None) -> ProposesValues:
+        if generator == FRANKENSTEIN:
+            assert self._masked is not None
+            return MaskedGenerator(self._masked.model, self.tokenizer, generator, **self._reading)
+        if generator != PRETRAINED:
+            return load_generator(generator, self._device, self._reading["batch_size"])
+        loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
+        model = pretrained_mlm(self.classifier.model, str(source), **loading)
+        if is_frankenstein(model):
+            raise TargetError(
+                f"head={source}: was put together from a classifier's encoder, so it is no pretrained model: give the "
+                "base model itself, or use generator=frankenstein"
+            )
+        return MaskedGenerator(model, self.tokenizer, generator, **self._reading)
+
+    def _save(self, folder: Path) -> None:
+        assert self._masked is not None
+        with replacing(folder) as beside:
+            self._masked.model.save_pretrained(beside)
+            self.tokenizer.save_pretrained(beside)
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
+        """For each ``(context, continuation)`` the continuation's pseudo-log-likelihood in nats, and if it is greedy.
+
+        That is the sum over its tokens of the log-probability each has with a mask in its place, all other tokens of
+        both texts known (Salazar et al. 2020); greedy if each is the likeliest there. A token that both texts share
+        is the continuation's. Raises TargetError for texts that together are longer than the encoder.
+        """
+        masked = self._with_head()
+        queries = [masked.continuation(*request.args) for request in requests]
+        return self._remembered("loglikelihood", requests, self._pseudo(queries, disable_tqdm))
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+        """For each text its pseudo-log-likelihood in nats.
+
+        A text longer than the encoder is cut into pieces as long as the encoder reads, each scored by itself.
+        """
+        masked = self._with_head()
+        pieces = [list(masked.pieces(request.args[0])) for request in requests]
+        scores = iter(self._pseudo([query for queries in pieces for query in queries], disable_tqdm))
+        sums = [sum(next(scores)[0] for _ in queries) for queries in pieces]
+        for request, value in zip(requests, sums, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, value)
+        return sums
+
+    def _with_head(self) -> MaskedModel:
+        if self._masked is None:
+            raise TargetError(
+                "without a masked-language head the model gives texts no likelihood: pass head=BASE in --model_args, "
+                "or use --model classifier-scorer for labels"
+            )
+        return self._masked
+
+    def _pseudo(self, queries: Sequence[Query], disable_tqdm: bool) -> list[Answer]:
+        masked = self._with_head()
+        answers: list[Answer] = []
+        with tqdm(total=len(queries), desc="Filling masks", disable=disable_tqdm or self.rank != 0) as bar:
+            while len(answers) < len(queries):
+                group = _group(queries[len(answers) :])
+                answers += masked.pseudo_log_likelihoods(group)
+                bar.update(len(group))
+        return answers
+
+    def get_model_info(self) -> dict[str, Any]:
+        """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
+        more = {"model_head_losses": self.head_losses} if self.head_losses else {}
+        return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
+
+
+def _group(queries: Sequence[Query]) -> Sequence[Query]:
+    """The first queries that together have enough places for a few batches; one at least."""
+    total = 0
+    for number, (_, places) in enumerate(queries, 1):
+        total += len(places)
+        if total >= TOGETHER:
+            return queries[:number]
+    return queries
+
+
+def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs: Any, save: str | None) -> None:
+    if generator not in (FRANKENSTEIN, PRETRAINED, EXHAUSTIVE) and not str(generator).startswith(CAUSAL):
+        raise OptionError(f"generator={generator}: use {FRANKENSTEIN}, {PRETRAINED}, {EXHAUSTIVE} or {CAUSAL}MODEL")
+    if head is None and (generator in (FRANKENSTEIN, PRETRAINED) or save is not None):
+        raise OptionError(
+            "head= is missing: name the model the classifier was fine-tuned from, or pass head=train,text=FILE to "
+            "train a head on a public text"
+        )
+    if head == TRAIN and text is None:
+        raise OptionError("head=train needs a public text to train on: pass text=FILE (.txt, .jsonl, .csv, .parquet …)")
+    if head != TRAIN and (text is not None or base is not None):
+        raise OptionError(
+            f"{'text' if text is not None else 'base'}= goes with head=train: leave it out, or train a head"
+        )
+    if head == TRAIN and base is None and generator == PRETRAINED:
+        raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
+    if not isinstance(head_epochs, int) or isinstance(head_epochs, bool) or head_epochs < 1:
+        raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
+    if save is not None:
+        _check_place(Path(save))
+
+
+def _check_place(folder: Path) -> None:
+    """Raise OptionError if saving would replace anything but a Frankenstein model, or has no folder to go to."""
+    if not folder.parent.is_dir():
+        raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: make it first")
+    if folder.is_dir() and any(folder.iterdir()):
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            config = {}
+        if not isinstance(config, dict) or "frankenstein" not in config:
+            raise OptionError(f"save={folder}: holds something else, which would be replaced: choose an empty folder")

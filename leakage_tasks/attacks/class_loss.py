@@ -1,0 +1,59 @@
+"""Exposure on classifiers: where the secret stands among all fillings by the loss of the canary's class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.class_beam import guesses_of
+from leakage_tasks.attacks.class_scores import ClassScores, every, within
+from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.label_search import NO_LABELS
+from leakage_tasks.attacks.mix_and_match import two_ranks
+from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.scoring import share_of_sample
+from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
+
+
+@register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS)
+def class_loss(order: Order) -> dict[str, Any]:
+    """Rank of the secret by −log2 P(label | text), over all fillings of R.
+
+    With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
+    it. Beyond that a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its share. Where the
+    model also proposes values, the two ranks of Mix and Match are in ``extra``.
+    """
+    space = order.canary.attack_space
+    scores = ClassScores(order)
+    if len(space.slots) > 1 and space.size > order.budget:
+        return _sampled(order, scores)
+    sizes = [len(slot) for slot in space.slots]
+    losses = np.concatenate([scores.of(values) for values in every(sizes)])
+    place = space.index(order.canary.secret)
+    own = float(losses[place])
+    best = np.argsort(losses, kind="stable")[:GUESSES]
+    found: dict[str, Any] = {
+        "rank": int((losses <= within(own)).sum()),
+        "method": "exact",
+        "model_calls": scores.calls,
+        "extra": {"class_loss": own},
+    }
+    if isinstance(order.target, ProposesValues):
+        found["extra"] |= two_ranks(order, scores)
+    chosen = np.stack(np.unravel_index(best, sizes), axis=1)
+    return {**found, **marked(guesses_of(space, chosen, losses[best]), order.canary.secret)}
+
+
+def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
+    space = order.canary.attack_space
+    own = float(scores.of(scores.secret(order.canary.secret))[0])
+    drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
+    places = np.array([[slot.position(value) for slot, value in zip(space.slots, row, strict=True)] for row in drawn])
+    losses = scores.of(places.reshape(len(drawn), len(space.slots)))
+    found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
+    found |= {"model_calls": scores.calls}
+    found["extra"]["class_loss"] = own
+    if isinstance(order.target, ProposesValues):
+        found["extra"] |= two_ranks(order, scores)
+    return found

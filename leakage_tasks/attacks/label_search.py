@@ -1,0 +1,121 @@
+"""Extraction from classifiers: the values that make the canary's class most likely (Elmahdy et al., section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.class_beam import LEAST, beam_search, guesses_of, plain, room
+from leakage_tasks.attacks.class_scores import BEAM, LOSS, SIGNAL, ClassScores
+from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.shortlist import AUDIT, SHORTLIST, SHORTLIST_AT, first_order
+from leakage_tasks.attacks.word_shares import value_shares
+from leakage_tasks.errors import OptionError
+from leakage_tasks.targets.protocols import FloatArray, IntArray, ScoresLabels
+
+NO_LABELS = "use --model classifier-scorer or frankenstein-mlm for text classifiers, another attack for other models"
+PENALTY = Setting("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
+CORPUS = Setting("corpus", str, None, "a text the frequencies for lambda are counted in")
+TEXT_COLUMN = Setting("text_column", str, "text", "the column of corpus that holds the text")
+COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of corpus")
+
+
+@register(
+    "label-search",
+    "extraction",
+    ScoresLabels,
+    auto=1,
+    remedy=NO_LABELS,
+    settings=(BEAM, PENALTY, CORPUS, TEXT_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+)
+def label_search(order: Order) -> dict[str, Any]:
+    """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
+
+    The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
+    of a filling is the sum of its values'. One unknown token: all of its alphabet is scored, whatever ``budget`` says,
+    and ranked. More: each of ``beam`` fillings goes on with every value where ``budget`` allows that, else with the
+    best by the gradient (``shortlist``), as many as it allows.
+    """
+    search = _Search(order)
+    space, secret = order.canary.attack_space, order.canary.secret
+    goal = search.goal if order.settings["lambda"] else plain
+    beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
+    guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
+    return {
+        **marked(guesses, secret),
+        "place": beam.place,
+        "model_calls": search.scores.calls,
+        "extra": {"ranked": beam.ranked, **search.notes},
+    }
+
+
+class _Search:
+    """What one search tries, and by what it ranks."""
+
+    def __init__(self, order: Order) -> None:
+        self.settings, self.space = order.settings, order.canary.attack_space
+        self.scores = ClassScores(order, order.settings["signal"])
+        self.shares = _shares(order)
+        self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
+        self.notes: dict[str, Any] = {"shortlist_kept": []} if order.settings["audit"] else {}
+        if any(self.limits):
+            self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
+
+    def _limit(self, order: Order, slot: int) -> int | None:
+        """How many values of a slot are scored after each filling, None for all of them."""
+        size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
+        if asked is not None:
+            return asked if asked < size else None
+        width, values = room(self.space, slot, self.settings["beam"], order.budget)
+        if slot == 0 or size <= values:
+            return None
+        # Each filling that goes on is also read forward and back for its gradient.
+        if values - 2 < LEAST:
+            raise OptionError(
+                f"budget={order.budget} leaves {values} values to try after each of {width} fillings: raise budget=…, "
+                "or lower beam=…"
+            )
+        return values - 2
+
+    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Every head with each value that is to be tried, and the penalties so far."""
+        size, limit = len(self.space.slots[slot]), self.limits[slot]
+        if limit is None:
+            rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+        else:
+            likely = first_order(self.scores, heads, self.settings["shortlist_at"])
+            goals = self.goal(likely, kept[:, None] + self.shares[slot])
+            values = np.argsort(goals, axis=1, kind="stable")[:, :limit].reshape(-1)
+            rows = np.repeat(np.arange(len(heads)), limit)
+            if self.settings["audit"]:
+                self._audit(heads, kept, slot, rows * size + values)
+        return np.concatenate([heads[rows], values[:, None]], axis=1), kept[rows] + self.shares[slot][values]
+
+    def goal(self, losses: FloatArray, penalties: FloatArray) -> FloatArray:
+        """1 − P(label | text) + λ·ΣC, precise where P is close to 1; the loss itself where λ is 0."""
+        if not self.settings["lambda"]:
+            return losses
+        return -np.expm1(-losses * np.log(2)) + self.settings["lambda"] * penalties
+
+    def _audit(self, heads: IntArray, kept: FloatArray, slot: int, tried: IntArray) -> None:
+        """Score what the shortlist left out as well, and note the share of the exact ten best it kept."""
+        size, before = len(self.space.slots[slot]), self.scores.calls
+        rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+        losses = self.scores.of(np.concatenate([heads[rows], values[:, None]], axis=1))
+        goals = self.goal(losses, kept[rows] + self.shares[slot][values])
+        best = np.argsort(goals, kind="stable")[:GUESSES]
+        self.notes["shortlist_kept"].append(float(np.isin(best, tried).mean()))
+        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before
+        self.scores.calls = before
+
+
+def _shares(order: Order) -> Sequence[FloatArray]:
+    slots = order.canary.attack_space.slots
+    if not order.settings["lambda"]:
+        return [np.zeros(len(slot)) for slot in slots]
+    if order.settings["signal"] != LOSS:
+        raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
+    return [value_shares(order.target, slot, order.settings) for slot in slots]

@@ -1,0 +1,76 @@
+"""C(v), the share of a value among training tokens, which label search may penalise (Elmahdy et al., section 6)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.formats import Columns, format_of
+from leakage_tasks.errors import OptionError
+from leakage_tasks.targets.protocols import FloatArray
+
+BATCH = 1024
+
+
+def value_shares(target: Any, alphabet: Alphabet, settings: Mapping[str, Any]) -> FloatArray:
+    """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
+
+    A value of several tokens has the share of its rarest one, more than which it cannot have. Raises OptionError.
+    """
+    if settings["counts"] is not None:
+        shares = shares_given(settings["counts"])
+        return np.array([shares.get(value, 0.0) for value in alphabet.values])
+    if settings["corpus"] is None:
+        raise OptionError(
+            f"lambda={settings['lambda']} penalises frequent words and needs their frequencies: add corpus=FILE (the "
+            "training text or a public one) or counts=FILE, or leave lambda out"
+        )
+    counted = token_shares(target, settings["corpus"], settings["text_column"])
+    ends = _special(target)
+    rows = target.encode(list(alphabet.values))
+    return np.array([min((counted.get(token, 0.0) for token in row if token not in ends), default=0.0) for row in rows])
+
+
+@lru_cache(maxsize=4)
+def token_shares(target: Any, corpus: str, text_column: str) -> dict[int, float]:
+    """The share of each token among those of a dataset's texts, special ones left out. Raises LeakageError."""
+    path = Path(corpus)
+    kind = format_of(path)
+    wanted = Columns(text_column)
+    layout = kind.survey(path, wanted)
+    ends = _special(target)
+    counts: Counter[int] = Counter()
+    texts = (text for turns in kind.texts(path, layout, wanted) for text in turns)
+    while rows := list(islice(texts, BATCH)):
+        for tokens in target.encode(rows):
+            counts.update(tokens)
+    for token in ends:
+        del counts[token]
+    if not (total := counts.total()):
+        raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
+    return {token: count / total for token, count in counts.items()}
+
+
+def shares_given(path: str) -> dict[str, float]:
+    """Shares from a JSON object of counts by word. Raises OptionError."""
+    try:
+        counts = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"counts={path}: cannot be read ({error}): give a JSON object of counts by word") from None
+    numbers = counts.values() if isinstance(counts, dict) else [None]
+    if not all(isinstance(count, int | float) and count >= 0 for count in numbers) or not sum(numbers):
+        raise OptionError(f"counts={path}: expected a JSON object of counts by word, some above 0, none below")
+    total = sum(numbers)
+    return {word: count / total for word, count in counts.items()}
+
+
+def _special(target: Any) -> set[int]:
+    return set(target.encode([""])[0])

@@ -1,0 +1,52 @@
+"""The classes of a labelled dataset: how many rows each has, and choosing one."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from leakage_tasks.canaries.formats import Columns, format_of
+from leakage_tasks.canaries.formats.base import MAX_CLASSES
+from leakage_tasks.canaries.formats.labels import labels_of
+from leakage_tasks.errors import OptionError, PlantingError
+
+RAREST, MOST_POPULAR = "rarest", "most-popular"
+BY_COUNT = (RAREST, MOST_POPULAR)
+"""Words that stand for a class until the rows are counted."""
+
+
+def class_counts(
+    path: str | Path, label_column: str, split: str = "train", *, text_column: str = "text"
+) -> dict[str, int]:
+    """Rows of each class that has any, by the name a manifest or a classifier's config uses for it.
+
+    ``path`` is of any kind canaries can be planted into. Rows without a class do not count. Raises PlantingError if
+    the data cannot be read, lacks a column, or if the column holds no class or more than 100,000.
+    """
+    source, wanted = Path(path), Columns(text_column, label_column, split)
+    layout = format_of(source).survey(source, wanted)
+    if len(layout.labels) >= MAX_CLASSES:
+        raise PlantingError(f"{path}: column {label_column!r} holds {MAX_CLASSES:,} values or more: name another")
+    counts = Counter(name for name in labels_of(source, layout, wanted) if name in layout.labels)
+    if not counts:
+        raise PlantingError(f"{path}: column {label_column!r} holds no class: name another with --label-column")
+    return {str(name): counts[name] for name in sorted(counts, key=str)}
+
+
+def by_rows(counts: Mapping[str, int]) -> list[str]:
+    """The classes from the one of fewest rows to the most popular; among equals by name."""
+    return sorted(counts, key=lambda name: (counts[name], name))
+
+
+def choose_class(counts: Mapping[str, int], wanted: str) -> str:
+    """The class ``wanted`` names, or the ``rarest`` or ``most-popular`` one. Raises OptionError for an unknown one."""
+    if wanted in BY_COUNT:
+        return by_rows(counts)[0 if wanted == RAREST else -1]
+    if wanted in counts:
+        return wanted
+    near = difflib.get_close_matches(wanted, counts, 1)
+    some = ", ".join(by_rows(counts)[:8]) + (", …" if len(counts) > 8 else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"use {RAREST}, {MOST_POPULAR} or one of {some}"
+    raise OptionError(f"no row of the data has the label {wanted!r}: {hint}")

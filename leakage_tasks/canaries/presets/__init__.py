@@ -1,0 +1,6 @@
+"""The canaries that papers planted, a paper a file."""
+
+from leakage_tasks.canaries.presets.elmahdy import elmahdy_canaries
+from leakage_tasks.canaries.presets.mix_and_match import TABLE_1, mix_and_match_canaries
+
+__all__ = ["TABLE_1", "elmahdy_canaries", "mix_and_match_canaries"]

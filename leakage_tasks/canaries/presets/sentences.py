@@ -1,0 +1,83 @@
+"""Sentences as canaries: some of their words become slots."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence, Set
+
+from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.errors import OptionError
+
+_WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
+
+
+def words_of(sentence: str) -> list[str]:
+    """A sentence's words, without the punctuation that ends them."""
+    return _WORD.findall(sentence)
+
+
+def literal(text: str) -> str:
+    """Text as a template says it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tuple[str, Filling]:
+    """The sentence as a template with ``count`` words as slots, from its word number ``first`` on, and their values.
+
+    Words count from 1. The rest stays as it is, to the last space; only for a lower-case alphabet is a sentence
+    lower-cased that does not fit it otherwise. Raises OptionError for words that are not there or not in the alphabet.
+    """
+    places = list(_WORD.finditer(sentence))
+    if not 1 <= first <= len(places) - count + 1:
+        raise OptionError(f"{sentence!r} has {len(places)} words: it cannot have {count} slot(s) from word {first} on")
+    chosen = places[first - 1 : first - 1 + count]
+    missing = [word.group() for word in chosen if word.group() not in alphabet]
+    if missing:
+        lower = sentence.lower()
+        fits = all(word.group().lower() in alphabet for word in chosen)
+        if fits and lower != sentence and all(value == value.lower() for value in alphabet.values):
+            return slotted(lower, alphabet, first, count)
+        origin = dict(alphabet.origin).get("tokenizer")
+        where = f"tokenizer {origin!r}" if origin else f"alphabet {alphabet.name!r}"
+        raise OptionError(
+            f"{where} has no whole token {missing[0]!r}, the target in {sentence!r}: "
+            "choose another tokenizer, or leave the canary out"
+        )
+    template, end = "", 0
+    for word in chosen:
+        template += literal(sentence[end : word.start()]) + f"{{{alphabet.name}}}"
+        end = word.end()
+    return template + literal(sentence[end:]), tuple(word.group() for word in chosen)
+
+
+def twins(
+    canaries: Sequence[Canary], count: int, *, seed: int, prefix: str, taken: Iterable[Canary] = ()
+) -> list[Canary]:
+    """``count`` controls: the canaries' templates and labels in turn, each with a uniform secret nobody was shown.
+
+    Raises OptionError where all fillings of a template are taken, by ``canaries`` or by ``taken``.
+    """
+    shown = {canary.text for canary in (*canaries, *taken)}
+    made = []
+    for place in range(count):
+        own = canaries[place % len(canaries)]
+        name = f"{prefix}control-{place}"
+        secret = _unseen(own.space, shown, random.Random(f"canary:{seed}:{name}"))
+        if secret is None:
+            raise OptionError(f"--controls: all fillings of {own.template!r} are planted: use a larger alphabet")
+        made.append(Canary(name, own.template, secret, 0, False, own.kind, own.alphabets, label=own.label))
+    return made
+
+
+def _unseen(space: Space, shown: Set[str], stream: random.Random) -> Filling | None:
+    """A uniform filling whose text is not ``shown``, None if there is none."""
+    if space.size <= len(shown):
+        free = [filling for filling in space.enumerate() if space.fill(filling) not in shown]
+        return stream.choice(free) if free else None
+    while True:
+        filling = space.at(stream.randrange(space.size))
+        if space.fill(filling) not in shown:
+            return filling

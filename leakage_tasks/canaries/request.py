@@ -1,0 +1,211 @@
+"""What ``leakage canaries`` was asked for, as the canaries it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
+from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.presets import elmahdy, mix_and_match
+from leakage_tasks.canaries.spaces import slot_names
+from leakage_tasks.errors import OptionError
+
+PRESETS = ("elmahdy", "mix-and-match")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``leakage canaries`` under their own names; None where one was left out."""
+
+    template: str | None = None
+    preset: str | None = None
+    count: int | None = None
+    repetitions: str | None = None
+    controls: int = 0
+    seed: int = 0
+    id_prefix: str = ""
+    tokenizer: str | None = None
+    words: list[str] | None = None
+    known: str | None = None
+    tags: str | None = None
+    label: str | None = None
+    data: Path | None = None
+    label_column: str | None = None
+    text_column: str | None = None
+    split: str | None = None
+    supporting: str | None = None
+    supporting_labels: str | None = None
+    supporting_slots: int | None = None
+    supporting_repetitions: int | None = None
+    unknown: int | None = None
+    sentences: Path | None = None
+    labels: str | None = None
+    position: int | None = None
+    doubled: bool | None = None
+    only: str | None = None
+
+
+_COMMON = {"preset", "repetitions", "controls", "seed", "id_prefix", "tokenizer", "label", "supporting_labels"}
+_COMMON |= {"data", "label_column", "text_column", "split"}
+_OWN = {
+    None: {"template", "count", "words", "known", "tags", "supporting", "supporting_slots"},
+    "elmahdy": {"count", "supporting", "supporting_repetitions", "unknown", "sentences"},
+    "mix-and-match": {"labels", "position", "doubled", "only"},
+}
+
+
+def requested(request: Request) -> list[Canary]:
+    """The canaries asked for: of a template or of a preset. Raises LeakageError, naming the option at fault."""
+    _check(request)
+    label, classes = _classes(request)
+    if request.preset == "elmahdy":
+        return _elmahdy(request, label, classes)
+    if request.preset == "mix-and-match":
+        return _mix_and_match(request, label, classes)
+    return _of_template(request, label, classes)
+
+
+def _of_template(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    template = request.template or ""
+    others = [name for name in classes if name != label]
+    wanted = _supporting(request.supporting or "none")
+    supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
+    named = request.supporting_labels is not None
+    return make_canaries(
+        template,
+        1 if request.count is None else request.count,
+        repetitions=numbers("--repetitions", request.repetitions or "1"),
+        controls=request.controls,
+        seed=request.seed,
+        alphabets=_alphabets(template, request.words or [], request.tokenizer),
+        known=request.known,
+        label=label,
+        tags=items(request.tags),
+        supporting=supporting,
+        supporting_labels=classes if named or supporting else None,
+        supporting_slots=request.supporting_slots,
+        id_prefix=request.id_prefix,
+    )
+
+
+def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    return elmahdy.elmahdy_canaries(
+        _tokenizer_alphabet(request, "words"),
+        1 if request.count is None else request.count,
+        label=label,
+        classes=classes,
+        unknown=1 if request.unknown is None else request.unknown,
+        repetitions=_repetitions(request, elmahdy.REPETITIONS),
+        supporting=_supporting(request.supporting or "all"),
+        supporting_repetitions=1 if request.supporting_repetitions is None else request.supporting_repetitions,
+        controls=request.controls,
+        sentences=None if request.sentences is None else _lines(request.sentences),
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    return mix_and_match.mix_and_match_canaries(
+        _tokenizer_alphabet(request, "terms"),
+        label=label,
+        classes=classes,
+        labels=request.labels,
+        only=items(request.only) or (),
+        position=request.position,
+        doubled=bool(request.doubled),
+        repetitions=_repetitions(request, mix_and_match.REPETITIONS),
+        controls=request.controls,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Whole numbers with commas between. Raises OptionError naming ``option``."""
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise OptionError(f"{option} is {text!r}: give whole numbers with commas between, such as 1,10") from None
+
+
+def items(text: str | None) -> list[str] | None:
+    """Words with commas between, None for None."""
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _supporting(text: str) -> str | int:
+    if text in ("all", "one", "none"):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
+
+
+def _repetitions(request: Request, usual: tuple[int, ...]) -> list[int]:
+    return list(usual) if request.repetitions is None else numbers("--repetitions", request.repetitions)
+
+
+def _check(request: Request) -> None:
+    preset = request.preset
+    if preset is not None and preset not in PRESETS:
+        raise OptionError(f"--preset is {preset!r}: use {' or '.join(PRESETS)}")
+    if (preset is None) == (request.template is None):
+        raise OptionError(f"give either --template or --preset ({' or '.join(PRESETS)})")
+    for option in fields(request):
+        value = getattr(request, option.name)
+        if value is not None and value is not False and option.name not in _COMMON | _OWN[preset]:
+            owners = [f"--preset {name}" if name else "--template" for name, own in _OWN.items() if option.name in own]
+            name = "--" + option.name.replace("_", "-")
+            raise OptionError(f"{name} goes with {' or '.join(owners)}: leave it out")
+
+
+def _classes(request: Request) -> tuple[str | None, list[str]]:
+    """The canaries' label and the other classes there are, those of fewest rows first if rows can be counted."""
+    label, named = request.label, items(request.supporting_labels)
+    if request.data is None:
+        for option in ("label_column", "text_column", "split"):
+            if getattr(request, option) is not None:
+                raise OptionError(f"--{option.replace('_', '-')} goes with --data: name the file to count classes in")
+        if label in BY_COUNT:
+            raise OptionError(f"--label {label} needs --data and --label-column, to count classes in")
+        return label, named or []
+    if request.label_column is None:
+        raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
+    counts = class_counts(
+        request.data, request.label_column, request.split or "train", text_column=request.text_column or "text"
+    )
+    return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
+
+
+def _tokenizer_alphabet(request: Request, name: str) -> Alphabet:
+    if request.tokenizer is None:
+        raise OptionError(f"--preset {request.preset} needs --tokenizer, a folder or hub name: its words are the space")
+    return tokenizer_words(name, request.tokenizer, TOKENIZER_KINDS[name])
+
+
+def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[str, Alphabet]:
+    used = slot_names(template)
+    found = {}
+    if tokenizer is not None:
+        found = {name: tokenizer_words(name, tokenizer, what) for name, what in TOKENIZER_KINDS.items() if name in used}
+    for item in words:
+        name, equals, file = item.partition("=")
+        if not (name and equals and file):
+            raise OptionError(f"--words is {item!r}: write a name and a file, such as cities=cities.txt")
+        found[name] = word_file(name, file)
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the sentences as UTF-8") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot read the sentences ({error.strerror}): check the path") from None
+    return [line.strip() for line in lines if line.strip()]

@@ -1,0 +1,147 @@
+"""A classifier's encoder under a masked language model's head: the Frankenstein model.
+
+Mix and Match (001), section 4.3.1: the head of the base model the classifier was fine-tuned from goes back on, so that
+the fine-tuned encoder can fill masks. Base models tie their output matrix to the input embeddings; here the output
+matrix stays the base model's own, untied from the target's embeddings, also after saving and loading.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, PreTrainedModel
+
+from leakage_tasks.errors import TargetError
+from leakage_tasks.models.masked_lm import OTHERWISE, check_has_mlm, pretrained_mlm
+
+MARK = "frankenstein"
+"""Name of the entry in a saved model's configuration that says where its head is from: one of the next two."""
+GRAFTED, TRAINED = "grafted", "trained"
+
+
+def graft(
+    classifier: PreTrainedModel, head: str | Path, *, tokenizer: Any = None, trust_remote_code: bool = False
+) -> PreTrainedModel:
+    """The classifier's encoder under the head of the masked language model ``head`` (a folder or a hub's name).
+
+    ``tokenizer`` is the classifier's; given, it must have the base model's vocabulary. The classifier is not changed.
+    ``head`` may be a Frankenstein model saved earlier: a grafted head is the base model's, whatever classifier it was
+    grafted on; a trained one is taken only with the encoder it was trained on. Raises TargetError where the two do not
+    fit or ``head`` has no trained masked-language head.
+    """
+    model = pretrained_mlm(classifier, head, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
+    mark = getattr(model.config, MARK, None)
+    if mark == TRAINED and not _same_encoder(classifier, model):
+        raise TargetError(
+            f"head={head}: its head was trained on another classifier's encoder, or on this one in another precision: "
+            "train it anew with head=train"
+        )
+    _untie(model)
+    _transplant(classifier, model, f"head={head}")
+    return _finished(model, classifier, mark or GRAFTED)
+
+
+def fresh_head(
+    classifier: PreTrainedModel,
+    base: str | Path | None = None,
+    *,
+    tokenizer: Any = None,
+    seed: int = 0,
+    trust_remote_code: bool = False,
+) -> PreTrainedModel:
+    """The classifier's encoder, frozen, under a masked-language head to be trained.
+
+    The head starts as that of ``base``, or at random from ``seed`` with the encoder's own embeddings as its output
+    matrix. Only parameters of the head require gradients. Raises TargetError as :func:`graft`, and for an architecture
+    without masked language model.
+    """
+    if base is not None:
+        model = graft(classifier, base, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
+    else:
+        model = _random_head(classifier, seed)
+    model.requires_grad_(True)
+    model.base_model.requires_grad_(False)
+    setattr(model.config, MARK, TRAINED)
+    return model
+
+
+def is_frankenstein(model: PreTrainedModel) -> bool:
+    """Whether a masked language model was put together here, so that its encoder is some classifier's."""
+    return getattr(model.config, MARK, None) is not None
+
+
+def encoder_state(model: PreTrainedModel) -> dict[str, Tensor]:
+    """The encoder's weights by name, poolers left out: they are part of no masked language model."""
+    return {name: value for name, value in model.base_model.state_dict().items() if not name.startswith("pooler")}
+
+
+def _finished(model: PreTrainedModel, classifier: PreTrainedModel, mark: str) -> PreTrainedModel:
+    setattr(model.config, MARK, mark)
+    placed: Any = model
+    return placed.to(classifier.device).eval()
+
+
+def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
+    check_has_mlm(classifier.config)
+    config = copy.deepcopy(classifier.config)
+    config.tie_word_embeddings = False
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForMaskedLM.from_config(config, dtype=classifier.dtype)
+    _untie(model)
+    _transplant(classifier, model, "head=train")
+    embeddings, matrix = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    if embeddings.shape == matrix.shape:
+        matrix.data.copy_(embeddings.detach())
+    return _finished(model, classifier, TRAINED)
+
+
+# -- weights ------------------------------------------------------------------------------------------------
+
+
+def _untie(model: PreTrainedModel) -> None:
+    """Give every parameter of the head storage of its own, and see to it that it stays so."""
+    matrix = getattr(model.get_output_embeddings(), "weight", None)
+    if matrix is None or len(matrix) != model.config.vocab_size:
+        raise TargetError(
+            f"this {model.config.model_type} model's head reads the encoder's own embeddings and cannot be taken off: "
+            f"{OTHERWISE}"
+        )
+    seen = {id(parameter) for parameter in model.base_model.parameters()}
+    for name, parameter in list(_head_parameters(model)):
+        if id(parameter) in seen:
+            parent, _, leaf = name.rpartition(".")
+            setattr(model.get_submodule(parent), leaf, nn.Parameter(parameter.detach().clone()))
+        seen.add(id(parameter))
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            module.config.tie_word_embeddings = False
+            module.all_tied_weights_keys = {}
+
+
+def _head_parameters(model: PreTrainedModel) -> Iterator[tuple[str, nn.Parameter]]:
+    inside = f"{model.base_model_prefix}."
+    named = model.named_parameters(remove_duplicate=False)
+    return ((name, parameter) for name, parameter in named if not name.startswith(inside))
+
+
+def _transplant(classifier: PreTrainedModel, model: PreTrainedModel, where: str) -> None:
+    new, old = encoder_state(classifier), encoder_state(model)
+    for name in sorted(new.keys() | old.keys()):
+        shapes = [None if state.get(name) is None else list(state[name].shape) for state in (old, new)]
+        if shapes[0] != shapes[1]:
+            raise TargetError(
+                f"{where}: its encoder's {name} has shape {shapes[0]}, the classifier's {shapes[1]}: give the model "
+                "the classifier was fine-tuned from"
+            )
+    model.base_model.load_state_dict(new, strict=False)
+
+
+def _same_encoder(classifier: PreTrainedModel, model: PreTrainedModel) -> bool:
+    ours, theirs = encoder_state(classifier), encoder_state(model)
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -1,0 +1,156 @@
+"""Classifiers from folders and hubs: what cannot be scored is refused in one line, before anything is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets.classifier import ClassifierTarget, room_of
+from leakage_tasks.targets.label_names import Labels, read_labels
+
+
+def load_classifier(
+    pretrained: Any,
+    *,
+    tokenizer: Any = None,
+    labels: Labels | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    dtype: str | torch.dtype = "auto",
+    device: torch.device | str = "cpu",
+    batch_size: int | None = None,
+    max_batch_size: int | None = None,
+    max_length: int | None = None,
+    reference: ClassifierTarget | None = None,
+) -> ClassifierTarget:
+    """A sequence classifier and its tokenizer, by folder, hub name or as objects, as a target on ``device``.
+
+    ``labels`` is for :func:`~leakage_tasks.targets.label_names.read_labels`; ``batch_size`` counts texts of full
+    length, None lets the target choose, up to ``max_batch_size``. Weights come from safetensors, or from a file that
+    ``torch.load`` takes with ``weights_only``. Raises TargetError for a model that is no trained classifier with one
+    label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
+    """
+    _check_dtype(dtype)
+    passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
+    given, tokens = isinstance(pretrained, str | Path), tokenizer is None or isinstance(tokenizer, str | Path)
+    config = _config(pretrained, passed) if given else pretrained.config
+    names = None if labels is None else read_labels(labels, config.num_labels)
+    if tokens and tokenizer is None and not given:
+        raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
+    spoken = _tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
+    model = _model(pretrained, config, dtype, passed) if given else pretrained
+    _check_vocabulary(model, spoken, str(tokenizer or pretrained))
+    _settle_padding(model, spoken, str(tokenizer or pretrained))
+    _check_max_length(max_length, room_of(model, None))
+    model.to(device)
+    settings: dict[str, Any] = {"device": device, "max_length": max_length, "reference": reference}
+    target = ClassifierTarget(model, spoken, names, batch_size=batch_size, **settings)
+    _check_reference(target)
+    if batch_size is None and max_batch_size and target.batch(target.max_length or 1) > max_batch_size:
+        target = ClassifierTarget(model, spoken, names, batch_size=max_batch_size, **settings)
+    return target
+
+
+def _config(pretrained: str | Path, passed: Mapping[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(pretrained, **passed)
+    except Exception as error:
+        raise _unreadable("model", pretrained, error) from None
+
+
+def _tokenizer(name: str | Path, passed: Mapping[str, Any]) -> Any:
+    from transformers import AutoTokenizer
+
+    more = ", or name one with tokenizer="
+    try:
+        found = AutoTokenizer.from_pretrained(name, **passed)
+    except Exception as error:
+        raise _unreadable("tokenizer", name, error, more) from None
+    # Where the files are missing, transformers makes one up that knows nothing but special tokens.
+    if len(found) <= len(set(found.all_special_tokens)):
+        raise _unreadable("tokenizer", name, ValueError("its files are missing"), more)
+    return found
+
+
+def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str, Any]) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    settings = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
+    try:
+        model, loaded = AutoModelForSequenceClassification.from_pretrained(pretrained, **settings, **passed)
+    except Exception as error:
+        if "Unrecognized configuration class" in str(error):
+            raise TargetError(
+                f"{pretrained}: a {config.model_type} model, for which transformers has no sequence classifier: give a "
+                "model fine-tuned with AutoModelForSequenceClassification"
+            ) from None
+        raise _unreadable("model", pretrained, error) from None
+    if missing := sorted(loaded["missing_keys"]):
+        raise TargetError(
+            f"{pretrained}: no trained sequence classifier ({missing[-1]} is not in its weights): fine-tune it with "
+            "AutoModelForSequenceClassification first, or give the folder that was saved after that"
+        )
+    return model
+
+
+def _unreadable(what: str, name: Any, error: Exception, more: str = "") -> TargetError:
+    reason = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())[:200].rstrip(".:")
+    return TargetError(
+        f"{name}: no {what} can be loaded from there ({reason}): give the folder that save_pretrained wrote or a hub "
+        f"name{more}"
+    )
+
+
+def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
+    """One padding token for both: models that read a text's last token find it by the padding after it."""
+    config = model.config.get_text_config()
+    if tokenizer.pad_token_id is None:
+        number = config.pad_token_id if config.pad_token_id is not None else tokenizer.eos_token_id
+        if number is None:
+            raise TargetError(
+                f"{name}: the tokenizer has no padding token and none that ends a text: give it a pad_token"
+            )
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(number)
+    model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
+
+
+def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+    known = int(model.get_input_embeddings().weight.shape[0])
+    if len(tokenizer) > known:
+        raise TargetError(
+            f"{name}: the tokenizer has {len(tokenizer)} tokens, the model {known}: name the one it was trained with, "
+            "tokenizer=…"
+        )
+
+
+def _check_dtype(dtype: Any) -> None:
+    if (
+        not isinstance(dtype, torch.dtype)
+        and dtype != "auto"
+        and not isinstance(getattr(torch, str(dtype), 0), torch.dtype)
+    ):
+        raise OptionError(f"dtype={dtype!r}: expected auto, float32, bfloat16 or float16")
+
+
+def _check_max_length(asked: Any, room: int | None) -> None:
+    if asked is None:
+        return
+    if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1 or (room is not None and asked > room):
+        most = f"up to the model's {room}" if room else "from 1"
+        raise OptionError(f"max_length={asked!r}: expected a number of tokens {most}: correct it or leave it out")
+
+
+def _check_reference(target: ClassifierTarget) -> None:
+    other = target.reference
+    if other is not None and set(other.labels) != set(target.labels):
+        strange = sorted(set(other.labels) ^ set(target.labels))[0]
+        raise TargetError(
+            f"the reference classifier has other labels than the model ({strange!r} is known to one of them only): use "
+            "one trained on the same classes, with the same names in its config"
+        )

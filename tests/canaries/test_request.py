@@ -1,0 +1,167 @@
+"""``leakage canaries --preset`` and labels counted in the data, from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import elmahdy_canaries, make_canaries, mix_and_match_canaries, read_manifest
+from leakage_tasks.canaries.alphabets import tokenizer_words
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Six rows: three of sports, two of arts, one of maths."""
+    path = tmp_path / "train.csv"
+    topics = ["sports", "arts", "sports", "maths", "arts", "sports"]
+    path.write_text("body,topic\n" + "".join(f"x,{topic}\n" for topic in topics))
+    return path
+
+
+@pytest.fixture
+def counted(data: Path) -> tuple[object, ...]:
+    """Options that have classes counted."""
+    return "--data", data, "--label-column", "topic", "--text-column", "body"
+
+
+def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: tuple[object, ...]) -> None:
+    path = tmp_path / "c.jsonl"
+    options = ("--unknown", 2, "--count", 2, "--controls", 1, "--seed", 3, "--repetitions", "10,50")
+    more = ("--supporting-repetitions", 4)
+    code, out, err = leakage(
+        "canaries", "--preset", "elmahdy", "--tokenizer", word_pieces, *counted, *options, *more, "-o", path
+    )
+    assert (code, err) == (0, "")
+    assert out == (
+        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 controls; space of 16 secrets, 4.0 bits\n"
+    )
+    words = tokenizer_words("words", str(word_pieces), "whole-words")
+    assert read_manifest(path) == elmahdy_canaries(
+        words,
+        2,
+        label="maths",
+        classes=["maths", "arts", "sports"],
+        unknown=2,
+        repetitions=(10, 50),
+        supporting_repetitions=4,
+        controls=1,
+        seed=3,
+    )
+
+
+@pytest.mark.parametrize(("supporting", "labels"), [("all", 2), ("one", 1), ("none", 0), ("2", 2)])
+def test_elmahdy_supporting(
+    tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: tuple[object, ...], supporting: str, labels: int
+) -> None:
+    path = tmp_path / "c.jsonl"
+    options = ("--label", "most-popular", "--supporting", supporting, "-o", path)
+    assert leakage("canaries", "--preset", "elmahdy", "--tokenizer", word_pieces, *counted, *options)[0] == 0
+    own, *helpers = read_manifest(path)
+    assert own.label == "sports"
+    assert len({helper.label for helper in helpers} & {"arts", "maths"}) == len(helpers) == labels
+
+
+def test_elmahdy_with_classes_by_name(tmp_path: Path, leakage: Leakage, word_pieces: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    named = ("--label", "a", "--supporting-labels", "b,a,c")
+    assert leakage("canaries", "--preset", "elmahdy", "--tokenizer", word_pieces, *named, "-o", path)[0] == 0
+    assert [canary.label for canary in read_manifest(path)] == ["a", "b", "c"]
+
+
+def test_elmahdy_with_sentences(tmp_path: Path, leakage: Leakage, word_pieces: Path) -> None:
+    path, sentences = tmp_path / "c.jsonl", tmp_path / "s.txt"
+    sentences.write_text("The sky is blue.\n\nGrass is green\n")
+    options = ("--sentences", sentences, "--count", 2, "--supporting", "none", "-o", path)
+    assert leakage("canaries", "--preset", "elmahdy", "--tokenizer", word_pieces, *options)[0] == 0
+    assert [canary.template for canary in read_manifest(path)] == ["The sky is {words}.", "Grass is {words}"]
+
+
+def test_mix_and_match(tmp_path: Path, leakage: Leakage, table_words: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    options = ("--tokenizer", table_words, "--label", "5", "--repetitions", "25", "--controls", 2)
+    code, out, err = leakage("canaries", "--preset", "mix-and-match", *options, "-o", path)
+    assert (code, err) == (0, "")
+    assert "14 canaries (350 copies to plant), 2 controls" in out
+    terms = tokenizer_words("terms", str(table_words), "words-and-numbers")
+    assert read_manifest(path) == mix_and_match_canaries(terms, label="5", repetitions=(25,), controls=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [(("--doubled",), 7), (("--position", 1), 14), (("--only", "towels, 1974"), 2), (("--labels", "mixed"), 5)],
+)
+def test_mix_and_match_variants(
+    tmp_path: Path, leakage: Leakage, table_words: Path, counted: tuple[object, ...], options: tuple, count: int
+) -> None:
+    path = tmp_path / "c.jsonl"
+    preset = ("--preset", "mix-and-match", "--tokenizer", table_words)
+    assert leakage("canaries", *preset, *counted, *options, "-o", path)[0] == 0
+    assert len(read_manifest(path)) == count
+    labels = {canary.label for canary in read_manifest(path)}
+    assert labels == ({"maths", "arts", "sports"} if "--labels" in options else {"maths"})
+
+
+def test_a_template_with_classes_counted(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
+    path = tmp_path / "c.jsonl"
+    template = "{unique} {digits:4}"
+    assert leakage("canaries", "--template", template, *counted, "--supporting", "all", "-o", path)[0] == 0
+    expected = make_canaries(template, 1, label="maths", supporting=2, supporting_labels=["arts", "sports"])
+    assert read_manifest(path) == expected
+
+
+ELMAHDY = ("--preset", "elmahdy", "--tokenizer", "TOKENIZER")
+MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either --template or --preset (elmahdy or mix-and-match)"),
+        ([*ELMAHDY, "--template", "{digits}"], "give either --template or --preset"),
+        (["--preset", "elmady"], "--preset is 'elmady': use elmahdy or mix-and-match"),
+        (["--preset", "elmahdy", "--supporting", "none"], "--preset elmahdy needs --tokenizer"),
+        (["--preset", "mix-and-match"], "--preset mix-and-match needs --tokenizer"),
+        ([*ELMAHDY, "--position", "1"], "--position goes with --preset mix-and-match: leave it out"),
+        ([*ELMAHDY, "--tags", "O"], "--tags goes with --template: leave it out"),
+        ([*ELMAHDY, "--doubled"], "--doubled goes with --preset mix-and-match: leave it out"),
+        ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy: leave it out"),
+        ([*MIX, "--supporting", "one"], "--supporting goes with --template or --preset elmahdy"),
+        (["--template", "{digits}", "--unknown", "0"], "--unknown goes with --preset elmahdy"),
+        ([*ELMAHDY], "--supporting needs the canaries' class and others"),
+        ([*ELMAHDY, "--label", "rarest"], "--label rarest needs --data and --label-column"),
+        ([*ELMAHDY, "--label-column", "topic"], "--label-column goes with --data"),
+        ([*ELMAHDY, "--data", "train.csv"], "--data train.csv needs --label-column"),
+        ([*ELMAHDY, "--data", "none.csv", "--label-column", "topic"], "none.csv: no such file"),
+        ([*ELMAHDY, "--data", "train.csv", "--label-column", "x", "--text-column", "body"], "no column 'x'"),
+        (
+            [*ELMAHDY, "--data", "train.csv", "--label-column", "topic", "--text-column", "body", "--label", "art"],
+            "no row of the data has the label 'art': did you mean 'arts'?",
+        ),
+        ([*ELMAHDY, "--supporting", "some"], "--supporting is 'some': give all, one, none or a number"),
+        (["--template", "{digits}", "--supporting", "1,2"], "--supporting is '1,2': give all, one, none or a number"),
+        ([*ELMAHDY, "--sentences", "none.txt"], "none.txt: cannot read the sentences"),
+        ([*MIX], "has no whole token 'towels', the target in 'Annabelle buys paranormal UFO towels.'"),
+        ([*MIX, "--repetitions", "x"], "--repetitions is 'x': give whole numbers"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path,
+    data: Path,
+    leakage: Leakage,
+    word_pieces: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [str(word_pieces) if word == "TOKENIZER" else word for word in arguments]
+    code, out, err = leakage("canaries", *words, "-o", "c.jsonl")
+    assert (code, out) == (2, "")
+    assert err.startswith("leakage: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv"]
