@@ -1,0 +1,156 @@
+"""What studies of classifiers train on: data, an encoder to start from, and how it is fine-tuned."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.errors import LeakageError
+from leakage_tasks.files import replacing
+from leakage_tasks.studies.registry import Config, Scale
+
+if TYPE_CHECKING:
+    from leakage_tasks.lab.docstrings import LabelledCorpus
+
+DOCSTRINGS, REDDIT, YELP = "docstrings", "reddit", "yelp"
+PAPER_BASE = "bert-base-cased"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config.
+
+    ``base`` is a hub name, or empty for the lab's own encoder: ``layers`` of ``hidden`` units over ``vocabulary``
+    WordPiece entries, pre-trained for ``pretraining`` epochs on Python's help and ``pretraining_texts`` docstrings
+    (0: all of them). ``keep`` is the snapshot early stopping returns.
+    """
+
+    data: str = DOCSTRINGS
+    classes: int = 40
+    samples: int = 3_000
+    held_out: int = 500
+    base: str = ""
+    vocabulary: int = 8_000
+    layers: int = 2
+    hidden: int = 128
+    pretraining: int = 8
+    pretraining_texts: int = 0
+    epochs: int = 4
+    learning_rate: float = 2e-4
+    batch_size: int = 32
+    max_length: int = 24
+    keep: str = "loss"
+
+    def config(self) -> Config:
+        """The ground as JSON values."""
+        return asdict(self)
+
+
+SMOKE = Ground(
+    classes=4,
+    samples=120,
+    held_out=20,
+    vocabulary=900,
+    layers=1,
+    hidden=16,
+    pretraining=1,
+    pretraining_texts=200,
+    epochs=1,
+    learning_rate=1e-3,
+)
+
+
+def at_scale(scale: Scale, small: Ground, paper: Ground) -> Ground:
+    """The ground of a scale; ``smoke`` is the same for all studies."""
+    return {"smoke": SMOKE, "small": small, "paper": paper}[scale]
+
+
+def corpus(ground: Ground) -> LabelledCorpus:
+    """Its rows. Raises LeakageError where a data set that is not the lab's own cannot be had."""
+    from leakage_tasks.lab.docstrings import LabelledCorpus, docstring_corpus
+
+    if ground.data == DOCSTRINGS:
+        return docstring_corpus(classes=ground.classes, samples=ground.samples, held_out=ground.held_out)
+    rows = _published_rows(ground)
+    training, held_out = rows[: ground.samples], rows[ground.samples : ground.samples + ground.held_out]
+    return LabelledCorpus(training, held_out, tuple(sorted({label for _, label in training})))
+
+
+def _published_rows(ground: Ground) -> list[tuple[str, str]]:
+    """The papers' data: ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label); Yelp's also from the hub."""
+    import random
+    from collections import Counter
+
+    from datasets import load_dataset
+
+    path = Path(os.environ.get("LEAKAGE_DATA", "../shared/data")) / f"{ground.data}.jsonl"
+    if path.is_file():
+        table: Any = load_dataset("json", data_files=str(path), split="train")
+    elif ground.data == YELP:
+        table = load_dataset("yelp_review_full", split="train")
+    else:
+        raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
+    rows = [(str(row["text"]), str(row["label"])) for row in table]
+    largest = {label for label, _ in Counter(label for _, label in rows).most_common(ground.classes)}
+    chosen = [row for row in rows if row[1] in largest]
+    random.Random("published").shuffle(chosen)
+    return chosen[: ground.samples + ground.held_out]
+
+
+def base_of(ground: Ground, shared: Path) -> str:
+    """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
+    if ground.base:
+        return ground.base
+    name = (
+        f"bert-{ground.layers}x{ground.hidden}-v{ground.vocabulary}-e{ground.pretraining}-t{ground.pretraining_texts}"
+    )
+    folder = shared / name
+    if not folder.is_dir():
+        with replacing(folder) as beside:
+            _pretrain(ground, beside)
+    return str(folder)
+
+
+def _pretrain(ground: Ground, folder: Path) -> None:
+    from leakage_tasks.lab.masked_lm import pretrain_masked_lm
+    from leakage_tasks.lab.wordpiece import train_wordpiece
+
+    texts = public_texts(ground)
+    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary)
+    trained = pretrain_masked_lm(
+        texts,
+        tokenizer,
+        layers=ground.layers,
+        hidden=ground.hidden,
+        epochs=ground.pretraining,
+        max_length=48,
+    )
+    trained.model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def public_texts(ground: Ground) -> list[str]:
+    """What the lab's encoder is pre-trained on: docstrings and paragraphs of Python's help."""
+    from leakage_tasks.lab.corpus import pydoc_topics
+    from leakage_tasks.lab.docstrings import docstring_rows
+
+    texts = [text for text, _ in docstring_rows()]
+    help_text = [" ".join(part.split()) for part in pydoc_topics().training.split("\n\n")]
+    texts = [*texts, *(part for part in help_text if len(part.split()) > 3)]
+    return texts[:: max(1, len(texts) // ground.pretraining_texts)] if ground.pretraining_texts else texts
+
+
+def differences(ground: Ground, paper: Ground) -> list[str]:
+    """How the ground differs from the paper's, a sentence each; none at the paper's own scale."""
+    if ground == paper:
+        return []
+    return [
+        f"{ground.samples:,} docstring sentences of the standard library in {ground.classes} classes (by module) stand "
+        f"for {paper.samples:,} of {paper.data}'s in {paper.classes}.",
+        f"The encoder is a BERT of {ground.layers} layers, {ground.hidden} units and {ground.vocabulary:,} entries, "
+        f"pre-trained here for {ground.pretraining} epochs, not {paper.base}.",
+        f"It is fine-tuned for {ground.epochs} epochs at a learning rate of {ground.learning_rate:g}, where the paper "
+        f"takes {paper.epochs} at {paper.learning_rate:g}, and keeps the snapshot of best validation {ground.keep}.",
+    ]

@@ -1,0 +1,133 @@
+"""Running studies: trials once each, then the report, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.errors import OptionError
+from leakage_tasks.files import replacing
+from leakage_tasks.studies.registry import Plan, Study, Trial, check_scale
+from leakage_tasks.studies.report import Report
+from leakage_tasks.studies.table import markdown, plain_text
+from leakage_tasks.studies.trials import TrialStore, trial_name, versions
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A study that was run: its report, the folder it was written to, and how many trials were run and reused.
+
+    ``seconds`` is what all of its trials took, whenever they were run.
+    """
+
+    study: Study
+    plan: Plan
+    report: Report
+    folder: Path
+    ran: int
+    reused: int
+    seconds: float
+
+    def summary(self) -> str:
+        """The report for people, with where it was written."""
+        study, scale = self.study, self.plan.scale
+        trials = f"{self.ran} trials run" + (f", {self.reused} reused" if self.reused else "")
+        title = f"{study.name}: {study.title}\n{study.source}; scale {scale}"
+        return (
+            f"{title}\n\n{plain_text(self.report)}\n{trials}, {self.seconds:,.0f} s in all; written to {self.folder}\n"
+        )
+
+
+def run_studies(
+    studies: Sequence[Study],
+    plan: Plan,
+    output: str | Path = Path("runs/studies"),
+    *,
+    fresh: bool = False,
+    progress: bool = True,
+) -> Iterator[StudyRun]:
+    """Run studies one after the other; trials that several of one paper need are run once.
+
+    Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
+    ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
+    Trials found there are not run again unless ``fresh``. Raises LeakageError.
+    """
+    if plan.trials is not None and plan.trials < 1:
+        raise OptionError(f"--trials is {plan.trials}: give 1 or more")
+    check_scale(plan.scale, studies)
+    stores: dict[str, TrialStore] = {}
+    for study in studies:
+        if study.group not in stores:
+            stores[study.group] = TrialStore(Path(output) / study.group / plan.scale, fresh=fresh)
+        yield _run(study, plan, Path(output), stores[study.group], progress)
+
+
+def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool) -> StudyRun:
+    from tqdm import tqdm
+
+    started = time.perf_counter()
+    configs = list(study.trials(plan))
+    if not configs:
+        raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
+    trials: dict[str, Trial] = {}
+    names = [trial_name(study, config) for config in configs]
+    ran = 0
+    bar = tqdm(zip(names, configs, strict=True), study.name, len(configs), unit="trial", disable=not progress)
+    for name, config in bar:
+        if name in trials:
+            continue
+        trial = store.saved(study, config)
+        ran += trial is None
+        trials[name] = trial or store.run(study, config)
+    report = study.report([trials[name] for name in names], plan)
+    folder = output / study.group / plan.scale / study.name.partition("/")[2]
+    seconds = sum(trial.seconds for trial in trials.values())
+    done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
+    _write(done, output, list(trials), time.perf_counter() - started)
+    return done
+
+
+def _write(done: StudyRun, output: Path, names: Sequence[str], seconds: float) -> None:
+    study, report = done.study, done.report
+    about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
+    with replacing(done.folder) as beside:
+        beside.mkdir()
+        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": names}, beside / "report.json")
+        _dump(_how(done, output, seconds), beside / "how.json")
+        (beside / "table.txt").write_text(plain_text(report), encoding="utf-8")
+        (beside / "table.md").write_text(markdown(report, f"{study.title} ({study.source})"), encoding="utf-8")
+        if study.plot is not None:
+            study.plot(report, beside / "figure.png")
+
+
+def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
+    """What it takes to run the study again, and what it took this time."""
+    plan = done.plan
+    words = ["leakage", "study", "run", done.study.name, "--scale", plan.scale, "--seed", str(plan.seed)]
+    words += [] if plan.trials is None else ["--trials", str(plan.trials)]
+    return {
+        "command": shlex.join([*words, "-o", str(output)]),
+        "seed": plan.seed,
+        "takes": done.study.scales[plan.scale],
+        "versions": {"python": platform.python_version(), **versions("lm_eval", "numpy")},
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator()},
+        "trials": {"run": done.ran, "reused": done.reused, "seconds": done.seconds},
+        "seconds": seconds,
+    }
+
+
+def _accelerator() -> str | None:
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
+
+
+def _dump(data: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,0 +1,98 @@
+"""Trials on disk: each is run once, and a run that was cut short goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks import __version__
+from leakage_tasks.errors import LeakageError
+from leakage_tasks.files import replacing
+from leakage_tasks.studies.registry import Config, Study, Trial
+
+SCHEMA = 1
+_FIGURES_DEPEND_ON = ("torch", "transformers")
+
+
+def versions(*more: str) -> dict[str, str]:
+    """This package's version and those of the packages its figures depend on, and of ``more``; all by name."""
+    found = {"lm-eval-leakage": __version__}
+    for name in (*_FIGURES_DEPEND_ON, *more):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+class TrialStore:
+    """The trials of one paper at one scale under ``folder``: ``trials/<hash>.json`` and the folder ``shared``.
+
+    A trial is known by its run function and config; one saved by other versions is run anew. ``fresh`` leaves
+    aside what was saved before this store was made, shared files included.
+    """
+
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self.versions = versions()
+        tag = hashlib.sha256(json.dumps(self.versions).encode()).hexdigest()[:12]
+        self.trials, self.shared = folder / "trials", folder / "shared" / tag
+        self.fresh = fresh
+        self._made: set[str] = set()
+        if fresh:
+            shutil.rmtree(self.shared, ignore_errors=True)
+        for place in (self.trials, self.shared):
+            _make(place)
+
+    def saved(self, study: Study, config: Config) -> Trial | None:
+        """The trial as it was saved, None if it has to be run."""
+        name = trial_name(study, config)
+        if self.fresh and name not in self._made:
+            return None
+        try:
+            data: Any = json.loads((self.trials / f"{name}.json").read_bytes())
+            if data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config):
+                return Trial(data["config"], data["result"], data["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def run(self, study: Study, config: Config) -> Trial:
+        """Run a trial and save it. Raises LeakageError, naming the trial, for one that fails for a known reason."""
+        started = time.perf_counter()
+        try:
+            result = study.run(_plain(config), self.shared)
+        except LeakageError as error:
+            raise type(error)(f"study {study.name}, trial {json.dumps(config)}: {error}") from None
+        seconds = time.perf_counter() - started
+        trial = Trial(_plain(config), _plain(result), seconds)
+        name = trial_name(study, config)
+        record = {"schema": SCHEMA, "study": study.name, "versions": self.versions, **vars(trial)}
+        with replacing(self.trials / f"{name}.json") as beside:
+            beside.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        self._made.add(name)
+        return trial
+
+
+def trial_name(study: Study, config: Config) -> str:
+    """A hash of what a trial is a function of: the run function's name and the config."""
+    run = study.run
+    key = {"run": f"{run.__module__}.{run.__qualname__}", "config": _plain(config)}
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """The value as it comes back from JSON, so that a trial is the same whether it was run or read."""
+    plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    return plain
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LeakageError(f"{folder}: cannot be made ({error.strerror}): choose another --output") from None
