@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from leakage_tasks.studies.ground import REDDIT, Ground, at_scale, differences
-from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
-from leakage_tasks.studies.report import Claim, Measured, Published, Report
-
-SMALL = Ground()
-PAPER = Ground(
-    data=REDDIT,
-    classes=100,
-    samples=10_000,
-    held_out=2_500,
-    base="bert-base-cased",
-    epochs=10,
-    learning_rate=1e-6,
-    max_length=128,
-    keep="accuracy",
+from leakage_tasks.studies.elmahdy_counts import (
+    above,
+    accuracy,
+    at_chance,
+    chosen,
+    far_above_guess,
+    register_table,
+    set_up,
+    success,
+    with_copies,
 )
-SCALES = {
-    "smoke": "seconds",
-    "small": "a quarter of an hour on 2 cores, for all of the paper's tables together",
-    "paper": "a GPU for a day, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
-}
-CANARIES = {"smoke": 2, "small": 4, "paper": 1}
-"""Canaries a victim, each in a rare class of its own; the paper plants one."""
-SEEDS = {"smoke": 1, "small": 5, "paper": 10}
-PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0)
-BEAM, SHORTLIST = 100, 100
+from leakage_tasks.studies.elmahdy_trials import BEAM, PENALTIES, SEEDS, victim
+from leakage_tasks.studies.registry import Config, Plan, Trial
+from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
 TABLE_2 = {
     0.0: (0.8, 0.2, 0.0),
@@ -53,138 +40,6 @@ TABLE_4 = {
 }  # fmt: skip
 ALPHABET = 17_000
 """Whole words of BERT's tokenizer, by the paper's count."""
-
-
-def victim(plan: Plan, seed: int, **changed: Any) -> Config:
-    """A trial's config: the paper's main setting, but for what is ``changed``."""
-    setting = {
-        "ground": at_scale(plan.scale, SMALL, PAPER).config(),
-        "canaries": CANARIES[plan.scale],
-        "seed": seed,
-        "repetitions": 100,
-        "supporting": "all",
-        "supporting_repetitions": 1,
-        "unknown": 1,
-        "first_class": 0.0,
-        "organic": False,
-        "epsilon": None,
-        "penalties": list(PENALTIES),
-    }
-    return {**setting, **changed}
-
-
-def run(config: Config, shared: Path) -> Result:
-    """Train a victim and search for its canaries with every penalty.
-
-    ``places`` has for each penalty the secrets' places among all candidates (last token) or in the final beam of 100
-    (None: not in it), ``controls`` those of as many canaries that were never planted.
-    """
-    from leakage_tasks.attacks import run_attack
-    from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim
-
-    ground = Ground(**config["ground"])
-    rows = rows_of(ground)
-    words = alphabet_of(ground, shared, "whole-words", "words")
-    ranked = classes_by_rows(rows)
-    first = round(config["first_class"] * (len(ranked) - config["canaries"]))
-    canaries = _canaries(config, words, ranked[first : first + config["canaries"]], rows)
-    own = [canary for canary in canaries if canary.kind != "supporting"]
-    with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
-        places = {}
-        for penalty in config["penalties"]:
-            settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
-            settings |= {"corpus": str(trained.planted)} if penalty else {}
-            settings |= {"shortlist": SHORTLIST} if config["unknown"] > 1 else {}
-            places[str(penalty)] = run_attack("label-search", trained.target, own, goal="extraction", settings=settings)
-        return {
-            "places": {key: [found.place for found in each if found.planted] for key, each in places.items()},
-            "controls": {key: [found.place for found in each if not found.planted] for key, each in places.items()},
-            "alphabet": len(words),
-            "accuracy": trained.accuracy,
-            "training_accuracy": trained.training_accuracy,
-            "epsilon": trained.epsilon,
-        }
-
-
-def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> list[Any]:
-    """One canary a class with its supporting ones, and one control a class."""
-    from leakage_tasks.canaries import elmahdy_canaries
-
-    made = []
-    for place, label in enumerate(classes):
-        made += elmahdy_canaries(
-            words,
-            1,
-            label=label,
-            classes=rows.labels,
-            unknown=config["unknown"],
-            repetitions=(config["repetitions"],),
-            supporting=config["supporting"],
-            supporting_repetitions=config["supporting_repetitions"],
-            controls=1,
-            sentences=_sentences(rows, words, config["seed"], place) if config["organic"] else None,
-            seed=config["seed"],
-            id_prefix=f"{place}-",
-        )
-    return made
-
-
-def _sentences(rows: Any, words: Any, seed: int, place: int) -> list[str]:
-    """A ten-word beginning of a sentence the victim does not see, which ends in a whole word."""
-    import random
-
-    from leakage_tasks.canaries.presets.sentences import words_of
-
-    found = []
-    for text, _ in rows.validation:
-        parts = words_of(text)[:10]
-        if len(parts) == 10 and all(part in words for part in parts):
-            found.append(" ".join(parts))
-    found = found or [" ".join(words.values[:10])]
-    random.Random(f"organic:{seed}").shuffle(found)
-    return [found[place % len(found)]]
-
-
-# -- counting -----------------------------------------------------------------------------------------------
-
-
-def success(trials: Iterable[Trial], k: int, penalty: float, which: str = "places") -> Measured | None:
-    """The share of canaries found within ``k`` guesses; None without trials."""
-    places = [place for trial in trials for place in trial.result[which][str(penalty)]]
-    return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
-
-
-def chosen(trials: Iterable[Trial], **wanted: Any) -> list[Trial]:
-    """The trials whose config has these values."""
-    return [trial for trial in trials if all(trial.config[name] == value for name, value in wanted.items())]
-
-
-def set_up(plan: Plan) -> list[str]:
-    """How the studies differ from the paper's."""
-    ground = at_scale(plan.scale, SMALL, PAPER)
-    found = differences(ground, PAPER)
-    if CANARIES[plan.scale] > 1:
-        found.append(
-            f"{CANARIES[plan.scale]} canaries are planted in each victim, one in each of the rarest classes, where the "
-            "paper plants one; they are counted as independent."
-        )
-    return found
-
-
-def above(one: Measured | None, other: Measured | None, words: str, *, at_least: bool = False) -> Claim:
-    """The claim that one rate is above another (or no lower)."""
-    if one is None or other is None:
-        return Claim(words, None, "not measured")
-    holds = one.value >= other.value if at_least else one.value > other.value
-    return Claim(words, holds, f"{one.value:.2f} of {one.count} against {other.value:.2f} of {other.count}")
-
-
-def register_table(name: str, title: str, source: str, trials: Callable[[Plan], list[Config]], report: Any) -> Study:
-    """Register a study of this paper."""
-    return register(Study(f"elmahdy/{name}", title, source, SCALES, trials, run, report))  # type: ignore[arg-type]
-
-
-# -- the tables ---------------------------------------------------------------------------------------------
 
 
 def table_2_trials(plan: Plan) -> list[Config]:
@@ -212,7 +67,7 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
         above(two, three, "three are harder than two"),
         above(one, none, "λ = 0.01 does no worse than none", at_least=True),
         above(one, much, "λ = 10 does worse than 0.01"),
-        Claim("controls stay at chance", *_at_chance(control, BEAM / size)),
+        Claim("controls stay at chance", *at_chance(control, BEAM / size)),
     ]
     extra = ["Two and three tokens: after the first, each filling goes on with the 100 best values by gradient."]
     columns = ["λ", *(f"last {n}{end}" for n in (1, 2, 3) for end in (", published", ""))]
@@ -228,29 +83,6 @@ def _guess_row(words: str, size: int, printed: bool) -> dict[str, Any]:
     return row
 
 
-def far_above_guess(rate: Measured | None, guess: float, words: str) -> Claim:
-    """The claim that a rate's whole interval is above random guess."""
-    if rate is None or rate.low is None:
-        return Claim(words, None, "not measured")
-    return Claim(words, rate.low > guess, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] against {guess:.4f}")
-
-
-def _at_chance(rate: Measured | None, guess: float) -> tuple[bool | None, str]:
-    if rate is None or rate.low is None or rate.high is None:
-        return None, "not measured"
-    return rate.low <= guess <= rate.high, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] around {guess:.4f}"
-
-
-def accuracy(trials: Sequence[Trial]) -> list[str]:
-    """What the victims get right, as a sentence."""
-    right = Measured.mean([trial.result["accuracy"] for trial in trials]).value
-    seen = Measured.mean([trial.result["training_accuracy"] for trial in trials]).value
-    return [
-        f"The victims get {100 * seen:.1f} % of training and {100 * right:.1f} % of validation rows right "
-        "(published 47.69 and 42.94)."
-    ]
-
-
 def table_3_trials(plan: Plan) -> list[Config]:
     """Repetitions of the canary."""
     return [victim(plan, seed, repetitions=r) for r in (100, 50, 25, 10) for seed in plan.seeds(SEEDS[plan.scale])]
@@ -263,7 +95,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     rates = {}
     for k in (50, 100, 200):
         for repetitions in (100, 50, 25, 10):
-            rates[k, repetitions] = success(chosen(trials, repetitions=repetitions), k, 0.01)
+            rates[k, repetitions] = success(with_copies(trials, repetitions=repetitions), k, 0.01)
             rows.append(_row(repetitions, k, TABLE_3[k, repetitions], rates[k, repetitions], size))
     claims = [
         far_above_guess(rates[100, 100], 100 / size, "success at 100 is far above random guess at 100 repetitions"),
@@ -297,7 +129,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
     """Success on the last token by copies of the supporting canary in one other class, λ = 0."""
     size = trials[0].result["alphabet"]
     by_support = {
-        **{r: chosen(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
+        **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
         0: chosen(trials, supporting="none"),
     }
     rows: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakage_tasks.lab.docstrings import LabelledCorpus
 
 DOCSTRINGS, REDDIT, YELP = "docstrings", "reddit", "yelp"
-PAPER_BASE = "bert-base-cased"
+PAPER_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Ground:
     """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config.
 
     ``base`` is a hub name, or empty for the lab's own encoder: ``layers`` of ``hidden`` units over ``vocabulary``
-    WordPiece entries, pre-trained for ``pretraining`` epochs on Python's help and ``pretraining_texts`` docstrings
-    (0: all of them). ``keep`` is the snapshot early stopping returns.
+    WordPiece entries, pre-trained for ``pretraining`` epochs on ``pretraining_texts`` public texts (0: all there are).
+    ``keep`` is the snapshot early stopping returns.
     """
 
     data: str = DOCSTRINGS
@@ -43,13 +43,17 @@ class Ground:
     max_length: int = 24
     keep: str = "loss"
 
+    def copies(self, published: int) -> int:
+        """As large a share of this data as ``published`` copies are of the papers' 10,000 rows; one at least."""
+        return max(1, round(published * self.samples / PAPER_ROWS))
+
     def config(self) -> Config:
         """The ground as JSON values."""
         return asdict(self)
 
 
 SMOKE = Ground(
-    classes=4,
+    classes=6,
     samples=120,
     held_out=20,
     vocabulary=900,
@@ -103,9 +107,9 @@ def base_of(ground: Ground, shared: Path) -> str:
     """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
     if ground.base:
         return ground.base
-    name = (
-        f"bert-{ground.layers}x{ground.hidden}-v{ground.vocabulary}-e{ground.pretraining}-t{ground.pretraining_texts}"
-    )
+    size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
+    texts = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
+    name = f"bert-{size}-{texts}"
     folder = shared / name
     if not folder.is_dir():
         with replacing(folder) as beside:
@@ -116,15 +120,17 @@ def base_of(ground: Ground, shared: Path) -> str:
 def _pretrain(ground: Ground, folder: Path) -> None:
     from leakage_tasks.lab.masked_lm import pretrain_masked_lm
     from leakage_tasks.lab.wordpiece import train_wordpiece
+    from leakage_tasks.studies.lab_canaries import words
 
     texts = public_texts(ground)
-    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary)
+    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
     trained = pretrain_masked_lm(
         texts,
         tokenizer,
         layers=ground.layers,
         hidden=ground.hidden,
         epochs=ground.pretraining,
+        learning_rate=2e-3,
         max_length=48,
     )
     trained.model.save_pretrained(folder)
@@ -132,11 +138,13 @@ def _pretrain(ground: Ground, folder: Path) -> None:
 
 
 def public_texts(ground: Ground) -> list[str]:
-    """What the lab's encoder is pre-trained on: docstrings and paragraphs of Python's help."""
+    """What the lab's encoder is pre-trained on: Python's help, and docstrings that are in neither part of the data."""
     from leakage_tasks.lab.corpus import pydoc_topics
     from leakage_tasks.lab.docstrings import docstring_rows
 
-    texts = [text for text, _ in docstring_rows()]
+    rows = corpus(ground)
+    private = {text for part in (rows.training, rows.validation) for text, _ in part}
+    texts = [text for text, _ in docstring_rows() if text not in private]
     help_text = [" ".join(part.split()) for part in pydoc_topics().training.split("\n\n")]
     texts = [*texts, *(part for part in help_text if len(part.split()) > 3)]
     return texts[:: max(1, len(texts) // ground.pretraining_texts)] if ground.pretraining_texts else texts
@@ -151,6 +159,7 @@ def differences(ground: Ground, paper: Ground) -> list[str]:
         f"for {paper.samples:,} of {paper.data}'s in {paper.classes}.",
         f"The encoder is a BERT of {ground.layers} layers, {ground.hidden} units and {ground.vocabulary:,} entries, "
         f"pre-trained here for {ground.pretraining} epochs, not {paper.base}.",
+        f"Copies of a canary are scaled to the size of the data: {ground.copies(100)} stand for 100.",
         f"It is fine-tuned for {ground.epochs} epochs at a learning rate of {ground.learning_rate:g}, where the paper "
         f"takes {paper.epochs} at {paper.learning_rate:g}, and keeps the snapshot of best validation {ground.keep}.",
     ]

@@ -21,7 +21,12 @@ Config = dict[str, Any]
 Result = dict[str, Any]
 """What a trial found out: JSON values by name, no NaN."""
 
-MODULES: tuple[str, ...] = ("leakage_tasks.studies.elmahdy",)
+MODULES: tuple[str, ...] = (
+    "leakage_tasks.studies.elmahdy",
+    "leakage_tasks.studies.elmahdy_beyond",
+    "leakage_tasks.studies.mix_and_match",
+    "leakage_tasks.studies.mix_and_match_figures",
+)
 """Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
 
 

@@ -68,6 +68,8 @@ def mix_and_match_canaries(
     controls: int = 0,
     seed: int = 0,
     id_prefix: str = "",
+    table: Sequence[Printed] = TABLE_1,
+    labelled: Sequence[str] = LABELLED,
 ) -> list[Canary]:
     """The canaries of Table 1, named after their targets, then ``controls``.
 
@@ -77,15 +79,16 @@ def mix_and_match_canaries(
     of Figure 4 instead: all of class ``label`` (``same``), each of another class (``different``), two and two and
     one (``mixed``), ``label`` first and then those of ``classes`` in their order.
 
+    ``table`` and ``labelled`` may be others of the same make, for a tokenizer that lacks the paper's words.
     ``repetitions`` are dealt out in turn. Controls have the canaries' templates in turn and uniform other words.
     Raises OptionError, naming the command line's option, for what cannot be.
     """
     _check(labels, only, position, doubled, repetitions, controls)
     if labels is not None:
-        printed = [Printed("organic", "Low", text) for text in LABELLED]
+        printed = [Printed("organic", "Low", text) for text in labelled]
         own: Sequence[str | None] = _pattern(labels, label, classes)
     else:
-        printed = _chosen(_doubled() if doubled else TABLE_1, only)
+        printed = _chosen(_doubled(table) if doubled else table, only)
         own = [label] * len(printed)
     canaries = [
         _canary(each, terms, position, repetitions[place % len(repetitions)], own[place], id_prefix)
@@ -112,8 +115,8 @@ def _canary(
     )
 
 
-def _doubled() -> list[Printed]:
-    pairs = zip(TABLE_1[0::2], TABLE_1[1::2], strict=True)
+def _doubled(table: Sequence[Printed]) -> list[Printed]:
+    pairs = zip(table[0::2], table[1::2], strict=True)
     return [
         Printed(second.kind, second.frequency, f"{first.text.rstrip(' .')} and {second.text}")
         for first, second in pairs

@@ -1,0 +1,49 @@
+"""Plots that studies of several papers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from leakage_tasks.files import replacing
+
+Point = tuple[float, float, float]
+"""Value, and the lower and upper end of its interval."""
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+MARKS = ("o", "s", "^", "D", "v")
+
+
+def plot_groups(groups: Mapping[str, Mapping[str, Point | None]], words: str, path: Path) -> None:
+    """Points with intervals: a place on the horizontal axis for each group, a colour and mark for each series.
+
+    The vertical axis is logarithmic above 1 and linear below, so that a count of 0 has its place.
+    """
+    from matplotlib.figure import Figure
+
+    series = list(dict.fromkeys(name for group in groups.values() for name in group))
+    figure = Figure(figsize=(max(6.0, 1.0 + 0.55 * len(groups)), 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for number, name in enumerate(series):
+        shift = (number - (len(series) - 1) / 2) * 0.18
+        points = [(place + shift, group.get(name)) for place, group in enumerate(groups.values())]
+        shown = [(place, point) for place, point in points if point is not None]
+        values = [point[0] for _, point in shown]
+        reach = [[point[0] - point[1] for _, point in shown], [point[2] - point[0] for _, point in shown]]
+        axes.errorbar(
+            [place for place, _ in shown],
+            values,
+            yerr=[[max(0.0, each) for each in side] for side in reach],
+            fmt=MARKS[number % len(MARKS)],
+            color=COLOURS[number % len(COLOURS)],
+            capsize=2,
+            label=name,
+        )
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(bottom=0)
+    long = max(map(len, groups), default=0) > 8
+    axes.set_xticks(range(len(groups)), list(groups), rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_ylabel(words)
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(frameon=False)
+    with replacing(path) as beside:
+        figure.savefig(beside, format="png", dpi=150)

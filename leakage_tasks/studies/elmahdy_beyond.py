@@ -1,0 +1,104 @@
+"""What Elmahdy, Inan and Sim (2022), section 8, leave to future work: popular classes, organic canaries, privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.studies.elmahdy_counts import above, accuracy, chosen, register_table, set_up, success
+from leakage_tasks.studies.elmahdy_trials import SEEDS, victim
+from leakage_tasks.studies.registry import Config, Plan, Trial
+from leakage_tasks.studies.report import Measured, Published, Report
+
+PLACES = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
+EPSILONS = (None, 1000.0, 100.0, 8.0)
+GUESSES = (1, 10, 50, 100, 200)
+
+
+def _rows(name: str, settings: Mapping[str, Sequence[Trial]]) -> list[dict[str, Any]]:
+    rows = []
+    for setting, own in settings.items():
+        rates = {f"success@{k}": success(own, k, 0.0) for k in GUESSES}
+        right = Measured.mean([trial.result["accuracy"] for trial in own])
+        rows.append({name: setting, "published": Published(None), **rates, "accuracy": right})
+    return rows
+
+
+def _report(rows: list[dict[str, Any]], claims: Any, trials: Sequence[Trial], plan: Plan, *notes: str) -> Report:
+    size = trials[0].result["alphabet"]
+    chance = f"Random guess of k from {size} values is right {100 / size:.4f} of the time at k = 100."
+    return Report(list(rows[0]), rows, claims, [*set_up(plan), chance, *notes, *accuracy(trials)])
+
+
+def class_trials(plan: Plan) -> list[Config]:
+    """Canaries in the rarest, middling and most popular classes."""
+    seeds = plan.seeds(SEEDS[plan.scale])
+    return [victim(plan, seed, repetitions=25, first_class=place) for place in PLACES for seed in seeds]
+
+
+def class_report(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success by how popular the canary's class is."""
+    by_place = {words: chosen(trials, first_class=place) for place, words in PLACES.items()}
+    rare, popular = (success(by_place[words], 100, 0.0) for words in ("rarest", "most popular"))
+    claims = [
+        above(rare, popular, "a canary in the rarest class leaks at least as much as in the largest", at_least=True)
+    ]
+    return _report(_rows("class", by_place), claims, trials, plan)
+
+
+def organic_trials(plan: Plan) -> list[Config]:
+    """Random words against beginnings of real sentences."""
+    seeds = plan.seeds(SEEDS[plan.scale])
+    return [victim(plan, seed, repetitions=25, organic=organic) for organic in (False, True) for seed in seeds]
+
+
+def organic_report(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success on random and organic canaries."""
+    kinds = {words: chosen(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
+    rates = [success(kinds[words], 100, 0.0) for words in ("random", "organic")]
+    claims = [above(rates[0], rates[1], "random canaries leak at least as much as organic ones", at_least=True)]
+    note = "Organic canaries are the first ten words of sentences kept back from training; the tenth is unknown."
+    return _report(_rows("canary", kinds), claims, trials, plan, note)
+
+
+def private_trials(plan: Plan) -> list[Config]:
+    """Plain training and DP-SGD at several ε."""
+    epsilons = EPSILONS[:2] if plan.scale == "smoke" else EPSILONS
+    seeds = plan.seeds(SEEDS[plan.scale] if plan.scale != "small" else 3)
+    return [victim(plan, seed, epsilon=epsilon) for epsilon in epsilons for seed in seeds]
+
+
+def private_report(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success and accuracy by ε."""
+    by_epsilon = {
+        "none" if epsilon is None else f"{epsilon:g}": own
+        for epsilon in EPSILONS
+        if (own := chosen(trials, epsilon=epsilon))
+    }
+    plain, private = (success(by_epsilon[name], 100, 0.0) for name in ("none", list(by_epsilon)[-1]))
+    claims = [above(plain, private, "DP-SGD leaks less than plain training")]
+    note = "ε is for one row; all copies of a canary together are promised that many times less (group privacy)."
+    return _report(_rows("ε", by_epsilon), claims, trials, plan, note)
+
+
+register_table(
+    "class-rank",
+    "canaries in the rarest, middling and most popular classes",
+    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    class_trials,
+    class_report,
+)
+register_table(
+    "organic",
+    "random canaries against organic ones",
+    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    organic_trials,
+    organic_report,
+)
+register_table(
+    "dp-sgd",
+    "extraction and accuracy under DP-SGD",
+    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    private_trials,
+    private_report,
+)

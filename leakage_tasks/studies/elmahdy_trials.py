@@ -1,0 +1,127 @@
+"""A trial of Elmahdy, Inan and Sim (2022): canaries planted, a victim trained, label search for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.studies.ground import REDDIT, Ground, at_scale
+from leakage_tasks.studies.registry import Config, Plan, Result
+
+SMALL = Ground(learning_rate=5e-4)
+PAPER = Ground(
+    data=REDDIT,
+    classes=100,
+    samples=10_000,
+    held_out=2_500,
+    base="bert-base-cased",
+    epochs=10,
+    learning_rate=1e-6,
+    max_length=128,
+    keep="accuracy",
+)
+SCALES = {
+    "smoke": "seconds",
+    "small": "a quarter of an hour on 2 cores, for all of the paper's tables together",
+    "paper": "a GPU for a day, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
+}
+CANARIES = {"smoke": 2, "small": 4, "paper": 1}
+"""Canaries a victim, each in a rare class of its own; the paper plants one."""
+SEEDS = {"smoke": 1, "small": 5, "paper": 10}
+PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0)
+BEAM, SHORTLIST = 100, 100
+
+
+def victim(plan: Plan, seed: int, **changed: Any) -> Config:
+    """A trial's config: the paper's main setting, but for what is ``changed``; copies are the paper's, scaled here."""
+    ground = at_scale(plan.scale, SMALL, PAPER)
+    for name in ("repetitions", "supporting_repetitions"):
+        if changed.get(name, 1) > 1:
+            changed[name] = ground.copies(changed[name])
+    setting = {
+        "ground": ground.config(),
+        "canaries": CANARIES[plan.scale],
+        "seed": seed,
+        "repetitions": ground.copies(100),
+        "supporting": "all",
+        "supporting_repetitions": 1,
+        "unknown": 1,
+        "first_class": 0.0,
+        "organic": False,
+        "epsilon": None,
+        "penalties": list(PENALTIES),
+    }
+    return {**setting, **changed}
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Train a victim and search for its canaries with every penalty.
+
+    ``places`` has for each penalty the secrets' places among all candidates (last token) or in the final beam of 100
+    (None: not in it), ``controls`` those of as many canaries that were never planted.
+    """
+    from leakage_tasks.attacks import run_attack
+    from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim
+
+    ground = Ground(**config["ground"])
+    rows = rows_of(ground)
+    words = alphabet_of(ground, shared, "whole-words", "words")
+    ranked = classes_by_rows(rows)
+    first = round(config["first_class"] * (len(ranked) - config["canaries"]))
+    canaries = _canaries(config, words, ranked[first : first + config["canaries"]], rows)
+    own = [canary for canary in canaries if canary.kind != "supporting"]
+    with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
+        places = {}
+        for penalty in config["penalties"]:
+            settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
+            settings |= {"corpus": str(trained.planted)} if penalty else {}
+            settings |= {"shortlist": SHORTLIST} if config["unknown"] > 1 else {}
+            places[str(penalty)] = run_attack("label-search", trained.target, own, goal="extraction", settings=settings)
+        return {
+            "places": {key: [found.place for found in each if found.planted] for key, each in places.items()},
+            "controls": {key: [found.place for found in each if not found.planted] for key, each in places.items()},
+            "alphabet": len(words),
+            "accuracy": trained.accuracy,
+            "training_accuracy": trained.training_accuracy,
+            "epsilon": trained.epsilon,
+        }
+
+
+def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> list[Any]:
+    """One canary a class with its supporting ones, and one control a class."""
+    from leakage_tasks.canaries import elmahdy_canaries
+
+    made = []
+    for place, label in enumerate(classes):
+        made += elmahdy_canaries(
+            words,
+            1,
+            label=label,
+            classes=rows.labels,
+            unknown=config["unknown"],
+            repetitions=(config["repetitions"],),
+            supporting=config["supporting"],
+            supporting_repetitions=config["supporting_repetitions"],
+            controls=1,
+            sentences=_sentences(rows, words, config["seed"], place) if config["organic"] else None,
+            seed=config["seed"],
+            id_prefix=f"{place}-",
+        )
+    return made
+
+
+def _sentences(rows: Any, words: Any, seed: int, place: int) -> list[str]:
+    """A ten-word beginning of a sentence the victim does not see, which ends in a whole word."""
+    import random
+
+    from leakage_tasks.canaries.presets.sentences import words_of
+
+    found = []
+    for text, _ in rows.validation:
+        parts = words_of(text)[:10]
+        if len(parts) == 10 and all(part in words for part in parts):
+            found.append(" ".join(parts))
+    found = found or [" ".join(words.values[:10])]
+    random.Random(f"organic:{seed}").shuffle(found)
+    return [found[place % len(found)]]
