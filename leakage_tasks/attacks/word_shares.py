@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -17,23 +18,28 @@ from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.errors import OptionError
 from leakage_tasks.targets.protocols import FloatArray
 
+log = logging.getLogger("lm_eval.leakage")
+
 BATCH = 1024
 
 
 def value_shares(target: Any, alphabet: Alphabet, settings: Mapping[str, Any]) -> FloatArray:
     """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
 
-    A value of several tokens has the share of its rarest one, more than which it cannot have. Raises OptionError.
+    A value of several tokens has the share of its rarest one, more than which it cannot have. Without either, Python's
+    own help text stands in for the training text, as the paper suggests of public ones. Raises LeakageError.
     """
     if settings["counts"] is not None:
         shares = shares_given(settings["counts"])
         return np.array([shares.get(value, 0.0) for value in alphabet.values])
     if settings["corpus"] is None:
-        raise OptionError(
-            f"lambda={settings['lambda']} penalises frequent words and needs their frequencies: add corpus=FILE (the "
-            "training text or a public one) or counts=FILE, or leave lambda out"
+        _warn_once(
+            f"lambda={settings['lambda']}: word frequencies are those of Python's help text, which may be far from "
+            "those of your training text; give them with corpus=FILE or counts=FILE"
         )
-    counted = token_shares(target, settings["corpus"], settings["text_column"])
+        counted = help_shares(target)
+    else:
+        counted = token_shares(target, settings["corpus"], settings["text_column"])
     ends = _special(target)
     rows = target.encode(list(alphabet.values))
     return np.array([min((counted.get(token, 0.0) for token in row if token not in ends), default=0.0) for row in rows])
@@ -46,16 +52,29 @@ def token_shares(target: Any, corpus: str, text_column: str) -> dict[int, float]
     kind = format_of(path)
     wanted = Columns(text_column)
     layout = kind.survey(path, wanted)
-    ends = _special(target)
+    shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
+    if not shares:
+        raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
+    return shares
+
+
+@lru_cache(maxsize=4)
+def help_shares(target: Any) -> dict[int, float]:
+    """The share of each token in Python's help text."""
+    from pydoc_data.topics import topics
+
+    return _shares(target, (part for text in topics.values() for part in text.split("\n\n")))
+
+
+def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
     counts: Counter[int] = Counter()
-    texts = (text for turns in kind.texts(path, layout, wanted) for text in turns)
-    while rows := list(islice(texts, BATCH)):
+    source = iter(texts)
+    while rows := list(islice(source, BATCH)):
         for tokens in target.encode(rows):
             counts.update(tokens)
-    for token in ends:
+    for token in _special(target):
         del counts[token]
-    if not (total := counts.total()):
-        raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
+    total = counts.total()
     return {token: count / total for token, count in counts.items()}
 
 
@@ -70,6 +89,11 @@ def shares_given(path: str) -> dict[str, float]:
         raise OptionError(f"counts={path}: expected a JSON object of counts by word, some above 0, none below")
     total = sum(numbers)
     return {word: count / total for word, count in counts.items()}
+
+
+@lru_cache(maxsize=64)
+def _warn_once(message: str) -> None:
+    log.warning(message)
 
 
 def _special(target: Any) -> set[int]:

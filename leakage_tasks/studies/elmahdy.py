@@ -10,13 +10,14 @@ from leakage_tasks.studies.elmahdy_counts import (
     accuracy,
     at_chance,
     chosen,
+    control_success,
     far_above_guess,
     register_table,
     set_up,
     success,
     with_copies,
 )
-from leakage_tasks.studies.elmahdy_trials import BEAM, PENALTIES, SEEDS, victim
+from leakage_tasks.studies.elmahdy_trials import BEAM, PENALTIES, SEEDS, main_victim, victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
@@ -43,8 +44,10 @@ ALPHABET = 17_000
 
 
 def table_2_trials(plan: Plan) -> list[Config]:
-    """The last one, two and three tokens unknown."""
-    return [victim(plan, seed, unknown=unknown) for unknown in (1, 2, 3) for seed in plan.seeds(SEEDS[plan.scale])]
+    """The last one, two and three tokens unknown; the latter two take long, so fewer of them."""
+    one = [main_victim(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
+    more = plan.seeds(3 if plan.scale == "small" else SEEDS[plan.scale])
+    return [*one, *(victim(plan, seed, unknown=n, penalties=list(PENALTIES)) for n in (2, 3) for seed in more)]
 
 
 def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
@@ -60,7 +63,7 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
     one, two, three = (success(chosen(trials, unknown=unknown), BEAM, 0.01) for unknown in (1, 2, 3))
     none, much = (success(chosen(trials, unknown=1), BEAM, penalty) for penalty in (0.0, 10.0))
-    control = success(chosen(trials, unknown=1), BEAM, 0.01, "controls")
+    control = control_success(chosen(trials, unknown=1), BEAM)
     claims = [
         far_above_guess(one, BEAM / size, "100 repetitions leak the last token far above random guess"),
         above(one, two, "two unknown tokens are harder than one"),
@@ -85,7 +88,9 @@ def _guess_row(words: str, size: int, printed: bool) -> dict[str, Any]:
 
 def table_3_trials(plan: Plan) -> list[Config]:
     """Repetitions of the canary."""
-    return [victim(plan, seed, repetitions=r) for r in (100, 50, 25, 10) for seed in plan.seeds(SEEDS[plan.scale])]
+    seeds = plan.seeds(SEEDS[plan.scale])
+    fewer = [victim(plan, seed, repetitions=r) for r in (50, 25, 10) for seed in seeds]
+    return [*(main_victim(plan, seed) for seed in seeds), *fewer]
 
 
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
@@ -122,7 +127,7 @@ def table_4_trials(plan: Plan) -> list[Config]:
     seeds = plan.seeds(SEEDS[plan.scale])
     one = [victim(plan, seed, supporting="one", supporting_repetitions=r) for r in (99, 50, 25) for seed in seeds]
     none = [victim(plan, seed, supporting="none") for seed in seeds]
-    return [*one, *none, *(victim(plan, seed) for seed in seeds)]
+    return [*one, *none, *(main_victim(plan, seed) for seed in seeds)]
 
 
 def table_4(trials: Sequence[Trial], plan: Plan) -> Report:

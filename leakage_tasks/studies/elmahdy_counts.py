@@ -11,9 +11,17 @@ from leakage_tasks.studies.registry import Config, Plan, Study, Trial, register
 from leakage_tasks.studies.report import Claim, Measured
 
 
-def success(trials: Iterable[Trial], k: int, penalty: float, which: str = "places") -> Measured | None:
+def success(trials: Iterable[Trial], k: int, penalty: float) -> Measured | None:
     """The share of canaries found within ``k`` guesses; None without trials."""
-    places = [place for trial in trials for place in trial.result[which][str(penalty)]]
+    return _share([place for trial in trials for place in trial.result["places"][str(penalty)]], k)
+
+
+def control_success(trials: Iterable[Trial], k: int) -> Measured | None:
+    """The same of canaries that were never planted."""
+    return _share([place for trial in trials for place in trial.result["controls"]], k)
+
+
+def _share(places: list[int | None], k: int) -> Measured | None:
     return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.studies.ground import REDDIT, Ground, at_scale
 from leakage_tasks.studies.registry import Config, Plan, Result
 
-SMALL = Ground(learning_rate=5e-4)
+SMALL = Ground()
 PAPER = Ground(
     data=REDDIT,
     classes=100,
@@ -50,16 +50,21 @@ def victim(plan: Plan, seed: int, **changed: Any) -> Config:
         "first_class": 0.0,
         "organic": False,
         "epsilon": None,
-        "penalties": list(PENALTIES),
+        "penalties": [0.0, 0.01],
     }
     return {**setting, **changed}
+
+
+def main_victim(plan: Plan, seed: int) -> Config:
+    """The victim that all tables share: 100 copies, supporting canaries in all classes, the last token unknown."""
+    return victim(plan, seed, penalties=list(PENALTIES))
 
 
 def run(config: Config, shared: Path) -> Result:
     """Train a victim and search for its canaries with every penalty.
 
     ``places`` has for each penalty the secrets' places among all candidates (last token) or in the final beam of 100
-    (None: not in it), ``controls`` those of as many canaries that were never planted.
+    (None: not in it), ``controls`` those of as many canaries that were never planted (λ = 0, last token only).
     """
     from leakage_tasks.attacks import run_attack
     from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim
@@ -72,15 +77,18 @@ def run(config: Config, shared: Path) -> Result:
     canaries = _canaries(config, words, ranked[first : first + config["canaries"]], rows)
     own = [canary for canary in canaries if canary.kind != "supporting"]
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
-        places = {}
-        for penalty in config["penalties"]:
+
+        def places(penalty: float, planted: bool) -> list[int | None]:
             settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
             settings |= {"corpus": str(trained.planted)} if penalty else {}
             settings |= {"shortlist": SHORTLIST} if config["unknown"] > 1 else {}
-            places[str(penalty)] = run_attack("label-search", trained.target, own, goal="extraction", settings=settings)
+            some = [canary for canary in own if canary.planted == planted]
+            found = run_attack("label-search", trained.target, some, goal="extraction", settings=settings)
+            return [each.place for each in found]
+
         return {
-            "places": {key: [found.place for found in each if found.planted] for key, each in places.items()},
-            "controls": {key: [found.place for found in each if not found.planted] for key, each in places.items()},
+            "places": {str(penalty): places(penalty, True) for penalty in config["penalties"]},
+            "controls": places(0.0, False) if config["unknown"] == 1 else [],
             "alphabet": len(words),
             "accuracy": trained.accuracy,
             "training_accuracy": trained.training_accuracy,

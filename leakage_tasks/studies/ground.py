@@ -37,8 +37,8 @@ class Ground:
     hidden: int = 128
     pretraining: int = 8
     pretraining_texts: int = 0
-    epochs: int = 4
-    learning_rate: float = 2e-4
+    epochs: int = 10
+    learning_rate: float = 1e-3
     batch_size: int = 32
     max_length: int = 24
     keep: str = "loss"

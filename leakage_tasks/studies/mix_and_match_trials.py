@@ -15,7 +15,7 @@ from leakage_tasks.studies.registry import Config, Plan, Result
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
 
-SMALL = Ground(learning_rate=5e-4)
+SMALL = Ground()
 PAPER = Ground(
     data=REDDIT,
     classes=100,

@@ -50,7 +50,7 @@ def trained_victim(
     from leakage_tasks.lab.private import Privacy
     from leakage_tasks.targets import ClassifierTarget
 
-    with TemporaryDirectory() as name, _one_thread():
+    with TemporaryDirectory() as name, _few_threads():
         folder = Path(name)
         _write(rows.training, folder / "train.jsonl")
         write_manifest(canaries, folder / "canaries.jsonl")
@@ -98,7 +98,7 @@ def classes_by_rows(rows: LabelledCorpus) -> list[str]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _few_threads() -> Iterator[None]:
     """A small model gains nothing by a second core, and stalls where other work keeps it busy."""
     import torch
 

@@ -130,7 +130,6 @@ def test_a_budget_too_small_for_the_beam_says_what_to_change():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lambda": 0.1}, "needs their frequencies: add corpus=FILE"),
         ({"beam": 0}, "beam=0 must be 1 or more"),
         ({"lambda": -1.0}, "lambda=-1.0 must be 0.0 or more"),
         ({"shortlist_at": "zero"}, "shortlist_at='zero' is unknown: use mean, mask"),

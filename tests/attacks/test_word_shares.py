@@ -43,6 +43,12 @@ def test_counts_given_become_shares(tmp_path, target):
     assert value_shares(target, word_list("w", ["cat", "dog", "mat"]), settings).tolist() == [0.25, 0.75, 0.0]
 
 
+def test_without_a_text_pythons_help_stands_in_and_says_so(target, caplog):
+    the, house = value_shares(target, word_list("w", ["the", "house"]), NONE | {"lambda": 0.0123})
+    assert the > 0.02 > house
+    assert "Python's help text" in caplog.text
+
+
 @pytest.mark.parametrize("content", ["[1, 2]", '{"a": -1}', '{"a": "x"}', "{}", '{"a": 0}', "no"])
 def test_counts_that_are_none(tmp_path, content):
     (tmp_path / "counts.json").write_text(content)

@@ -1,0 +1,101 @@
+"""What a shortlist by the gradient saves and what it keeps: prints JSON, a line of the curve for each length.
+
+Canaries are planted in a small classifier, and every value of the unknown word is scored exactly. ``kept_top_10`` is
+then the share of the exact ten best among the first m by the gradient, ``kept_secret`` the share of secrets among
+them, for the gradient taken at the mean of the alphabet's embeddings and at the mask's. ``time_saved`` is the share of
+the exact search's seconds that a search with that shortlist does not take; each is the least of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from leakage_tasks.attacks import run_attack  # noqa: E402
+from leakage_tasks.attacks.class_scores import ClassScores  # noqa: E402
+from leakage_tasks.attacks.registry import Order  # noqa: E402
+from leakage_tasks.attacks.shortlist import first_order  # noqa: E402
+from leakage_tasks.canaries import Canary, elmahdy_canaries  # noqa: E402
+from leakage_tasks.studies.elmahdy_trials import SMALL  # noqa: E402
+from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim  # noqa: E402
+
+LENGTHS = (50, 100, 200, 500, 1_000, 2_000, 5_000)
+TOP = 10
+NO_HEAD = np.zeros((1, 0), dtype=np.int64)
+
+
+def places(target: Any, canary: Canary, at: str) -> tuple[list[int], int]:
+    """Where the exact ten best, and the secret, stand in the gradient's order, from 1."""
+    scores = ClassScores(Order(target, canary, 0, ""))
+    losses = scores.of(np.arange(len(canary.attack_space.slots[0]))[:, None])
+    best = np.argsort(losses, kind="stable")[:TOP]
+    ranks = np.argsort(np.argsort(first_order(scores, NO_HEAD, at)[0], kind="stable")) + 1
+    return ranks[best].tolist(), int(ranks[scores.secret(canary.secret)[0, 0]])
+
+
+def seconds(target: Any, canaries: list[Canary], rounds: int, **settings: Any) -> float:
+    """The least time of a search for all canaries."""
+    found = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        run_attack("label-search", target, canaries, goal="extraction", settings=settings)
+        found.append(time.perf_counter() - started)
+    return min(found)
+
+
+def curve(target: Any, canaries: list[Canary], rounds: int) -> list[dict[str, Any]]:
+    """A line for each length."""
+    kept = {at: [places(target, canary, at) for canary in canaries] for at in ("mean", "mask")}
+    exact = seconds(target, canaries, rounds)
+    lines = []
+    for length in LENGTHS:
+        line: dict[str, Any] = {"m": length}
+        for at, found in kept.items():
+            line[f"kept_top_10_{at}"] = round(float(np.mean([np.mean(np.array(top) <= length) for top, _ in found])), 3)
+            line[f"kept_secret_{at}"] = round(float(np.mean([own <= length for _, own in found])), 3)
+        line["time_saved"] = round(1 - seconds(target, canaries, rounds, shortlist=length) / exact, 3)
+        lines.append(line)
+    return lines
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--canaries", type=int, default=12)
+    parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--shared", type=Path, help="folder to keep the pre-trained encoder in")
+    given = parser.parse_args()
+    with TemporaryDirectory() as name:
+        shared = given.shared or Path(name)
+        rows = rows_of(SMALL)
+        words = alphabet_of(SMALL, shared, "whole-words", "words")
+        canaries = []
+        for place, label in enumerate(classes_by_rows(rows)[: given.canaries]):
+            canaries += elmahdy_canaries(
+                words, 1, label=label, classes=rows.labels, repetitions=(given.repetitions,), id_prefix=f"{place}-"
+            )
+        own = [canary for canary in canaries if canary.kind != "supporting"]
+        with trained_victim(SMALL, rows, canaries, shared, 0) as victim:
+            found = run_attack("label-search", victim.target, own, goal="extraction")
+            lines = curve(victim.target, own, given.rounds)
+    ranks = sorted(each.place or 0 for each in found)
+    print(json.dumps({"alphabet": len(words), "canaries": len(own), "ranks": ranks, "curve": lines}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
