@@ -46,7 +46,7 @@ ALPHABET = 17_000
 def table_2_trials(plan: Plan) -> list[Config]:
     """The last one, two and three tokens unknown; the latter two take long, so fewer of them."""
     one = [main_victim(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
-    more = plan.seeds(3 if plan.scale == "small" else SEEDS[plan.scale])
+    more = plan.seeds(2 if plan.scale == "small" else SEEDS[plan.scale])
     return [*one, *(victim(plan, seed, unknown=n, penalties=list(PENALTIES)) for n in (2, 3) for seed in more)]
 
 

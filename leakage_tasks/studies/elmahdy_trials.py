@@ -28,7 +28,7 @@ SCALES = {
 }
 CANARIES = {"smoke": 2, "small": 4, "paper": 1}
 """Canaries a victim, each in a rare class of its own; the paper plants one."""
-SEEDS = {"smoke": 1, "small": 5, "paper": 10}
+SEEDS = {"smoke": 1, "small": 4, "paper": 10}
 PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0)
 BEAM, SHORTLIST = 100, 100
 

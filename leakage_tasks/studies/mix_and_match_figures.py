@@ -14,7 +14,7 @@ from leakage_tasks.studies.mix_and_match_trials import PAPER_YELP, victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
-SEEDS = {"smoke": 1, "small": 3, "paper": 10}
+SEEDS = {"smoke": 1, "small": 2, "paper": 10}
 REPETITIONS = (5, 25, 100)
 POSITIONS = (1, 2, 3, 4, 5)
 FOUR = (0, 4, 6, 10)
