@@ -92,7 +92,7 @@ class _Side:
 def within(score: float, signal: str = LOSS) -> float:
     """The score under which a filling ties with one of ``score`` or beats it."""
     # A probability close to 1 leaves a loss close to 0, whose every digit but the last few still counts.
-    return score + TIE * (min(score, 1.0) if signal == LOSS else 1.0)
+    return score + TIE * (1.0 if signal == CALIBRATED else min(score, 1.0))
 
 
 def every(sizes: list[int]) -> Iterator[IntArray]:

@@ -108,8 +108,10 @@ class _Search:
         goals = self.goal(losses, kept[rows] + self.shares[slot][values])
         best = np.argsort(goals, kind="stable")[:GUESSES]
         self.notes["shortlist_kept"].append(float(np.isin(best, tried).mean()))
-        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before
-        self.scores.calls = before
+        # The first slot's scores are remembered, so that those of the shortlist will not be counted again.
+        own = len(tried) if slot == 0 else 0
+        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before - own
+        self.scores.calls = before + own
 
 
 def _shares(order: Order) -> Sequence[FloatArray]:

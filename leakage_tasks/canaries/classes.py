@@ -23,7 +23,7 @@ def class_counts(
     """Rows of each class that has any, by the name a manifest or a classifier's config uses for it.
 
     ``path`` is of any kind canaries can be planted into. Rows without a class do not count. Raises PlantingError if
-    the data cannot be read, lacks a column, or if the column holds no class or more than 100,000.
+    the data cannot be read, lacks a column, or if the column holds no class or 100,000 and more.
     """
     source, wanted = Path(path), Columns(text_column, label_column, split)
     layout = format_of(source).survey(source, wanted)

@@ -49,5 +49,6 @@ def run_command(
         for done in run_studies(studies, plan, output, fresh=fresh):
             typer.echo(done.summary())
     except KeyboardInterrupt:
-        typer.echo("leakage: stopped; the same command goes on with the trials that are left", err=True)
+        again = "leave --fresh out to go on" if fresh else "the same command goes on"
+        typer.echo(f"leakage: stopped; {again} with the trials that are left", err=True)
         raise

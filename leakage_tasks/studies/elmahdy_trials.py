@@ -6,31 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.studies.ground import REDDIT, Ground, at_scale
+from leakage_tasks.errors import LeakageError
+from leakage_tasks.studies.ground import PAPER_REDDIT, Ground, at_scale, corpus, fingerprint
 from leakage_tasks.studies.registry import Config, Plan, Result
 
-SMALL = Ground()
-PAPER = Ground(
-    data=REDDIT,
-    classes=100,
-    samples=10_000,
-    held_out=2_500,
-    base="bert-base-cased",
-    epochs=10,
-    learning_rate=1e-6,
-    max_length=128,
-    keep="accuracy",
-)
+SMALL = Ground(epochs=5)
+PAPER = PAPER_REDDIT
 SCALES = {
     "smoke": "seconds",
-    "small": "a quarter of an hour on 2 cores, for all of the paper's tables together",
-    "paper": "a GPU for a day, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
+    "small": "5 to 15 minutes on 2 cores, less for what another study of the paper has run",
+    "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
 }
 CANARIES = {"smoke": 2, "small": 4, "paper": 1}
 """Canaries a victim, each in a rare class of its own; the paper plants one."""
 SEEDS = {"smoke": 1, "small": 4, "paper": 10}
 PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0)
-BEAM, SHORTLIST = 100, 100
+BEAM = 100
+VALUES = 100
+"""In the lab, how many values each filling of the beam goes on with; at the paper's scale it is all of them."""
 
 
 def victim(plan: Plan, seed: int, **changed: Any) -> Config:
@@ -41,6 +34,7 @@ def victim(plan: Plan, seed: int, **changed: Any) -> Config:
             changed[name] = ground.copies(changed[name])
     setting = {
         "ground": ground.config(),
+        "data": fingerprint(ground),
         "canaries": CANARIES[plan.scale],
         "seed": seed,
         "repetitions": ground.copies(100),
@@ -67,24 +61,26 @@ def run(config: Config, shared: Path) -> Result:
     (None: not in it), ``controls`` those of as many canaries that were never planted (λ = 0, last token only).
     """
     from leakage_tasks.attacks import run_attack
-    from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim
+    from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, trained_victim
 
     ground = Ground(**config["ground"])
-    rows = rows_of(ground)
+    rows = corpus(ground)
     words = alphabet_of(ground, shared, "whole-words", "words")
     ranked = classes_by_rows(rows)
     first = round(config["first_class"] * (len(ranked) - config["canaries"]))
     canaries = _canaries(config, words, ranked[first : first + config["canaries"]], rows)
     own = [canary for canary in canaries if canary.kind != "supporting"]
+    # Each filling's gradient costs two calls more.
+    values = len(words) if ground.base else VALUES + 2
+    budget = values * BEAM * max(config["unknown"] - 1, 1)
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
 
         def places(penalty: float, planted: bool) -> list[int | None]:
             settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
             settings |= {"corpus": str(trained.planted)} if penalty else {}
-            settings |= {"shortlist": SHORTLIST} if config["unknown"] > 1 else {}
             some = [canary for canary in own if canary.planted == planted]
-            found = run_attack("label-search", trained.target, some, goal="extraction", settings=settings)
-            return [each.place for each in found]
+            given: dict[str, Any] = {"goal": "extraction", "budget": budget, "settings": settings}
+            return [each.place for each in run_attack("label-search", trained.target, some, **given)]
 
         return {
             "places": {str(penalty): places(penalty, True) for penalty in config["penalties"]},
@@ -100,6 +96,7 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
     """One canary a class with its supporting ones, and one control a class."""
     from leakage_tasks.canaries import elmahdy_canaries
 
+    sentences = _sentences(rows, words, config["seed"], len(classes)) if config["organic"] else []
     made = []
     for place, label in enumerate(classes):
         made += elmahdy_canaries(
@@ -112,24 +109,21 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
             supporting=config["supporting"],
             supporting_repetitions=config["supporting_repetitions"],
             controls=1,
-            sentences=_sentences(rows, words, config["seed"], place) if config["organic"] else None,
+            sentences=[sentences[place]] if config["organic"] else None,
             seed=config["seed"],
             id_prefix=f"{place}-",
         )
     return made
 
 
-def _sentences(rows: Any, words: Any, seed: int, place: int) -> list[str]:
-    """A ten-word beginning of a sentence the victim does not see, which ends in a whole word."""
+def _sentences(rows: Any, words: Any, seed: int, count: int) -> list[str]:
+    """The first ten words of sentences kept back from training, which end in a whole word; each another."""
     import random
 
     from leakage_tasks.canaries.presets.sentences import words_of
 
-    found = []
-    for text, _ in rows.validation:
-        parts = words_of(text)[:10]
-        if len(parts) == 10 and all(part in words for part in parts):
-            found.append(" ".join(parts))
-    found = found or [" ".join(words.values[:10])]
-    random.Random(f"organic:{seed}").shuffle(found)
-    return [found[place % len(found)]]
+    starts = [words_of(text)[:10] for text, _ in rows.validation]
+    found = sorted({" ".join(each) for each in starts if len(each) == 10 and each[-1] in words})
+    if len(found) < count:
+        raise LeakageError(f"{len(found)} sentences of ten words are kept back, {count} are needed: hold out more rows")
+    return random.Random(f"organic:{seed}").sample(found, count)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,19 @@ class Ground:
         return asdict(self)
 
 
+PAPER_REDDIT = Ground(
+    data=REDDIT,
+    classes=100,
+    samples=PAPER_ROWS,
+    held_out=2_500,
+    base="bert-base-cased",
+    epochs=10,
+    learning_rate=1e-6,
+    max_length=128,
+    keep="accuracy",
+)
+"""Both papers' data and fine-tuning."""
+PAPER_YELP = replace(PAPER_REDDIT, data=YELP, classes=5)
 SMOKE = Ground(
     classes=6,
     samples=120,
@@ -82,6 +96,17 @@ def corpus(ground: Ground) -> LabelledCorpus:
     return LabelledCorpus(training, held_out, tuple(sorted({label for _, label in training})))
 
 
+def _published_file(ground: Ground) -> Path:
+    return Path(os.environ.get("LEAKAGE_DATA", ".")) / f"{ground.data}.jsonl"
+
+
+def fingerprint(ground: Ground) -> str:
+    """What tells published data apart: its file's SHA-256, or empty for data that come with Python or from the hub."""
+    if ground.data == DOCSTRINGS or not (path := _published_file(ground)).is_file():
+        return ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def _published_rows(ground: Ground) -> list[tuple[str, str]]:
     """The papers' data: ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label); Yelp's also from the hub."""
     import random
@@ -89,18 +114,25 @@ def _published_rows(ground: Ground) -> list[tuple[str, str]]:
 
     from datasets import load_dataset
 
-    path = Path(os.environ.get("LEAKAGE_DATA", "../shared/data")) / f"{ground.data}.jsonl"
+    path = _published_file(ground)
     if path.is_file():
         table: Any = load_dataset("json", data_files=str(path), split="train")
     elif ground.data == YELP:
         table = load_dataset("yelp_review_full", split="train")
     else:
         raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
-    rows = [(str(row["text"]), str(row["label"])) for row in table]
+    if missing := {"text", "label"}.difference(table.column_names):
+        raise LeakageError(f"{path}: no column {sorted(missing)[0]!r}: expected 'text' and 'label'")
+    rows = [(str(row["text"]), str(row["label"])) for row in table if None not in (row["text"], row["label"])]
     largest = {label for label, _ in Counter(label for _, label in rows).most_common(ground.classes)}
     chosen = [row for row in rows if row[1] in largest]
+    wanted = ground.samples + ground.held_out
+    if len(largest) < ground.classes or len(chosen) < wanted:
+        raise LeakageError(
+            f"{path}: {len(chosen)} rows in {len(largest)} classes, {wanted} in {ground.classes} are needed: add more"
+        )
     random.Random("published").shuffle(chosen)
-    return chosen[: ground.samples + ground.held_out]
+    return chosen[:wanted]
 
 
 def base_of(ground: Ground, shared: Path) -> str:
@@ -151,15 +183,19 @@ def public_texts(ground: Ground) -> list[str]:
 
 
 def differences(ground: Ground, paper: Ground) -> list[str]:
-    """How the ground differs from the paper's, a sentence each; none at the paper's own scale."""
+    """How the ground differs from the paper's, a sentence each."""
+    schedule = (
+        f"The learning rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
+    )
     if ground == paper:
-        return []
+        return [f"{schedule} The paper does not say."]
     return [
         f"{ground.samples:,} docstring sentences of the standard library in {ground.classes} classes (by module) stand "
         f"for {paper.samples:,} of {paper.data}'s in {paper.classes}.",
         f"The encoder is a BERT of {ground.layers} layers, {ground.hidden} units and {ground.vocabulary:,} entries, "
-        f"pre-trained here for {ground.pretraining} epochs, not {paper.base}.",
+        f"pre-trained here for {ground.pretraining} epochs on other docstrings, not {paper.base}.",
         f"Copies of a canary are scaled to the size of the data: {ground.copies(100)} stand for 100.",
-        f"It is fine-tuned for {ground.epochs} epochs at a learning rate of {ground.learning_rate:g}, where the paper "
-        f"takes {paper.epochs} at {paper.learning_rate:g}, and keeps the snapshot of best validation {ground.keep}.",
+        f"Fine-tuning takes {ground.epochs} epochs at a learning rate of {ground.learning_rate:g} (the paper's: "
+        f"{paper.epochs} at {paper.learning_rate:g}). The snapshot of best validation {ground.keep} is kept.",
+        schedule,
     ]

@@ -8,15 +8,17 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
+from leakage_tasks.studies.ground import PAPER_YELP
 from leakage_tasks.studies.lab_canaries import SMALL_TABLE
-from leakage_tasks.studies.mix_and_match import control_line, from_zero, register_study, set_up, values
-from leakage_tasks.studies.mix_and_match_trials import PAPER_YELP, victim
+from leakage_tasks.studies.mix_and_match import categories, control_line, from_zero, register_study, set_up, values
+from leakage_tasks.studies.mix_and_match_trials import victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
 SEEDS = {"smoke": 1, "small": 2, "paper": 10}
 REPETITIONS = (5, 25, 100)
 POSITIONS = (1, 2, 3, 4, 5)
+COPIES = "25 repetitions, or as many as stand for them; the paper does not say."
 FOUR = (0, 4, 6, 10)
 """Of the fourteen, one of each kind: organic and random, of low and of high frequency."""
 
@@ -42,7 +44,7 @@ def label_report(trials: Sequence[Trial], plan: Plan) -> Report:
         f"mean place by class loss {fmean(different):.0f} with different labels, {fmean(same):.0f} with the same",
     )
     more = ["In the mixed pattern two and two share a label; the paper does not say which do.", control_line(trials)]
-    return Report(list(rows[0]), rows, [claim], [*set_up(plan), "25 repetitions; the paper does not say.", *more])
+    return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), COPIES, *more])
 
 
 def position_trials(plan: Plan) -> list[Config]:
@@ -66,7 +68,8 @@ def position_report(trials: Sequence[Trial], plan: Plan) -> Report:
     claim = Claim(
         "no position is easiest for all canaries",
         len(set(best.values())) > 1 if len(best) > 1 else None,
-        ", ".join(f"{canary}: {position}" for canary, position in best.items()),
+        f"lowest mean place at {', '.join(f'{each} ({canary})' for canary, each in best.items())}; with so few trials "
+        "a tendency, no more",
     )
     columns = ["canary", "position", *(name for name in rows[0] if name not in ("canary", "position"))]
     return Report(
@@ -109,7 +112,7 @@ def length_report(trials: Sequence[Trial], plan: Plan) -> Report:
         all(0.5 <= ratio <= 2 for ratio in ratios),
         "mean place among Frankenstein's candidates, doubled over single: " + ", ".join(f"{r:.2f}" for r in ratios),
     )
-    return Report(list(rows[0]), rows, [claim], [*set_up(plan), control_line(trials)])
+    return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), categories(plan), control_line(trials)])
 
 
 def _row(name: str, value: Any, trials: Sequence[Trial], canary: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1, Printed
-from leakage_tasks.studies.ground import REDDIT, YELP, Ground, at_scale
+from leakage_tasks.studies.ground import PAPER_REDDIT, Ground, at_scale, corpus, fingerprint
 from leakage_tasks.studies.lab_canaries import SMALL_LABELLED, SMALL_TABLE
 from leakage_tasks.studies.registry import Config, Plan, Result
 
@@ -16,18 +16,7 @@ if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
 
 SMALL = Ground()
-PAPER = Ground(
-    data=REDDIT,
-    classes=100,
-    samples=10_000,
-    held_out=2_500,
-    base="bert-base-cased",
-    epochs=10,
-    learning_rate=1e-6,
-    max_length=128,
-    keep="accuracy",
-)
-PAPER_YELP = replace(PAPER, data=YELP, classes=5)
+PAPER = PAPER_REDDIT
 GENERATORS = ("exhaustive", "pretrained", "frankenstein")
 
 
@@ -41,6 +30,7 @@ def victim(plan: Plan, seed: int, ground: Ground | None = None, repetitions: int
     chosen = ground or at_scale(plan.scale, SMALL, PAPER)
     setting = {
         "ground": chosen.config(),
+        "data": fingerprint(chosen),
         "seed": seed,
         "repetitions": chosen.copies(repetitions),
         "labels": None,
@@ -61,16 +51,16 @@ def run(config: Config, shared: Path) -> Result:
     from leakage_tasks.attacks.class_scores import ClassScores
     from leakage_tasks.attacks.mix_and_match import two_ranks
     from leakage_tasks.attacks.registry import Order
-    from leakage_tasks.studies.victims import alphabet_of, rows_of, trained_victim
+    from leakage_tasks.studies.victims import alphabet_of, trained_victim
 
     ground = Ground(**config["ground"])
-    rows = rows_of(ground)
+    rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
     canaries = _canaries(config, ground, terms, rows)
+    moved = [each for place in config["positions"] for each in _canaries(config, ground, terms, rows, place)]
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
         proposing = _proposing(trained.target, ground, shared)
         found: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
-        moved = [each for place in config["positions"] for each in _canaries(config, ground, terms, rows, place)]
         for canary in moved or canaries:
             scores = ClassScores(Order(trained.target, canary, 0, ""))
             ranks = {name: two_ranks(Order(target, canary, 0, ""), scores) for name, target in proposing.items()}
@@ -102,15 +92,16 @@ def _canaries(config: Config, ground: Ground, terms: Any, rows: Any, position: i
     )
     if config["labels"] is not None:
         return canaries
-    # Neighbours are of one category; some differ in their target alone and must not contradict each other.
-    canaries = [replace(canary, label=ranked[_pair(canary, canaries) % len(ranked)]) for canary in canaries]
+    # Those that differ in their target alone are of one category, and must not contradict each other.
+    categories = {each.template: _category(each, table) for each in canaries if each.planted}
+    canaries = [replace(each, label=ranked[categories[each.template] % len(ranked)]) for each in canaries]
     return [replace(canary, id=f"{canary.id} {position}") for canary in canaries] if position else canaries
 
 
-def _pair(canary: Canary, canaries: Sequence[Canary]) -> int:
-    """The category of a canary, or for a control that of the canary whose template it has."""
-    own = [each for each in canaries if each.planted]
-    return next(place for place, each in enumerate(own) if each.template == canary.template) // 2
+def _category(canary: Canary, table: Sequence[Printed]) -> int:
+    """Which pair of the table a canary is from, by the target in its id."""
+    targets = [each.target for each in table]
+    return targets.index(canary.id.removeprefix("canary-")) // 2
 
 
 def _proposing(target: Any, ground: Ground, shared: Path) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bo
         trial = store.saved(study, config)
         ran += trial is None
         trials[name] = trial or store.run(study, config)
-    report = study.report([trials[name] for name in names], plan)
+    report = study.report(list(trials.values()), plan)
     folder = output / study.group / plan.scale / study.name.partition("/")[2]
     seconds = sum(trial.seconds for trial in trials.values())
     done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
@@ -117,7 +117,7 @@ def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
         "command": shlex.join([*words, "-o", str(output)]),
         "seed": plan.seed,
         "takes": done.study.scales[plan.scale],
-        "versions": {"python": platform.python_version(), **versions("lm_eval", "numpy")},
+        "versions": versions("lm_eval", "numpy"),
         "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator()},
         "trials": {"run": done.ran, "reused": done.reused, "seconds": done.seconds},
         "seconds": seconds,

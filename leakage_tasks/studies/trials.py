@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import shutil
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -16,12 +17,12 @@ from leakage_tasks.files import replacing
 from leakage_tasks.studies.registry import Config, Study, Trial
 
 SCHEMA = 1
-_FIGURES_DEPEND_ON = ("torch", "transformers")
+_FIGURES_DEPEND_ON = ("torch", "transformers", "tokenizers", "datasets", "opacus")
 
 
 def versions(*more: str) -> dict[str, str]:
     """This package's version and those of the packages its figures depend on, and of ``more``; all by name."""
-    found = {"lm-eval-leakage": __version__}
+    found = {"lm-eval-leakage": __version__, "python": platform.python_version()}
     for name in (*_FIGURES_DEPEND_ON, *more):
         try:
             found[name] = version(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.studies.ground import Ground, base_of, corpus
+from leakage_tasks.studies.ground import Ground, base_of
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Victim:
     """A classifier trained on planted data: as a target, with the planted file and what it got right in training.
 
-    ``accuracy`` is on rows it never saw.
+    ``accuracy`` is on the validation rows, which choose the snapshot but are not trained on.
     """
 
     target: ClassifierTarget
@@ -50,7 +50,7 @@ def trained_victim(
     from leakage_tasks.lab.private import Privacy
     from leakage_tasks.targets import ClassifierTarget
 
-    with TemporaryDirectory() as name, _few_threads():
+    with TemporaryDirectory() as name, _few_threads(ground):
         folder = Path(name)
         _write(rows.training, folder / "train.jsonl")
         write_manifest(canaries, folder / "canaries.jsonl")
@@ -71,7 +71,10 @@ def trained_victim(
             seed=seed,
             private=private,
         )
-        right, seen = (accuracy(done.model, done.tokenizer, part) for part in (rows.validation, rows.training))
+        right, seen = (
+            accuracy(done.model, done.tokenizer, part, max_length=ground.max_length)
+            for part in (rows.validation, rows.training)
+        )
         spent = done.history[-1].epsilon
         yield Victim(ClassifierTarget(done.model, done.tokenizer), planted, right, seen, spent)
 
@@ -83,27 +86,21 @@ def alphabet_of(ground: Ground, shared: Path, kind: str, name: str) -> Alphabet:
     return tokenizer_words(name, base_of(ground, shared), kind)
 
 
-def rows_of(ground: Ground) -> LabelledCorpus:
-    """The ground's rows."""
-    return corpus(ground)
-
-
 def classes_by_rows(rows: LabelledCorpus) -> list[str]:
     """Classes, rarest first."""
-    from collections import Counter
-
     from leakage_tasks.canaries.classes import by_rows
+    from leakage_tasks.lab.docstrings import label_counts
 
-    return by_rows(Counter(label for _, label in rows.training))
+    return by_rows(label_counts(rows.training))
 
 
 @contextmanager
-def _few_threads() -> Iterator[None]:
-    """A small model gains nothing by a second core, and stalls where other work keeps it busy."""
+def _few_threads(ground: Ground) -> Iterator[None]:
+    """Two threads at most for the lab's own encoder, which gains nothing by more."""
     import torch
 
     before = torch.get_num_threads()
-    if not torch.cuda.is_available():
+    if not ground.base:
         torch.set_num_threads(min(before, 2))
     try:
         yield

@@ -106,7 +106,8 @@ def test_an_audit_tells_what_the_shortlist_kept():
     for found in kept:
         shares = found.extra["shortlist_kept"]
         assert shares == [len({guess.filling for guess in found.guesses} & exact) / 10]
-        assert found.extra["audit_calls"] <= SIZE
+        assert found.extra["audit_calls"] == SIZE - found.extra["shortlist"]
+        assert found.model_calls == found.extra["shortlist"] + 2
 
 
 def test_a_shortlist_of_everything_changes_nothing():

@@ -45,6 +45,8 @@ def elmahdy_canaries(
     _check(words, count, controls, unknown, repetitions, supporting_repetitions)
     others = [name for name in dict.fromkeys(classes) if name != label]
     chosen = _how_many(supporting, others, label)
+    if sentences is not None and not sentences:
+        raise OptionError("--sentences holds no sentence: give a file with one a line")
     if sentences is None:
         makers = [f"{id_prefix}canary-{place}" for place in range(count)]
         planted = _random_canaries(words, makers, unknown, label, seed, [])

@@ -1,0 +1,428 @@
+"""The canary tasks on text classifiers inside the real harness, against brute force in plain `transformers`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import lm_eval
+import numpy as np
+import pytest
+import torch
+from lm_eval.tasks import TaskManager
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
+
+from adapters.classifier_scorer import ClassifierScorerLM
+from adapters.frankenstein_mlm import FrankensteinLM
+from leakage_tasks.attacks import Finding, finding_from_json
+from leakage_tasks.canaries import Canary, write_manifest
+from leakage_tasks.canaries.alphabets import tokenizer_words, word_list
+from leakage_tasks.errors import LeakageError, TargetError
+from tests.conftest import ROOT
+from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
+
+EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
+BOTH = [EXPOSURE, EXTRACTION]
+LABELS = ("sport", "cooking", "law")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##s", ".")
+WORDS = [a + b + c + d for a in "bdgklmn" for b in "aeiou" for c in "prtz" for d in "ou"]
+RANKS = {"canary-0": 1, "canary-1": 8, "canary-2": 30, "canary-3": 90, "canary-4": 150, "canary-5": 270}
+CONTROLS = {"control-0": 12, "control-1": 140}
+"""By class loss, which the secrets are chosen for: what the tasks have to find."""
+SHAPES = ("{0} {1} {2} {{words}}", "{0} {{words}} {1}.", "{{words}} {0} {1} {2}")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ``base`` model, a ``classifier`` and a ``reference`` made from it, and ``canaries.jsonl``."""
+    folder = tmp_path_factory.mktemp("classifiers")
+    vocabulary = {token: place for place, token in enumerate([*SPECIAL, *WORDS])}
+    tokenizer = BertTokenizerFast(vocab=vocabulary, do_lower_case=False)
+    config = copy.deepcopy(CONFIGS["bert"])
+    config.vocab_size = len(vocabulary)
+    save_base(folder / "base", config, tokenizer)
+    for seed, name in enumerate(("classifier", "reference"), 1):
+        model = classifier_of(folder / "base", len(LABELS), seed=seed)
+        model.config.id2label = dict(enumerate(LABELS))
+        model.config.label2id = {label: place for place, label in enumerate(LABELS)}
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    write_manifest(canaries(folder), folder / "canaries.jsonl")
+    return folder
+
+
+def canaries(folder: Path) -> list[Canary]:
+    """Canaries and controls of :data:`RANKS` and :data:`CONTROLS` in all classes, the slot anywhere."""
+    return [canary(folder, name, number, place) for number, (name, place) in enumerate({**RANKS, **CONTROLS}.items())]
+
+
+def canary(folder: Path, name: str, number: int, place: int, **fields: Any) -> Canary:
+    """The canary of this name whose secret has ``place`` by class loss."""
+    words = tokenizer_words("words", str(folder / "base"), "whole-words")
+    template = SHAPES[number % 3].format(*(WORDS[(37 * number + 91 * n) % len(WORDS)] for n in range(3)))
+    planted = {"planted": name in RANKS, "repetitions": 10 if name in RANKS else 0}
+    settings: dict[str, Any] = {"alphabets": {"words": words}, "label": LABELS[number % 3], **planted, **fields}
+    first = Canary(name, template, (words.values[0],), **settings)
+    secret = first.space.at(int(np.argsort(losses(folder, first))[place - 1]))
+    return Canary(name, template, secret, **settings)
+
+
+@lru_cache(maxsize=64)
+def losses(folder: Path, one: Canary, model: str = "classifier") -> np.ndarray:
+    """−log2 P(label | text) of every filling, by `transformers` alone."""
+    classifier = AutoModelForSequenceClassification.from_pretrained(folder / model).eval()
+    texts = [one.space.fill(filling) for filling in one.space.enumerate()]
+    batch = AutoTokenizer.from_pretrained(folder / "base")(texts, return_tensors="pt")
+    with torch.no_grad():
+        found = classifier(**batch).logits.double().log_softmax(-1)
+    return -found[:, LABELS.index(str(one.label))].numpy() / math.log(2)
+
+
+@lru_cache(maxsize=64)
+def candidate_places(folder: Path, one: Canary, generator: str = "frankenstein") -> np.ndarray:
+    """Each value's place among the whole vocabulary at the slot's mask, by `transformers` alone."""
+    model: Any = AutoModelForMaskedLM.from_pretrained(folder / "base").eval()
+    if generator == "frankenstein":
+        decoder = model.cls.predictions.decoder
+        decoder.weight = torch.nn.Parameter(decoder.weight.detach().clone())
+        tuned = AutoModelForSequenceClassification.from_pretrained(folder / "classifier").bert.state_dict()
+        model.bert.load_state_dict({name: tuned[name] for name in model.bert.state_dict()})
+    tokenizer = AutoTokenizer.from_pretrained(folder / "base")
+    costs = masked_costs(model, tokenizer, one.template.replace("{words}", "[MASK]"))
+    tokens = tokenizer.convert_tokens_to_ids(list(one.space.slots[0].values))
+    return np.array([1 + int((costs < costs[token]).sum()) for token in tokens])
+
+
+def pruned_place(folder: Path, one: Canary, places: np.ndarray, deepest: int) -> int:
+    """The secret's place by class loss among the candidates down to ``deepest``."""
+    kept = losses(folder, one)[places <= deepest]
+    return int((kept <= losses(folder, one)[one.space.index(one.secret)] + 1e-7).sum())
+
+
+def scorer(made: Path, **options: Any) -> ClassifierScorerLM:
+    return ClassifierScorerLM(str(made / "classifier"), device="cpu", **options)
+
+
+def frankenstein(made: Path, **options: Any) -> FrankensteinLM:
+    options = {"head": str(made / "base"), "device": "cpu"} | options
+    return FrankensteinLM(pretrained=str(made / "classifier"), **options)
+
+
+MODELS = {"classifier-scorer": scorer, "frankenstein-mlm": frankenstein}
+
+
+def evaluate(lm: Any, manifest: Path, tasks: Sequence[str] = BOTH, **metadata: Any) -> dict[str, Any]:
+    metadata = {"canaries": str(manifest), **metadata}
+    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
+    return lm_eval.simple_evaluate(lm, tasks=list(tasks), task_manager=manager)
+
+
+def table(results: dict[str, Any], task: str) -> dict[str, Any]:
+    """A task's row of the results by metric."""
+    return {
+        name.removesuffix(",none"): value for name, value in results["results"][task].items() if name.endswith(",none")
+    }
+
+
+def findings(results: dict[str, Any], task: str) -> dict[str, Finding]:
+    """A task's findings by canary."""
+    found = (finding_from_json(sample["resps"][0][0]) for sample in results["samples"][task])
+    return {each.canary: each for each in found}
+
+
+@pytest.fixture(scope="module")
+def runs(made: Path) -> dict[str, dict[str, Any]]:
+    """One run of both tasks on each model, without options."""
+    return {name: evaluate(load(made), made / "canaries.jsonl") for name, load in MODELS.items()}
+
+
+# -- the tables ---------------------------------------------------------------------------------------------
+
+TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("candidate", "pruned")}
+KEYS = {
+    EXPOSURE: {"exposure", "exposure_max", "exposure_fraction", "rank", "class_loss", "control_exposure"},
+    EXTRACTION: {
+        *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
+        *(f"success_at_{k}{end}" for k in (10, 50, 100, 200) for end in ("", "_ci_low", "_ci_high")),
+        *(f"{name}{end}" for name in ("extracted", "hdt", "control_extracted") for end in ("", "_ci_low", "_ci_high")),
+        "model_calls",
+    },
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", BOTH)
+def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
+    row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
+    more = TWO_RANKS if model == "frankenstein-mlm" else set()
+    assert set(row) == KEYS[task] | {"n_planted", "n_controls"} | more
+    assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ranks_are_those_of_brute_force_over_all_words(made, runs, model):
+    found = findings(runs[model], EXPOSURE)
+    assert {name: each.rank for name, each in found.items()} == RANKS | CONTROLS
+    assert {each.method for each in found.values()} == {"exact"}
+    for one in canaries(made):
+        own = losses(made, one)[one.space.index(one.secret)]
+        assert found[one.id].extra["class_loss"] == pytest.approx(own, abs=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_exposure_table_follows_from_the_ranks(made, runs, model):
+    row, bits = table(runs[model], EXPOSURE), math.log2(len(WORDS))
+    exposures = [bits - math.log2(rank) for rank in RANKS.values()]
+    assert row["rank"] == (30 + 90) / 2
+    assert row["exposure"] == pytest.approx(sum(exposures) / 6)
+    assert row["exposure_max"] == pytest.approx(bits)
+    assert row["exposure_fraction"] == pytest.approx(sum(exposures) / 6 / bits)
+    assert row["control_exposure"] == pytest.approx(bits - math.log2(12 * 140) / 2)
+    planted = [one for one in canaries(made) if one.planted]
+    own = [losses(made, one)[one.space.index(one.secret)] for one in planted]
+    assert row["class_loss"] == pytest.approx(np.mean(own), abs=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_success_at_k_follows_from_the_ranks_with_chance_beside_it(runs, model):
+    row = table(runs[model], EXTRACTION)
+    assert row["extracted"] == 1 / 6
+    assert {k: row[f"success_at_{k}"] for k in (10, 50, 100, 200)} == {10: 2 / 6, 50: 3 / 6, 100: 4 / 6, 200: 5 / 6}
+    for k in (1, 10, 50, 100, 200):
+        assert row[f"chance_at_{k}"] == pytest.approx(k / len(WORDS))
+    assert row["hdt"] == pytest.approx(5 / 6)
+    assert row["control_extracted"] == 0
+    assert (row["n_planted"], row["n_controls"]) == (6, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "attack", "calls"), [("classifier-scorer", "label-search", 0), ("frankenstein-mlm", "mix-and-match", 1)]
+)
+def test_auto_takes_the_attack_the_model_is_for(runs, model, attack, calls):
+    assert {each.attack for each in findings(runs[model], EXTRACTION).values()} == {attack}
+    assert {each.attack for each in findings(runs[model], EXPOSURE).values()} == {"class-loss"}
+    assert table(runs[model], EXTRACTION)["model_calls"] == len(WORDS) + calls
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_results_are_strict_json_with_directions(runs, model):
+    json.dumps(runs[model]["results"], allow_nan=False)
+    better = runs[model]["higher_is_better"]
+    assert (better[EXPOSURE]["exposure"], better[EXPOSURE]["class_loss"]) == (False, True)
+    assert (better[EXTRACTION]["success_at_100"], better[EXTRACTION]["chance_at_100"]) == (False, None)
+
+
+# -- the two counts of Mix and Match ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generator", ["frankenstein", "pretrained"])
+@pytest.mark.parametrize("task", BOTH)
+def test_both_counts_are_those_of_brute_force(made, task, generator):
+    results = evaluate(frankenstein(made, generator=generator), made / "canaries.jsonl", [task])
+    found, expected = findings(results, task), {}
+    for one in canaries(made):
+        places = candidate_places(made, one, generator)
+        own = int(places[one.space.index(one.secret)])
+        expected[one.id] = (own, pruned_place(made, one, places, own))
+    assert {name: (each.extra["candidate_rank"], each.extra["pruned_rank"]) for name, each in found.items()} == expected
+    row = table(results, task)
+    for place, metric in enumerate(("candidate_rank", "pruned_rank")):
+        assert row[metric] == np.median([expected[name][place] for name in RANKS])
+        assert row[f"control_{metric}"] == np.median([expected[name][place] for name in CONTROLS])
+
+
+def test_fewer_candidates_are_pruned_among_themselves(made):
+    results = evaluate(frankenstein(made), made / "canaries.jsonl", [EXTRACTION], candidates=120)
+    within = {}
+    for one in canaries(made):
+        places = candidate_places(made, one)
+        let_through = places[one.space.index(one.secret)] <= 120
+        within[one.id] = pruned_place(made, one, places, 120) if let_through else math.inf
+        # The last of the generator's places may be special tokens', which are no candidates.
+        assert findings(results, EXTRACTION)[one.id].model_calls == int((places <= 120).sum()) + 1
+    row = table(results, EXTRACTION)
+    assert 0 < sum(math.isinf(within[name]) for name in RANKS) < len(RANKS)
+    for metric, k in (("extracted", 1), ("success_at_10", 10), ("success_at_50", 50), ("success_at_100", 100)):
+        assert row[metric] == pytest.approx(np.mean([within[name] <= k for name in RANKS]))
+    assert row["success_at_200"] is None
+
+
+def test_an_exhaustive_generator_leaves_the_rank_over_all_words(made):
+    results = evaluate(scorer(made, generator="exhaustive"), made / "canaries.jsonl", [EXTRACTION])
+    found = findings(results, EXTRACTION)
+    assert {each.extra["candidate_rank"] for each in found.values()} == {len(WORDS)}
+    assert {name: each.extra["pruned_rank"] for name, each in found.items()} == RANKS | CONTROLS
+
+
+# -- options ------------------------------------------------------------------------------------------------
+
+
+def test_a_penalty_for_one_task_ranks_by_probability_less_frequency(made, tmp_path):
+    rows = [" ".join(WORDS[: 1 + n]) for n in range(0, len(WORDS), 9)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    options = {"attack": "label-search", "beam": 100, "lambda": 2.0, "corpus": str(tmp_path / "train.jsonl")}
+    results = evaluate(scorer(made), made / "canaries.jsonl", **{EXTRACTION: options})
+    counts = Counter(word for row in rows for word in row.split())
+    for one in canaries(made):
+        shares = np.array([counts[word] / counts.total() for word in one.space.slots[0].values])
+        goals = np.exp2(-losses(made, one)) - 2.0 * shares
+        best = [one.space.slots[0].values[place] for place in np.argsort(-goals)[:10]]
+        assert [guess.filling[0] for guess in findings(results, EXTRACTION)[one.id].guesses] == best
+    assert {name: each.rank for name, each in findings(results, EXPOSURE).items()} == RANKS | CONTROLS
+
+
+def test_a_calibrated_signal_ranks_by_the_difference_to_the_reference(made):
+    lm = scorer(made, reference=str(made / "reference"))
+    results = evaluate(lm, made / "canaries.jsonl", signal="calibrated")
+    within = {}
+    for one in canaries(made):
+        signal = losses(made, one) - losses(made, one, "reference")
+        within[one.id] = int((signal <= signal[one.space.index(one.secret)] + 1e-6).sum())
+    row = table(results, EXTRACTION)
+    for metric, k in (("extracted", 1), ("success_at_10", 10), ("success_at_50", 50), ("success_at_200", 200)):
+        assert row[metric] == pytest.approx(np.mean([within[name] <= k for name in RANKS]))
+    assert {name: each.rank for name, each in findings(results, EXPOSURE).items()} == RANKS | CONTROLS
+
+
+def test_an_audited_shortlist_tells_what_it_kept(made):
+    results = evaluate(scorer(made), made / "canaries.jsonl", [EXTRACTION], shortlist=60, audit=True)
+    kept = []
+    for one in canaries(made):
+        exact = {one.space.at(int(place)) for place in np.argsort(losses(made, one))[:10]}
+        kept.append(len(exact & {guess.filling for guess in findings(results, EXTRACTION)[one.id].guesses}) / 10)
+    row = table(results, EXTRACTION)
+    assert row["shortlist_kept"] == pytest.approx(np.mean(kept))
+    assert row["success_at_100"] is None
+
+
+# -- several unknown tokens ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two(made: Path) -> Canary:
+    """A canary of two unknown tokens apart, over 14 words."""
+    some = {"some": word_list("some", WORDS[::20])}
+    template = f"{WORDS[3]} {{some}} {WORDS[50]} {{some}}."
+    first = Canary("two", template, (WORDS[0], WORDS[0]), alphabets=some, label="law")
+    secret = first.space.at(int(np.argsort(losses(made, first))[19]))
+    one = Canary("two", template, secret, alphabets=some, label="law")
+    write_manifest([one], made / "two.jsonl")
+    return one
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_unknown_tokens_are_ranked_among_all_pairs(made, two, model):
+    results = evaluate(MODELS[model](made), made / "two.jsonl", beam=14, budget=250)
+    (exposed,) = findings(results, EXPOSURE).values()
+    assert (exposed.rank, exposed.method) == (20, "exact")
+    assert table(results, EXPOSURE)["exposure"] == pytest.approx(2 * math.log2(14) - math.log2(20))
+    (got,) = findings(results, EXTRACTION).values()
+    best = [two.space.at(int(place)) for place in np.argsort(losses(made, two))[:10]]
+    assert [guess.filling for guess in got.guesses] == best
+    assert table(results, EXTRACTION)["chance_at_10"] == pytest.approx(10 / 14**2)
+
+
+def test_beyond_the_budget_the_rank_is_sampled_with_its_interval(made, two):
+    results = evaluate(scorer(made), made / "two.jsonl", [EXPOSURE], budget=100)
+    (found,) = findings(results, EXPOSURE).values()
+    assert (found.method, found.model_calls <= 100) == ("sampled", True)
+    assert found.rank_low <= 20 <= found.rank_high
+
+
+# -- what must change nothing -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_batch_size_and_order_change_nothing(made, runs, tmp_path, model, batch_size):
+    write_manifest(reversed(canaries(made)), tmp_path / "reversed.jsonl")
+    results = evaluate(MODELS[model](made, batch_size=batch_size), tmp_path / "reversed.jsonl")
+    for task in BOTH:
+        found, before = findings(results, task), findings(runs[model], task)
+        assert found.keys() == before.keys()
+        for name in found:
+            assert same(found[name]) == same(before[name])
+            scores = [[guess.score for guess in each.guesses] for each in (found[name], before[name])]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+        assert table(results, task) == pytest.approx(table(runs[model], task), abs=1e-3)
+
+
+def same(found: Finding) -> dict[str, Any]:
+    """What of a finding must be equal to the last digit."""
+    counted = {name: value for name, value in found.extra.items() if name != "class_loss"}
+    names = ("attack", "rank", "place", "correct", "model_calls", "manifest", "settings")
+    return {name: getattr(found, name) for name in names} | counted | {"best": [g.filling for g in found.guesses]}
+
+
+# -- natural secrets ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("reveal", [False, True])
+def test_a_natural_secret_and_its_class_show_only_when_asked(made, tmp_path, model, reveal):
+    natural = canary(made, "canary-0", 1, 1, kind="natural")
+    write_manifest([natural], tmp_path / "natural.jsonl")
+    results = evaluate(MODELS[model](made), tmp_path / "natural.jsonl", reveal=reveal)
+    assert table(results, EXTRACTION)["extracted"] == 1
+    logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
+    assert (natural.text in logged, natural.secret[0] in logged) == (reveal, reveal)
+    assert natural.template.split("{")[0] not in logged or reveal
+    assert natural.label not in logged
+
+
+# -- beside usefulness, and bad input -----------------------------------------------------------------------
+
+
+def test_the_accuracy_stands_in_the_same_table(made, tmp_path):
+    texts = [f"{WORDS[n]} {WORDS[2 * n]} {WORDS[-n]}." for n in range(1, 31)]
+    (tmp_path / "test.jsonl").write_text(
+        "".join(json.dumps({"text": text, "label": LABELS[n % 3]}) + "\n" for n, text in enumerate(texts))
+    )
+    tasks = [*BOTH, "label_accuracy"]
+    results = evaluate(frankenstein(made), made / "canaries.jsonl", tasks, data=str(tmp_path / "test.jsonl"))
+    classifier = AutoModelForSequenceClassification.from_pretrained(made / "classifier").eval()
+    with torch.no_grad():
+        logits = classifier(**AutoTokenizer.from_pretrained(made / "base")(texts, return_tensors="pt")).logits
+    assert table(results, "label_accuracy")["acc"] == pytest.approx(
+        np.mean([int(row.argmax()) == n % 3 for n, row in enumerate(logits)])
+    )
+    assert table(results, EXPOSURE)["rank"] == 60
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        ("classifier-scorer", {"label": "poetry"}, "canary 'bad': the model knows no label 'poetry'"),
+        ("classifier-scorer", {"label": None}, "canary 'bad': has no label"),
+        ("classifier-scorer", {"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, the model reads 40"),
+        ("frankenstein-mlm", {"template": "[MASK] {words}"}, "two masks where one is allowed"),
+    ],
+)
+def test_a_canary_the_model_cannot_be_asked_about_is_one_clear_line(made, tmp_path, model, changes, message):
+    words = {"words": tokenizer_words("words", str(made / "base"), "whole-words")}
+    fields = {"template": "{words}", "secret": (WORDS[0],), "label": "law", "alphabets": words} | changes
+    write_manifest([Canary("bad", **fields)], tmp_path / "bad.jsonl")
+    for task in BOTH:
+        with pytest.raises(TargetError, match=message) as caught:
+            evaluate(MODELS[model](made), tmp_path / "bad.jsonl", [task])
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attack": "mix-and-match"}, "use --model frankenstein-mlm, or give classifier-scorer a generator=causal:"),
+        ({"signal": "calibrated"}, "give one with reference="),
+        ({"attack": "label-search", "candidates": 5}, "has no option 'candidates': it has beam, lambda"),
+    ],
+)
+def test_an_option_the_model_cannot_serve_says_what_would_do(made, options, message):
+    with pytest.raises(LeakageError, match=message) as caught:
+        evaluate(scorer(made), made / "canaries.jsonl", [EXTRACTION], **options)
+    assert "\n" not in str(caught.value)
