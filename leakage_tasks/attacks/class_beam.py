@@ -12,6 +12,7 @@ from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
+LN2 = float(np.log(2))
 LEAST = 10
 """The fewest values worth trying after each filling."""
 
@@ -46,7 +47,8 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
         order = np.argsort(goals, kind="stable")
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
-            place = _place(goals, grown, scores.secret(secret), scores.signal if goal is plain else "penalised")
+            at = np.flatnonzero((grown == scores.secret(secret)).all(axis=1))
+            place = _place(goals, found, at, scores.signal, penalised=goal is not plain)
         best = order[:width]
         heads, losses, kept = grown[best], found[best], penalties[best]
     return Beam(heads, losses, ranked, place if place is not None and place <= ranked else None)
@@ -57,9 +59,14 @@ def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
     return losses
 
 
-def _place(goals: FloatArray, grown: IntArray, secret: IntArray, signal: str) -> int | None:
-    at = np.flatnonzero((grown == secret).all(axis=1))
-    return int((goals <= within(float(goals[at[0]]), signal)).sum()) if len(at) else None
+def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, penalised: bool) -> int | None:
+    """How many goals are no higher than the one at ``at``, ties counted before it; None if it is not there."""
+    if not len(at):
+        return None
+    own, loss = float(goals[at[0]]), float(losses[at[0]])
+    # A penalised goal moves by P·ln 2 with each bit of the loss.
+    bound = own + float(np.exp2(-loss)) * LN2 * (within(loss) - loss) if penalised else within(own, signal)
+    return int((goals <= bound).sum())
 
 
 def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:

@@ -184,9 +184,7 @@ def public_texts(ground: Ground) -> list[str]:
 
 def differences(ground: Ground, paper: Ground) -> list[str]:
     """How the ground differs from the paper's, a sentence each."""
-    schedule = (
-        f"The learning rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
-    )
+    schedule = f"The rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
     if ground == paper:
         return [f"{schedule} The paper does not say."]
     return [

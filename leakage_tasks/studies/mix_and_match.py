@@ -62,7 +62,7 @@ def generator_claims(trials: Sequence[Trial], canaries: Sequence[str], data: str
         fewer = sum(size >= 3 * each for each in means)
         claims.append(
             Claim(
-                f"{data}: {generator} needs three times fewer candidates than exhaustive search, or fewer yet, for most",
+                f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
                 2 * fewer > len(canaries),
                 f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
             )

@@ -1,9 +1,11 @@
 """Label search against brute force over every filling in plain `transformers`."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
+import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
@@ -78,6 +80,23 @@ def test_a_tiny_penalty_keeps_the_order_of_nearly_certain_texts(tmp_path):
     plain = searched(one)
     penalised = searched(one, counts=str(tmp_path / "counts.json"), **{"lambda": 1e-9})
     assert [guess.filling for guess in penalised.guesses] == [guess.filling for guess in plain.guesses]
+    assert penalised.place == plain.place
+
+
+@pytest.mark.parametrize("bias", [12.0, -12.0])
+def test_places_stay_apart_where_every_probability_is_close_to_one_or_nought(tmp_path, bias):
+    (tmp_path / "counts.json").write_text(json.dumps(dict.fromkeys(WORDS, 1)))
+    model = copy.deepcopy(tiny_bert())
+    with torch.no_grad():
+        model.classifier.bias[2] += bias
+    target = ClassifierTarget(model, wordpiece())
+    for word in ("tree", "red", "pin"):
+        one = canary("the cat sat on {words}", word)
+        given = [{}, {"lambda": 0.01, "counts": str(tmp_path / "counts.json")}]
+        plain, penalised = (
+            run_attack("label-search", target, [one], goal="extraction", settings=each)[0] for each in given
+        )
+        assert penalised.place == plain.place
 
 
 def test_a_beam_narrower_than_k_leaves_success_at_k_open():
