@@ -27,7 +27,7 @@ from leakage_tasks.targets.protocols import FloatArray
 log = logging.getLogger("lm_eval.leakage")
 
 Answer = tuple[float, bool]
-"""Natural log of P(label | text), and whether no other label is likelier."""
+"""Natural log of P(label | text), and whether it is the first of the likeliest."""
 
 
 class ClassifierScorerLM(LM):
@@ -65,7 +65,7 @@ class ClassifierScorerLM(LM):
             "trust_remote_code": trust_remote_code,
             "dtype": dtype,
             "device": self._device,
-            "batch_size": _batch_size(batch_size),
+            "batch_size": texts_at_once(batch_size),
             "max_batch_size": max_batch_size,
         }
         other = load_classifier(reference, **common) if reference is not None else None
@@ -89,7 +89,7 @@ class ClassifierScorerLM(LM):
     # -- answers --------------------------------------------------------------------------------------------
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """For each ``(text, label)``: log P(label | text) in nats, and whether the label is the likeliest of all.
+        """For each ``(text, label)``: log P(label | text) in nats, and whether the label is the first of the likeliest.
 
         The label is found by :meth:`place_of`. A text is read once, whatever the number of its labels. Raises
         TargetError for a label the model does not know and a text that it cannot read, before it scores any.
@@ -139,8 +139,8 @@ class ClassifierScorerLM(LM):
                 raise TargetError("a text is empty, and this model reads nothing around it: leave such texts out")
             if room is not None and len(row) > room:
                 raise TargetError(
-                    f"text {number} has {len(row)} tokens and does not fit the classifier's {room}: shorten it, or "
-                    f"pass truncate=True in --model_args to classify the first {room} tokens of such texts"
+                    f"distinct text {number} has {len(row)} tokens and does not fit the classifier's {room}: shorten "
+                    f"it, or pass truncate=True in --model_args to classify the first {room} tokens of such texts"
                 )
         return rows
 
@@ -223,7 +223,7 @@ class ClassifierScorerLM(LM):
             self._accelerator.wait_for_everyone()
 
 
-def _batch_size(asked: int | str | None) -> int | None:
+def texts_at_once(asked: int | str | None) -> int | None:
     """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
     if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
         return None

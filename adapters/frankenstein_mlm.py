@@ -15,7 +15,7 @@ import torch
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from adapters.classifier_scorer import Answer, ClassifierScorerLM
+from adapters.classifier_scorer import Answer, ClassifierScorerLM, texts_at_once
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.files import replacing
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
@@ -70,8 +70,7 @@ class FrankensteinLM(ClassifierScorerLM):
 
     @property
     def _reading(self) -> dict[str, Any]:
-        size = int(str(self.batch_size)) if str(self.batch_size).isdecimal() else None
-        return {"device": self._device, "batch_size": size, "max_length": self.max_length}
+        return {"device": self._device, "batch_size": texts_at_once(self.batch_size), "max_length": self.max_length}
 
     def _frankenstein(self, head: str, text: str | None, base: str | None, epochs: int, seed: int) -> Any:
         classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}

@@ -8,8 +8,6 @@ for the label.
 from __future__ import annotations
 
 import difflib
-import functools
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,8 +24,7 @@ from leakage_tasks.canaries.formats.labels import labels_of
 from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.declared import Metric, rate
-
-log = logging.getLogger("lm_eval.leakage")
+from leakage_tasks.notices import warn_once
 
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
@@ -98,7 +95,7 @@ class LabelAccuracy(Task):
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
         """The text; a classifier takes no examples and no chat template."""
         if settings.get("apply_chat_template"):
-            _warn_once(f"{TASK} classifies plain texts; the chat template is not applied to them")
+            warn_once(f"{TASK} classifies plain texts; the chat template is not applied to them")
         return self.doc_to_text(doc)
 
     def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
@@ -107,7 +104,7 @@ class LabelAccuracy(Task):
         if number < world_size:
             raise OptionError(f"{TASK}: {number} texts for {world_size} processes, each needs one: use fewer processes")
         if rest.pop("cache_requests", False):
-            _warn_once(f"{TASK}: requests are not cached, since the harness' cache does not tell files apart")
+            warn_once(f"{TASK}: requests are not cached, since the harness' cache does not tell files apart")
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
 
     def construct_requests(self, doc: dict[str, str], ctx: str, **kwargs: Any) -> Instance:
@@ -171,11 +168,6 @@ def _options(metadata: Mapping[str, Any]) -> dict[str, str]:
             "'datasets'), and text_column=, label_column= where they are not 'text' and 'label'"
         )
     return {name: str(value) for name, value in found.items()}
-
-
-@functools.cache
-def _warn_once(message: str) -> None:
-    log.warning(message)
 
 
 def classify(lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakage_tasks.attacks.registry import known_settings
+from leakage_tasks.attacks.registry import known_settings, settings_of
 from leakage_tasks.errors import OptionError
 
 
@@ -47,6 +47,10 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     given = {name: {**metadata, **own}[name] for name in types if name in metadata or name in own}
     typed = {name: _typed(name, types[name], value) for name, value in given.items() if value is not None}
     settings = {name: value for name, value in typed.items() if name not in _TYPES}
+    if "attack" in own:
+        # What stands there for all tasks may be for the attacks of others.
+        kept = [*own, *(setting.name for setting in settings_of(str(typed["attack"])))]
+        settings = {name: value for name, value in settings.items() if name in kept}
     return Options(**{name: value for name, value in typed.items() if name in _TYPES}, settings=settings)
 
 

@@ -6,8 +6,6 @@ therefore lets attacks of many rounds run on every model, with the harness unmod
 
 from __future__ import annotations
 
-import functools
-import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any
@@ -25,10 +23,9 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.errors import OptionError
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.notices import warn_once
 from leakage_tasks.options import Options, read_options
 from leakage_tasks.requests import attack
-
-log = logging.getLogger("lm_eval.leakage")
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -94,7 +91,7 @@ class CanaryTask(Task):
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
         """The template; canaries take no examples and no chat template."""
         if settings.get("apply_chat_template"):
-            _warn_once(f"{self.task_name} scores canaries as plain text; the chat template is not applied to them")
+            warn_once(f"{self.task_name} scores canaries as plain text; the chat template is not applied to them")
         return self.doc_to_text(doc)
 
     def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
@@ -106,7 +103,7 @@ class CanaryTask(Task):
                 f"use {number} process(es) or more canaries"
             )
         if rest.pop("cache_requests", False):
-            _warn_once(
+            warn_once(
                 f"{self.task_name}: requests are not cached, since the harness' cache does not tell manifests apart"
             )
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
@@ -161,7 +158,7 @@ class CanaryExtraction(CanaryTask):
 
 def _canaries(options: Options) -> list[Canary]:
     if options.canaries is None:
-        _warn_once(
+        warn_once(
             "no canaries=… given: running built-in canaries as controls, which show chance; "
             "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
         )
@@ -170,11 +167,6 @@ def _canaries(options: Options) -> list[Canary]:
     if not canaries:
         raise OptionError(f"canaries={options.canaries}: holds supporting canaries only, nothing to attack: add others")
     return canaries
-
-
-@functools.cache
-def _warn_once(message: str) -> None:
-    log.warning(message)
 
 
 def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:

@@ -395,23 +395,38 @@ def test_the_accuracy_stands_in_the_same_table(made, tmp_path):
     assert table(results, EXPOSURE)["rank"] == 60
 
 
-@pytest.mark.parametrize(
-    ("model", "changes", "message"),
-    [
-        ("classifier-scorer", {"label": "poetry"}, "canary 'bad': the model knows no label 'poetry'"),
-        ("classifier-scorer", {"label": None}, "canary 'bad': has no label"),
-        ("classifier-scorer", {"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, the model reads 40"),
-        ("frankenstein-mlm", {"template": "[MASK] {words}"}, "two masks where one is allowed"),
-    ],
-)
-def test_a_canary_the_model_cannot_be_asked_about_is_one_clear_line(made, tmp_path, model, changes, message):
+def bad(made: Path, folder: Path, **changes: Any) -> Path:
+    """A manifest with a canary the model cannot be asked about."""
     words = {"words": tokenizer_words("words", str(made / "base"), "whole-words")}
     fields = {"template": "{words}", "secret": (WORDS[0],), "label": "law", "alphabets": words} | changes
-    write_manifest([Canary("bad", **fields)], tmp_path / "bad.jsonl")
-    for task in BOTH:
-        with pytest.raises(TargetError, match=message) as caught:
-            evaluate(MODELS[model](made), tmp_path / "bad.jsonl", [task])
-        assert "\n" not in str(caught.value)
+    write_manifest([Canary("bad", **fields)], folder / "bad.jsonl")
+    return folder / "bad.jsonl"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", BOTH)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label": "poetry"}, "canary 'bad': the model knows no label 'poetry'"),
+        ({"label": None}, "canary 'bad': has no label"),
+        ({"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, the model reads 40"),
+    ],
+)
+def test_a_canary_the_model_cannot_be_asked_about_is_one_clear_line(made, tmp_path, model, task, changes, message):
+    with pytest.raises(TargetError, match=message) as caught:
+        evaluate(MODELS[model](made), bad(made, tmp_path, **changes), [task])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mask_in_the_template_is_one_clear_line_and_leaves_the_rank(made, tmp_path):
+    manifest = bad(made, tmp_path, template="[MASK] {words}")
+    with pytest.raises(TargetError, match="two masks where one is allowed") as caught:
+        evaluate(frankenstein(made), manifest, [EXTRACTION])
+    assert "\n" not in str(caught.value)
+    row = table(evaluate(frankenstein(made), manifest, [EXPOSURE]), EXPOSURE)
+    assert row["candidate_rank"] is None
+    assert row["rank"] == table(evaluate(scorer(made), manifest, [EXPOSURE]), EXPOSURE)["rank"]
 
 
 @pytest.mark.parametrize(

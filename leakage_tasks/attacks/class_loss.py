@@ -13,6 +13,8 @@ from leakage_tasks.attacks.label_search import NO_LABELS
 from leakage_tasks.attacks.mix_and_match import two_ranks
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.attacks.scoring import share_of_sample
+from leakage_tasks.errors import TargetError
+from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
@@ -39,10 +41,21 @@ def class_loss(order: Order) -> dict[str, Any]:
         "model_calls": scores.calls,
         "extra": {"class_loss": own},
     }
-    if isinstance(order.target, ProposesValues):
-        found["extra"] |= two_ranks(order, scores)
+    found["extra"] |= _two_ranks(order, scores)
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
     return {**found, **marked(guesses_of(space, chosen, losses[best]), order.canary.secret)}
+
+
+def _two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
+    """The two ranks of Mix and Match where the model proposes values; None for them where it cannot for this canary."""
+    if not isinstance(order.target, ProposesValues):
+        return {}
+    try:
+        return two_ranks(order, scores)
+    except TargetError as error:
+        shown = "" if order.canary.kind == "natural" else f" ({error})"
+        warn_once(f"canary {order.canary.id!r}: no candidate_rank and pruned_rank{shown}")
+        return {"candidate_rank": None, "pruned_rank": None}
 
 
 def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
@@ -54,6 +67,5 @@ def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
     found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
     found |= {"model_calls": scores.calls}
     found["extra"]["class_loss"] = own
-    if isinstance(order.target, ProposesValues):
-        found["extra"] |= two_ranks(order, scores)
+    found["extra"] |= _two_ranks(order, scores)
     return found

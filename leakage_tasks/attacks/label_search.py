@@ -13,13 +13,13 @@ from leakage_tasks.attacks.finding import GUESSES, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.attacks.shortlist import AUDIT, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.word_shares import value_shares
-from leakage_tasks.errors import OptionError
-from leakage_tasks.targets.protocols import FloatArray, IntArray, ScoresLabels
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets.protocols import DifferentiableInputs, FloatArray, IntArray, ScoresLabels
 
 NO_LABELS = "use --model classifier-scorer or frankenstein-mlm for text classifiers, another attack for other models"
 PENALTY = Setting("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
 CORPUS = Setting("corpus", str, None, "a text the frequencies for lambda are counted in")
-TEXT_COLUMN = Setting("text_column", str, "text", "the column of corpus that holds the text")
+CORPUS_COLUMN = Setting("corpus_column", str, "text", "the column of corpus that holds the text")
 COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of corpus")
 
 
@@ -29,7 +29,7 @@ COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of
     ScoresLabels,
     auto=1,
     remedy=NO_LABELS,
-    settings=(BEAM, PENALTY, CORPUS, TEXT_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+    settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
 )
 def label_search(order: Order) -> dict[str, Any]:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
@@ -37,7 +37,8 @@ def label_search(order: Order) -> dict[str, Any]:
     The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
     of a filling is the sum of its values'. One unknown token: all of its alphabet is scored, whatever ``budget`` says,
     and ranked. More: each of ``beam`` fillings goes on with every value where ``budget`` allows that, else with the
-    best by the gradient (``shortlist``), as many as it allows.
+    best by the gradient (``shortlist``), as many as it allows. Guesses carry their class loss; with a penalty they are
+    in the order of the penalised goal.
     """
     search = _Search(order)
     space, secret = order.canary.attack_space, order.canary.secret
@@ -58,7 +59,7 @@ class _Search:
     def __init__(self, order: Order) -> None:
         self.settings, self.space = order.settings, order.canary.attack_space
         self.scores = ClassScores(order, order.settings["signal"])
-        self.shares = _shares(order)
+        self.shares = _shares(order, self.scores)
         self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
         self.notes: dict[str, Any] = {"shortlist_kept": []} if order.settings["audit"] else {}
         if any(self.limits):
@@ -77,6 +78,11 @@ class _Search:
             raise OptionError(
                 f"budget={order.budget} leaves {values} values to try after each of {width} fillings: raise budget=…, "
                 "or lower beam=…"
+            )
+        if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
+            raise TargetError(
+                f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
+                "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
             )
         return values - 2
 
@@ -114,10 +120,11 @@ class _Search:
         self.scores.calls = before + own
 
 
-def _shares(order: Order) -> Sequence[FloatArray]:
+def _shares(order: Order, scores: ClassScores) -> Sequence[FloatArray]:
     slots = order.canary.attack_space.slots
     if not order.settings["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]
     if order.settings["signal"] != LOSS:
         raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
-    return [value_shares(order.target, slot, order.settings) for slot in slots]
+    tokens = [scores.rows.tokens(place) for place in range(len(slots))]
+    return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]

@@ -29,7 +29,8 @@ def mix_and_match(order: Order) -> dict[str, Any]:
     """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
 
     The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
-    and punctuation. Several unknown tokens: generate and prune for the first, keep ``beam``, go on with each of them.
+    (where the alphabet marks them with ``##``) and punctuation. Several unknown tokens: generate and prune for the
+    first, keep ``beam``, go on with each of them and as many candidates as ``budget`` allows (``candidates_tried``).
     ``extra`` has the paper's two counts, which take the secret's own place as the number of candidates: see
     :func:`two_ranks`.
     """
@@ -37,13 +38,18 @@ def mix_and_match(order: Order) -> dict[str, Any]:
     attack = _Attack(order)
     beam = beam_search(attack.scores, secret, order.settings["beam"], attack.grow, plain)
     calls = attack.scores.calls + attack.generator_calls
+    depth = min([order.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
     guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
     ranks = two_ranks(order, attack.scores)
     return {
         **marked(guesses, secret),
         "place": beam.place,
         "model_calls": calls,
-        "extra": {"ranked": order.settings["candidates"] if len(space.slots) == 1 else beam.ranked, **ranks},
+        "extra": {
+            "ranked": order.settings["candidates"] if len(space.slots) == 1 else beam.ranked,
+            "candidates_tried": depth,
+            **ranks,
+        },
     }
 
 
@@ -102,7 +108,7 @@ class _Attack:
         fillings = [tuple(values[n].values[place] for n, place in enumerate(row)) for row in heads]
         proposals = self.order.target.propose(self.space, fillings, slot)
         self.generator_calls += len(heads)
-        limit = self._limit(slot)
+        limit = self.limit(slot)
         grown = []
         for head, proposal in zip(heads, proposals, strict=True):
             chosen = self._candidates(proposal, slot, limit)
@@ -114,7 +120,8 @@ class _Attack:
             )
         return rows, np.zeros(len(rows))
 
-    def _limit(self, slot: int) -> int:
+    def limit(self, slot: int) -> int:
+        """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
         if slot == 0:
             return len(self.space.slots[slot])
         width, values = room(self.space, slot, self.order.settings["beam"], self.order.budget)
@@ -130,4 +137,10 @@ class _Attack:
         # All values share the last place of an exhaustive generator, which has no order to go down.
         deepest = max(self.order.settings["candidates"], int(proposal.places.min()))
         order = np.argsort(proposal.places, kind="stable")
-        return order[(proposal.places[order] <= deepest) & self.allowed[slot][order]][:limit]
+        found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
+        if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:
+            raise OptionError(
+                f"budget={self.order.budget} lets {limit} of {len(found)} candidates be scored after each filling, and "
+                "the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use attack=label-search"
+            )
+        return found[:limit]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import MASK, Canary
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets.protocols import ScoresLabels
 
 Goal = Literal["exposure", "extraction"]
 Run = Callable[["Order"], dict[str, Any]]
@@ -109,6 +111,11 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
     return attack
 
 
+def settings_of(name: str) -> Iterable[Setting]:
+    """The settings of an attack; those of all for ``auto`` and for a name that is unknown."""
+    return ATTACKS[name].settings if name in ATTACKS else known_settings().values()
+
+
 def known_settings() -> dict[str, Setting]:
     """The settings of all attacks by name; those of one name are the same for all that have it."""
     return {each.name: each for attack in ATTACKS.values() for each in attack.settings}
@@ -119,6 +126,8 @@ def _settled(setting: Setting, value: Any) -> Any:
         return None
     if setting.choices and value not in setting.choices:
         raise OptionError(f"{setting.name}={value!r} is unknown: use {', '.join(setting.choices)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OptionError(f"{setting.name}={value} must be a number: it is {setting.words}")
     if setting.least is not None and value < setting.least:
         raise OptionError(f"{setting.name}={value} must be {setting.least} or more: it is {setting.words}")
     return value
@@ -153,7 +162,8 @@ def run_attack(
 
     ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
     ``budget`` is the most sequences an attack may score for one canary (default 20,000); what an attack needs to
-    see before it can choose its way comes on top. Each canary has a
+    see before it can choose its way comes on top, as does all of a classifier's first unknown token, and what is
+    scored to measure an attack by (``audit_calls``). Each canary has a
     random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options of
     attacks by name; with ``auto`` each attack takes those that are its own.
     """
@@ -178,7 +188,7 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
         try:
             found = attack.run(order)
         except TargetError as error:
-            raise TargetError(f"canary {canary.id!r}: {error}") from None
+            raise TargetError(f"canary {canary.id!r}: {_without_secret(str(error), canary)}") from None
         finding = Finding(
             canary=canary.id,
             attack=attack.name,
@@ -191,7 +201,20 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
         yield dataclasses.replace(finding, **found)
 
 
+def _without_secret(message: str, canary: Canary) -> str:
+    """A message about a natural canary without the values it could show."""
+    if canary.kind != "natural":
+        return message
+    values = {value for slot in canary.space.slots for value in slot.values}
+    return re.sub(r"'[^']*'", lambda quoted: repr(MASK) if quoted[0][1:-1] in values else quoted[0], message)
+
+
 def _check(target: Any, canary: Canary) -> None:
+    if isinstance(target, ScoresLabels):
+        try:
+            target.place_of(canary.label)
+        except TargetError as error:
+            raise TargetError(f"canary {canary.id!r}: {error}") from None
     if canary.attack_space.size.bit_length() > MOST_BITS:
         raise TargetError(
             f"canary {canary.id!r} has more than 2^{MOST_BITS} fillings, beyond what probabilities can be computed "

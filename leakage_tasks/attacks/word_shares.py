@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.errors import OptionError
+from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.protocols import FloatArray
 
-log = logging.getLogger("lm_eval.leakage")
-
 BATCH = 1024
+_COUNTED: WeakKeyDictionary[Any, dict[tuple[str, ...], dict[int, float]]] = WeakKeyDictionary()
 
 
-def value_shares(target: Any, alphabet: Alphabet, settings: Mapping[str, Any]) -> FloatArray:
+def value_shares(
+    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], settings: Mapping[str, Any]
+) -> FloatArray:
     """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
+
+    ``tokens`` are those of each value in its slot, where many tokenizers write a word otherwise than by itself.
 
     A value of several tokens has the share of its rarest one, more than which it cannot have. Without either, Python's
     own help text stands in for the training text, as the paper suggests of public ones. Raises LeakageError.
@@ -33,37 +36,45 @@ def value_shares(target: Any, alphabet: Alphabet, settings: Mapping[str, Any]) -
         shares = shares_given(settings["counts"])
         return np.array([shares.get(value, 0.0) for value in alphabet.values])
     if settings["corpus"] is None:
-        _warn_once(
+        warn_once(
             f"lambda={settings['lambda']}: word frequencies are those of Python's help text, which may be far from "
             "those of your training text; give them with corpus=FILE or counts=FILE"
         )
         counted = help_shares(target)
     else:
-        counted = token_shares(target, settings["corpus"], settings["text_column"])
-    ends = _special(target)
-    rows = target.encode(list(alphabet.values))
-    return np.array([min((counted.get(token, 0.0) for token in row if token not in ends), default=0.0) for row in rows])
+        counted = token_shares(target, settings["corpus"], settings["corpus_column"])
+    return np.array([min((counted.get(token, 0.0) for token in value), default=0.0) for value in tokens])
 
 
-@lru_cache(maxsize=4)
-def token_shares(target: Any, corpus: str, text_column: str) -> dict[int, float]:
+def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
     """The share of each token among those of a dataset's texts, special ones left out. Raises LeakageError."""
+    return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
+
+
+def help_shares(target: Any) -> dict[int, float]:
+    """The share of each token in Python's help text."""
+    from pydoc_data.topics import topics
+
+    return _counted(target, (), lambda: _shares(target, (part for t in topics.values() for part in t.split("\n\n"))))
+
+
+def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
+    """Shares counted once a target, and forgotten with it."""
+    known = _COUNTED.setdefault(target, {})
+    if key not in known:
+        known[key] = count()
+    return known[key]
+
+
+def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
     path = Path(corpus)
     kind = format_of(path)
-    wanted = Columns(text_column)
+    wanted = Columns(column)
     layout = kind.survey(path, wanted)
     shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
     if not shares:
         raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
     return shares
-
-
-@lru_cache(maxsize=4)
-def help_shares(target: Any) -> dict[int, float]:
-    """The share of each token in Python's help text."""
-    from pydoc_data.topics import topics
-
-    return _shares(target, (part for text in topics.values() for part in text.split("\n\n")))
 
 
 def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
@@ -89,11 +100,6 @@ def shares_given(path: str) -> dict[str, float]:
         raise OptionError(f"counts={path}: expected a JSON object of counts by word, some above 0, none below")
     total = sum(numbers)
     return {word: count / total for word, count in counts.items()}
-
-
-@lru_cache(maxsize=64)
-def _warn_once(message: str) -> None:
-    log.warning(message)
 
 
 def _special(target: Any) -> set[int]:

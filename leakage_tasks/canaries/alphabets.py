@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import SpaceError
+from leakage_tasks.notices import first_line
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def load_tokenizer(name: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name)
     except Exception as error:  # a damaged file makes the library raise bare Exception too
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".: ")
+        reason = first_line(error)
         raise SpaceError(f"tokenizer {name!r} cannot be loaded ({reason}): give a folder or a hub name") from None
 
 

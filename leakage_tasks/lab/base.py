@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.errors import LeakageError, OptionError
+from leakage_tasks.notices import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -45,7 +46,7 @@ def load_base(
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".: ")
+        reason = first_line(error)
         raise LeakageError(
             f"{base}: no encoder to fine-tune ({reason}): give a folder or hub name with tokenizer and safetensors"
         ) from None

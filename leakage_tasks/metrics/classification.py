@@ -47,5 +47,8 @@ CLASS_LOSS = Metric(
 )
 TWO_RANKS: list[Metric] = [
     *_rank("candidate_rank", "place of the secret in the generator's order of all it could put there, from 1; median"),
-    *_rank("pruned_rank", "place of the secret by class loss among the candidates down to its own place; median"),
+    *_rank(
+        "pruned_rank",
+        "place of the secret by class loss among the candidates down to its own place, for words; median",
+    ),
 ]

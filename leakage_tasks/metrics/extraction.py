@@ -43,7 +43,7 @@ def _among(k: int) -> list[Metric]:
 
 
 def _chance(k: int) -> Metric:
-    words = f"what success_at_{k} is for guesses at random, k/|R|, mean"
+    words = f"what {'extracted' if k == 1 else f'success_at_{k}'} is for guesses at random, {k}/|R|, mean"
     return Metric(f"chance_at_{k}", planted(partial(chance_at, k)), mean, None, words, "share", applies=on_classifiers)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 
 from leakage_tasks.errors import TargetError
+from leakage_tasks.notices import first_line
 
 OTHERWISE = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
 STRUCTURE = (
@@ -101,4 +102,4 @@ def _load(classifier: PreTrainedModel, head: str | Path, where: str, trust_remot
 
 
 def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".: ")
+    return first_line(error)

@@ -46,7 +46,7 @@ class ClassifierTarget:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.device = torch.device(device if device is not None else model.device)
-        self.labels = tuple(labels or _names(model.config))
+        self.labels = tuple(labels or config_names(model.config))
         self.max_length = max_length or room_of(model, tokenizer)
         self.reference = reference
         self._batch_size = batch_size
@@ -72,6 +72,12 @@ class ClassifierTarget:
                 "--model_args, or make the canaries with one of them"
             )
         return self._places[label]
+
+    def rename(self, labels: Sequence[str]) -> None:
+        """Give the classes other names, in the model's order. Raises TargetError unless there is one for each."""
+        _check_labels(labels, self.model.config)
+        self.labels = tuple(labels)
+        self._places = {label: place for place, label in enumerate(self.labels)}
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, with the special tokens the model was trained with."""
@@ -158,7 +164,10 @@ class ClassifierTarget:
 
     def embeddings(self) -> Tensor:
         """See :class:`~leakage_tasks.targets.protocols.DifferentiableInputs`."""
-        return self.model.get_input_embeddings().weight.detach()
+        module = self.model.get_input_embeddings()
+        with torch.no_grad():
+            # Asked for by number, since some models scale what they look up.
+            return module(torch.arange(len(module.weight), device=module.weight.device))
 
     def label_costs_of(self, rows: IntArray, embedded: Tensor) -> Tensor:
         """See :class:`~leakage_tasks.targets.protocols.DifferentiableInputs`; float64, on the model's device."""
@@ -197,7 +206,8 @@ def room_of(model: Any, tokenizer: Any) -> int | None:
     return min(known) if known else None
 
 
-def _names(config: Any) -> list[str]:
+def config_names(config: Any) -> list[str]:
+    """The classes' names in a model's config, in order."""
     return [str(config.id2label[place]) for place in range(config.num_labels)]
 
 

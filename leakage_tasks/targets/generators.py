@@ -16,6 +16,7 @@ from torch import Tensor
 
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.notices import first_line
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.causal_generator import CausalGenerator
 from leakage_tasks.targets.classifier import ClassifierTarget
@@ -140,7 +141,8 @@ class MaskedGenerator:
                 what = f"{number} tokens" if number != 1 else "tokens together with the text around it"
                 raise TargetError(
                     f"value {value!r} becomes {what} where a masked model fills in one: make the canaries with the "
-                    "whole words of this tokenizer as alphabet, or use attack=label-search"
+                    "whole words of this tokenizer as alphabet and a space before the slot, or use attack=label-search "
+                    "or generator=causal:MODEL"
                 )
             tokens.append(found[column])
         return np.array(tokens, dtype=np.int64)
@@ -170,13 +172,18 @@ def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: in
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(name, use_safetensors=True)
+        loading: Any = {"use_safetensors": True, "output_loading_info": True}
+        found: Any = AutoModelForCausalLM.from_pretrained(name, **loading)
+        model, loaded = found
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # broken and missing files come as half a dozen kinds of exception
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".: ")
         raise TargetError(
-            f"generator={spec}: cannot be loaded ({reason}): give a causal model's folder or hub name"
+            f"generator={spec}: cannot be loaded ({first_line(error)}): give a causal model's folder or hub name"
         ) from None
+    if missing := sorted(loaded["missing_keys"]):
+        raise TargetError(
+            f"generator={spec}: no trained causal language model ({missing[0]} is not in its weights): give one"
+        )
     target = CausalTarget(model.to(device).eval(), tokenizer, device=device, batch_size=batch_size)
     return CausalGenerator(target, spec)
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.targets.classifier import ClassifierTarget, room_of
+from leakage_tasks.notices import warn_once
+from leakage_tasks.targets.classifier import ClassifierTarget, config_names, room_of
 from leakage_tasks.targets.label_names import Labels, read_labels
 
 
@@ -47,6 +48,14 @@ def load_classifier(
     _settle_padding(model, spoken, str(tokenizer or pretrained))
     _check_max_length(max_length, room_of(model, None))
     model.to(device)
+    name = pretrained if given else type(model).__name__
+    if any(parameter.element_size() < 4 for parameter in model.parameters()):
+        warn_once(
+            f"{name}: scores are computed in {model.dtype}, too coarse to tell nearly equal losses apart: pass "
+            "dtype=float32 in --model_args for exact ranks"
+        )
+    if reference is not None and names is not None and reference.labels == tuple(config_names(model.config)):
+        reference.rename(names)
     settings: dict[str, Any] = {"device": device, "max_length": max_length, "reference": reference}
     target = ClassifierTarget(model, spoken, names, batch_size=batch_size, **settings)
     _check_reference(target)

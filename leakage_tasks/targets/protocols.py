@@ -128,6 +128,10 @@ class LabelledRows(Protocol):
         """The one token of each value of ``slot``, None where some value has several."""
         ...
 
+    def tokens(self, slot: int) -> list[list[int]]:
+        """The tokens of each value of ``slot`` in its place."""
+        ...
+
     def column(self, slot: int) -> int | None:
         """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
         ...

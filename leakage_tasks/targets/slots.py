@@ -75,6 +75,16 @@ class SpaceRows:
         parts = self._parts_of(slot + 1)
         return None if parts is None else parts.tables[slot]
 
+    def tokens(self, slot: int) -> Segments:
+        """The tokens of each value of ``slot``, where it stands; by themselves where parts cannot be trusted."""
+        parts = self._parts_of(slot + 1)
+        if parts is not None:
+            return parts.segments[slot]
+        space = " " * self.space.pieces[slot][-1:].isspace()
+        special = set(self._encode([""])[0])
+        rows = self._encode([space + value for value in self.space.slots[slot].values])
+        return [[token for token in row if token not in special] for row in rows]
+
     def column(self, slot: int) -> int | None:
         """Place of ``slot``'s one token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
         parts = self._parts_of(slot + 1)
@@ -111,7 +121,10 @@ class SpaceRows:
         for place, value in enumerate(head):
             start = end + len(self.space.pieces[place])
             end = start + len(value)
-            inside = _inside(spans, start, end)
+            if _joined(text, start) or _joined(text, end):
+                return None
+            # Many tokenizers write a word and the space before it as one token.
+            inside = _inside(spans, start - text[:start][-1:].isspace(), end)
             table = self._segments(place, text[max(start - 1, 0) : start], text[end : end + 1])
             if not inside or table is None:
                 return None
@@ -128,9 +141,15 @@ class SpaceRows:
             left = "a" + before if before else ""
             texts = [f"{left}{value}{after}" for value in values]
             cut = self._spans(texts[0])
-            known = None if cut is None else _cut_out(cut, self._encode(texts), len(left), len(values[0]))
+            start = len(left) - before.isspace()
+            known = None if cut is None else _cut_out(cut, self._encode(texts), start, len(left) + len(values[0]))
             self._known_segments[key] = known
         return self._known_segments[key]
+
+
+def _joined(text: str, place: int) -> bool:
+    """Whether letters or digits stand on both sides of ``place``, which a tokenizer may put into one token."""
+    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
 
 
 def _inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
@@ -138,10 +157,10 @@ def _inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]
     return [place for place, (left, right) in enumerate(spans) if left < end and right > start]
 
 
-def _cut_out(first: Cut, rows: Sequence[list[int]], start: int, length: int) -> Segments | None:
-    """What differs between rows that hold a value each, the first one ``length`` characters from ``start`` on."""
+def _cut_out(first: Cut, rows: Sequence[list[int]], start: int, end: int) -> Segments | None:
+    """What differs between rows that hold a value each, the first one's in characters ``start`` to ``end``."""
     tokens, spans = first
-    inside = _inside(spans, start, start + length)
+    inside = _inside(spans, start, end)
     if not inside:
         return None
     head, tail = tokens[: inside[0]], tokens[inside[-1] + 1 :]

@@ -294,7 +294,7 @@ def test_an_unknown_label_names_the_known_ones(bert: Path) -> None:
 
 def test_a_text_too_long_is_refused_with_both_lengths(bert: Path) -> None:
     with pytest.raises(
-        TargetError, match="text 2 has 42 tokens and does not fit the classifier's 32: .* truncate=True"
+        TargetError, match="distinct text 2 has 42 tokens and does not fit the classifier's 32: .* truncate=True"
     ):
         answers(load(bert), ("cat", " rock"), ("cat " * 40, " rock"))
 

@@ -1,0 +1,59 @@
+"""What README and the guides name exists, and what exists is named there."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from leakage_tasks import label_accuracy
+from leakage_tasks.attacks.registry import ATTACKS, known_settings
+from leakage_tasks.cli import build_app
+from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.declared import Metric
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = {
+    "canary_exposure": exposure.METRICS,
+    "canary_extraction": extraction.METRICS,
+    "label_accuracy": label_accuracy.METRICS,
+}
+
+
+def commands() -> Iterator[list[str]]:
+    """The words of every ``leakage`` command in a code block of README."""
+    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("leakage "):
+                yield shlex.split(line, comments=True)
+
+
+def test_every_command_and_option_of_readme_exists() -> None:
+    found = [words for words in commands() if len(words) > 1]
+    assert len(found) >= 8
+    for words in found:
+        command = typer.main.get_command(build_app())
+        names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[1:]))
+        while names and hasattr(command, "commands"):
+            command = command.commands[names.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, words
+
+
+def test_readme_names_every_attack_and_each_of_its_options() -> None:
+    options = {word for line in README.splitlines() if line.startswith("|") for word in re.findall(r"\b\w+(?==)", line)}
+    assert all(f"`{name}`" in README for name in ATTACKS)
+    assert set(known_settings()) <= options
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_guide_explains_every_row_of_its_table(guide: str) -> None:
+    text = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
+    metrics: list[Metric] = GUIDES[guide]
+    named = {metric.name for metric in metrics if "_ci_" not in metric.name}
+    assert {name for name in named if f"`{name}`" not in text} == set()
