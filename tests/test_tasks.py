@@ -10,7 +10,7 @@ from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
-from leakage_tasks import tasks
+from leakage_tasks import notices, tasks
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.errors import ManifestError, OptionError, TargetError
@@ -89,7 +89,7 @@ def test_limit_and_samples_choose_canaries(lm, manifest):
 
 
 def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
-    tasks._warn_once.cache_clear()
+    notices.warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         results = evaluate(lm, ["canary_exposure"], limit=2)
     row = results["results"]["canary_exposure"]

@@ -62,6 +62,8 @@ class _Search:
         self.shares = _shares(order, self.scores)
         self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
         self.notes: dict[str, Any] = {"shortlist_kept": []} if order.settings["audit"] else {}
+        if order.settings["audit"] and not any(self.limits):
+            raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
         if any(self.limits):
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 

@@ -106,9 +106,15 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
         raise OptionError(f"attack={name!r} is unknown: use {', '.join([AUTO, *ATTACKS])}")
     attack = ATTACKS[name]
     if not _serves(target, attack):
-        wanted = " or ".join(need.__name__ for need in attack.needs)
-        raise TargetError(f"attack={name} needs a model that {wanted}, which this one is not: {attack.remedy}")
+        wanted = " or ".join(_ability(need) for need in attack.needs)
+        raise TargetError(f"attack={name} needs a model that {wanted}, which this one cannot: {attack.remedy}")
     return attack
+
+
+def _ability(protocol: type) -> str:
+    """What a protocol's models can do, in the words of its docstring."""
+    first = (protocol.__doc__ or protocol.__name__).strip().splitlines()[0].rstrip(".")
+    return first[0].lower() + first[1:]
 
 
 def settings_of(name: str) -> Iterable[Setting]:
@@ -143,6 +149,18 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise OptionError(f"attack={name} has no option {each!r}: {have}")
 
 
+def _check_goal(chosen: Attack, settings: Mapping[str, Any]) -> None:
+    """Raise OptionError for a setting of another attack for the same goal, which would be left unused."""
+    own = {each.name for each in chosen.settings}
+    for attack in ATTACKS.values():
+        for each in attack.settings:
+            if attack.goal == chosen.goal and each.name in settings and each.name not in own:
+                raise OptionError(
+                    f"attack={AUTO} chose {chosen.name}, which has no option {each.name!r}: name attack={attack.name}, "
+                    "or leave the option out"
+                )
+
+
 def _serves(target: Any, attack: Attack) -> bool:
     return any(isinstance(target, need) for need in attack.needs)
 
@@ -173,6 +191,8 @@ def run_attack(
     _check_settings(name, given)
     orders = [Order(target, canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
     chosen = [choose(name, goal, order) for order in orders]
+    for attack in chosen:
+        _check_goal(attack, given)
     settled = {attack.name: attack.settle(given) for attack in chosen}
     orders = [
         dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)

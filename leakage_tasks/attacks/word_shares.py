@@ -14,7 +14,7 @@ import numpy as np
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.formats import Columns, format_of
-from leakage_tasks.errors import OptionError
+from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.protocols import FloatArray
 
@@ -70,7 +70,10 @@ def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
     path = Path(corpus)
     kind = format_of(path)
     wanted = Columns(column)
-    layout = kind.survey(path, wanted)
+    try:
+        layout = kind.survey(path, wanted)
+    except PlantingError as error:
+        raise OptionError(str(error).replace("--text-column", "corpus_column=…")) from None
     shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
     if not shares:
         raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")

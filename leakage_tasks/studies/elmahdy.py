@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from leakage_tasks.studies.elmahdy_counts import (
-    above,
+    Outcome,
     accuracy,
     at_chance,
     chosen,
     control_success,
     far_above_guess,
+    leaks_more,
     register_table,
     set_up,
     success,
     with_copies,
 )
-from leakage_tasks.studies.elmahdy_trials import BEAM, PENALTIES, SEEDS, main_victim, victim
+from leakage_tasks.studies.elmahdy_trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
@@ -39,8 +40,9 @@ TABLE_4 = {
     (25, 50): 0.4, (25, 100): 0.5, (25, 200): 0.5,
     (0, 50): 0.1, (0, 100): 0.1, (0, 200): 0.1,
 }  # fmt: skip
-ALPHABET = 17_000
-"""Whole words of BERT's tokenizer, by the paper's count."""
+GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
+"""Random guess at the last token as the paper prints it, and at the last two tokens in Table 2."""
+GUESS_TWO = 3.4e-5
 
 
 def table_2_trials(plan: Plan) -> list[Config]:
@@ -61,28 +63,31 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
             row[f"last {unknown}"] = success(chosen(trials, unknown=unknown), BEAM, penalty)
         rows.append(row)
     rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
-    one, two, three = (success(chosen(trials, unknown=unknown), BEAM, 0.01) for unknown in (1, 2, 3))
-    none, much = (success(chosen(trials, unknown=1), BEAM, penalty) for penalty in (0.0, 10.0))
-    control = control_success(chosen(trials, unknown=1), BEAM)
+    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
+    one, two, three = (Outcome.of(own, BEAM, 0.01) for own in last.values())
+    none, much = (Outcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
-        far_above_guess(one, BEAM / size, "100 repetitions leak the last token far above random guess"),
-        above(one, two, "two unknown tokens are harder than one"),
-        above(two, three, "three are harder than two"),
-        above(one, none, "λ = 0.01 does no worse than none", at_least=True),
-        above(one, much, "λ = 10 does worse than 0.01"),
-        Claim("controls stay at chance", *at_chance(control, BEAM / size)),
+        far_above_guess(
+            success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
+        ),
+        leaks_more(one, two, "two unknown tokens are harder than one"),
+        leaks_more(two, three, "three are harder than two"),
+        leaks_more(one, none, "λ = 0.01 does no worse than none", or_as_much=True),
+        leaks_more(one, much, "λ = 10 does worse than 0.01"),
+        Claim("controls stay at chance", *at_chance(control_success(last[1], BEAM), BEAM / size)),
     ]
-    extra = ["Two and three tokens: after the first, each filling goes on with the 100 best values by gradient."]
+    values = "all of V" if plan.scale == "paper" else f"the {VALUES} best values by gradient"
+    extra = f"Two and three tokens: after the first, for which all of V is scored, each filling goes on with {values}."
     columns = ["λ", *(f"last {n}{end}" for n in (1, 2, 3) for end in (", published", ""))]
-    return Report(columns, rows, claims, [*set_up(plan), *extra, *accuracy(trials)])
+    return Report(columns, rows, claims, [*set_up(plan), extra, *accuracy(trials)])
 
 
 def _guess_row(words: str, size: int, printed: bool) -> dict[str, Any]:
-    """Random guess as the paper prints it, or as it is for a beam of whole tuples; the paper's and ours."""
+    """Random guess: as the paper prints it, (k/|V|)^n, with its figures; or as it is for a beam of whole tuples."""
     row: dict[str, Any] = {"λ": words}
-    for n in (1, 2, 3):
-        theirs, ours = ((BEAM / each) ** n if printed else BEAM / each**n for each in (ALPHABET, size))
-        row |= {f"last {n}, published": f"{theirs:.2g}", f"last {n}": f"{ours:.2g}"}
+    for n, published in ((1, GUESS[BEAM]), (2, GUESS_TWO), (3, None)):
+        row[f"last {n}, published"] = Published(published) if printed else None
+        row[f"last {n}"] = f"{(BEAM / size) ** n if printed else BEAM / size**n:.2g}"
     return row
 
 
@@ -102,11 +107,12 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
         for repetitions in (100, 50, 25, 10):
             rates[k, repetitions] = success(with_copies(trials, repetitions=repetitions), k, 0.01)
             rows.append(_row(repetitions, k, TABLE_3[k, repetitions], rates[k, repetitions], size))
+    by_copies = {r: Outcome.of(with_copies(trials, repetitions=r), 100, 0.01) for r in (100, 50, 25, 10)}
+    steps = [(100, 50), (50, 25), (25, 10)]
     claims = [
         far_above_guess(rates[100, 100], 100 / size, "success at 100 is far above random guess at 100 repetitions"),
-        above(rates[100, 100], rates[100, 10], "more repetitions leak more: 100 against 10"),
-        above(rates[100, 50], rates[100, 25], "50 against 25", at_least=True),
-        above(rates[200, 10], rates[50, 10], "more guesses find more at 10 repetitions", at_least=True),
+        leaks_more(by_copies[100], by_copies[10], "100 repetitions leak more than 10"),
+        *(leaks_more(by_copies[r], by_copies[q], f"{r} leak no less than {q}", or_as_much=True) for r, q in steps),
     ]
     return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
 
@@ -117,7 +123,7 @@ def _row(repetitions: int, k: int, published: float, rate: Measured | None, size
         "beam": k,
         "published": Published(published),
         "measured": rate,
-        "guess, published": f"{k / ALPHABET:.4f}",
+        "guess, published": Published(GUESS[k]),
         "guess": f"{k / size:.4f}",
     }
 
@@ -143,13 +149,17 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
             rows.append(_row(repetitions, k, TABLE_4[repetitions, k], success(own, k, 0.0), size))
     every = chosen(trials, supporting="all")
     for k in (50, 100, 200):
-        rows.append({**_row(1, k, 0.0, success(every, k, 0.0), size), "published": None, "repetitions": "1 in all"})
-    one, none, all_others = (success(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
+        # Table 2 has this setting for a beam of 100, λ = 0.
+        published = Published(TABLE_2[0.0][0]) if k == BEAM else None
+        rows.append(
+            {**_row(1, k, 0.0, success(every, k, 0.0), size), "published": published, "repetitions": "1 in all"}
+        )
+    one, none, all_others = (Outcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
     claims = [
-        above(all_others, one, "a supporting canary in all other classes beats one class", at_least=True),
-        above(one, none, "a supporting canary in one class beats none"),
-        above(all_others, none, "a supporting canary in all other classes beats none"),
-        far_above_guess(none, 100 / size, "even without one, extraction is possible"),
+        leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
+        leaks_more(one, none, "a supporting canary in one class beats none"),
+        leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
+        far_above_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
     ]
     return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.studies.elmahdy_counts import above, accuracy, chosen, register_table, set_up, success
+from leakage_tasks.studies.elmahdy_counts import Outcome, accuracy, chosen, leaks_more, register_table, set_up, success
 from leakage_tasks.studies.elmahdy_trials import SEEDS, main_victim, victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Measured, Published, Report
 
 PLACES = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
 EPSILONS = (None, 100.0, 8.0)
+COPIES = "25 repetitions, or as many as stand for them here."
 GUESSES = (1, 10, 50, 100, 200)
 
 
@@ -39,11 +40,10 @@ def class_trials(plan: Plan) -> list[Config]:
 def class_report(trials: Sequence[Trial], plan: Plan) -> Report:
     """Success by how popular the canary's class is."""
     by_place = {words: chosen(trials, first_class=place) for place, words in PLACES.items()}
-    rare, popular = (success(by_place[words], 100, 0.0) for words in ("rarest", "most popular"))
-    claims = [
-        above(rare, popular, "a canary in the rarest class leaks at least as much as in the largest", at_least=True)
-    ]
-    return _report(_rows("class", by_place), claims, trials, plan)
+    rare, popular = (Outcome.of(by_place[words], 100, 0.0) for words in ("rarest", "most popular"))
+    words = "a canary in the rarest class leaks no less than in the largest"
+    claims = [leaks_more(rare, popular, words, or_as_much=True)]
+    return _report(_rows("class", by_place), claims, trials, plan, COPIES)
 
 
 def organic_trials(plan: Plan) -> list[Config]:
@@ -55,10 +55,10 @@ def organic_trials(plan: Plan) -> list[Config]:
 def organic_report(trials: Sequence[Trial], plan: Plan) -> Report:
     """Success on random and organic canaries."""
     kinds = {words: chosen(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
-    rates = [success(kinds[words], 100, 0.0) for words in ("random", "organic")]
-    claims = [above(rates[0], rates[1], "random canaries leak at least as much as organic ones", at_least=True)]
+    random, organic = (Outcome.of(kinds[words], 100, 0.0) for words in ("random", "organic"))
+    claims = [leaks_more(random, organic, "random canaries leak no less than organic ones", or_as_much=True)]
     note = "Organic canaries are the first ten words of sentences kept back from training; the tenth is unknown."
-    return _report(_rows("canary", kinds), claims, trials, plan, note)
+    return _report(_rows("canary", kinds), claims, trials, plan, COPIES, note)
 
 
 def private_trials(plan: Plan) -> list[Config]:
@@ -76,8 +76,8 @@ def private_report(trials: Sequence[Trial], plan: Plan) -> Report:
         for epsilon in EPSILONS
         if (own := chosen(trials, epsilon=epsilon))
     }
-    plain, private = (success(by_epsilon[name], 100, 0.0) for name in ("none", list(by_epsilon)[-1]))
-    claims = [above(plain, private, "DP-SGD leaks less than plain training")]
+    plain, private = (Outcome.of(by_epsilon[name], 100, 0.0) for name in ("none", list(by_epsilon)[-1]))
+    claims = [leaks_more(plain, private, "plain training leaks more than DP-SGD")]
     note = "ε is for one row; all copies of a canary together are promised that many times less (group privacy)."
     return _report(_rows("ε", by_epsilon), claims, trials, plan, note)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.elmahdy_trials import CANARIES, PAPER, SCALES, SMALL, run
@@ -50,12 +53,41 @@ def set_up(plan: Plan) -> list[str]:
     return found
 
 
-def above(one: Measured | None, other: Measured | None, words: str, *, at_least: bool = False) -> Claim:
-    """The claim that one rate is above another (or no lower)."""
+@dataclass(frozen=True)
+class Outcome:
+    """One setting: its rate of success within ``k`` guesses, and the geometric mean of the secrets' places."""
+
+    rate: Measured
+    place: float | None
+
+    @staticmethod
+    def of(trials: Sequence[Trial], k: int, penalty: float) -> Outcome | None:
+        """The outcome of trials; no mean place where some secret has none. None without trials."""
+        rate = success(trials, k, penalty)
+        places = [place for trial in trials for place in trial.result["places"][str(penalty)]]
+        known = [math.log(place) for place in places if place is not None]
+        mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
+        return None if rate is None else Outcome(rate, mean)
+
+    def __str__(self) -> str:
+        low, high = ("?" if end is None else f"{end:.2f}" for end in (self.rate.low, self.rate.high))
+        shown = "" if self.place is None else f", mean place {self.place:.1f}"
+        return f"{self.rate.value:.2f} [{low}, {high}] n={self.rate.count}{shown}"
+
+
+def leaks_more(one: Outcome | None, other: Outcome | None, words: str, *, or_as_much: bool = False) -> Claim:
+    """The claim that one setting leaks more than another (or no less): by success, where that is equal by place.
+
+    Places are compared as geometric means; as much is within a tenth of each other.
+    """
     if one is None or other is None:
         return Claim(words, None, "not measured")
-    holds = one.value >= other.value if at_least else one.value > other.value
-    return Claim(words, holds, f"{one.value:.2f} of {one.count} against {other.value:.2f} of {other.count}")
+    evidence = f"{one} against {other}"
+    if one.rate.value != other.rate.value:
+        return Claim(words, one.rate.value > other.rate.value, evidence)
+    if one.place is None or other.place is None:
+        return Claim(words, True if or_as_much else None, evidence)
+    return Claim(words, one.place < other.place * (1.1 if or_as_much else 1.0), evidence)
 
 
 def far_above_guess(rate: Measured | None, guess: float, words: str) -> Claim:

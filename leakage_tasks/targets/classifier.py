@@ -64,12 +64,14 @@ class ClassifierTarget:
     def place_of(self, label: str | None) -> int:
         """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
         if label is None:
-            raise TargetError("has no label, which a classifier's attack needs: make the canaries with --label")
+            raise TargetError(
+                "has no label, which attacks on classifiers need: make canaries with --label and pass canaries=FILE"
+            )
         if label not in self._places:
             some = ", ".join(self.labels[:SHOWN]) + (", …" if len(self.labels) > SHOWN else "")
             raise TargetError(
                 f"the model knows no label {label!r} (it has {some}): name its classes with labels=FILE in "
-                "--model_args, or make the canaries with one of them"
+                "--model_args, or use one of these"
             )
         return self._places[label]
 

@@ -170,7 +170,10 @@ def test_values_of_several_tokens_cannot_be_shortlisted():
 
 def test_a_model_without_labels_names_those_that_have_some():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with pytest.raises(TargetError, match="attack=label-search needs a model that ScoresLabels.*classifier-scorer"):
+    with pytest.raises(
+        TargetError,
+        match="needs a model that can tell how likely a text's class is.*classifier-scorer",
+    ):
         run_attack("label-search", target, [Canary("c", "pin {digits:2}", ("1", "2"))], goal="extraction")
 
 

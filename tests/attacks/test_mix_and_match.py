@@ -130,6 +130,12 @@ def test_auto_chooses_it_where_the_model_proposes():
     assert attacked(one, ClassifierTarget(tiny_bert(), wordpiece()), name="auto").attack == "label-search"
 
 
+def test_an_option_auto_would_leave_unused_is_refused():
+    one = canary("the cat sat on {v} .", "green")
+    with pytest.raises(OptionError, match="auto chose mix-and-match, which has no option 'shortlist': name"):
+        attacked(one, name="auto", shortlist=3)
+
+
 def test_candidates_that_are_all_filtered_out_say_so():
     places = made((), 0).places
     odd = min(range(len(VALUES)), key=lambda n: places[n])
@@ -145,5 +151,52 @@ def test_candidates_that_are_all_filtered_out_say_so():
 
 
 def test_a_classifier_without_a_generator_says_what_would_do():
-    with pytest.raises(TargetError, match="attack=mix-and-match needs a model that ProposesValues.*frankenstein-mlm"):
+    with pytest.raises(TargetError, match="needs a model that can tell which values are likely.*frankenstein-mlm"):
         attacked(canary("the {v} .", "green"), ClassifierTarget(tiny_bert(), wordpiece()))
+
+
+def test_a_cut_among_candidates_ranked_alike_is_refused():
+    class Every(Made):
+        def propose(self, space, heads, slot):
+            size = len(VALUES)
+            return [Proposal(np.zeros(size), np.full(size, size)) for _ in heads]
+
+    two = canary("the cat sat on {v} {v} .", "red", "mat")
+    target = Every(tiny_bert(), wordpiece())
+    with pytest.raises(OptionError, match="ranks those at the cut alike: raise budget"):
+        run_attack("mix-and-match", target, [two], goal="extraction", budget=240, settings={"beam": 20})
+
+
+def test_how_many_candidates_were_tried_is_told():
+    two = canary("the cat sat on {v} {v} .", "red", "mat")
+    found = run_attack(
+        "mix-and-match",
+        Made(tiny_bert(), wordpiece()),
+        [two],
+        goal="extraction",
+        budget=240,
+        settings={"beam": 20},
+    )[0]
+    assert found.extra["candidates_tried"] == 240 // 20 - 1
+
+
+def test_the_rank_needs_no_generator():
+    class Fails(Made):
+        def propose(self, space, heads, slot):
+            raise TargetError("value 'green' becomes 2 tokens")
+
+    one = canary("the cat sat on {v} .", "green")
+    found = attacked(one, Fails(tiny_bert(), wordpiece()), name="class-loss", goal="exposure")
+    assert found.rank == attacked(one, name="class-loss", goal="exposure").rank
+    assert found.extra["candidate_rank"] is None
+
+
+def test_a_natural_secret_is_in_no_message():
+    class Fails(Made):
+        def propose(self, space, heads, slot):
+            raise TargetError("value 'green' becomes 2 tokens")
+
+    one = Canary("n", "the cat sat on {v} .", ("green",), kind="natural", alphabets=ALPHABET, label="low")
+    with pytest.raises(TargetError, match="value '•' becomes") as caught:
+        attacked(one, Fails(tiny_bert(), wordpiece()))
+    assert "green" not in str(caught.value)
