@@ -15,16 +15,13 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
-from lm_eval.api.task import Task
-from lm_eval.config.task import TaskConfig
-from lm_eval.filters import build_filter_ensemble
 
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.canaries.formats.labels import labels_of
 from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.declared import Metric, rate
-from leakage_tasks.notices import warn_once
 
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
@@ -53,36 +50,16 @@ METRICS: list[Metric] = [
 ]
 
 
-class LabelAccuracy(Task):
+class LabelAccuracy(LocalTask):
     """How often a model gives a text its label, and how dear that label is to it, in bits."""
 
     OUTPUT_TYPE = "classify"
+    METRICS = METRICS
+    DOCUMENTS, SOURCE = "texts", "files"
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        given = {name: value for name, value in (config or {}).items() if name != "class"}
-        self._config = TaskConfig(**{**given, "output_type": "classify", "num_fewshot": 0})
-        metadata = self._config.metadata or {}
-        self.VERSION = metadata.get("version", 0)
-        self._docs = documents(metadata)
-        self._instances = None
-        self._training_docs = self._fewshot_docs = None
-        self._filters = [build_filter_ensemble("none", [["take_first", None]])]
-
-    def has_training_docs(self) -> bool:
-        """The texts are for testing only."""
-        return False
-
-    def has_validation_docs(self) -> bool:
-        """The texts are for testing only."""
-        return False
-
-    def has_test_docs(self) -> bool:
-        """Every row is a test document."""
-        return True
-
-    def test_docs(self) -> list[dict[str, str]]:
-        """The rows, each with ``text`` and ``label``."""
-        return self._docs
+        super().__init__(config)
+        self._docs = documents(self.metadata)
 
     def doc_to_text(self, doc: Mapping[str, str]) -> str:
         """The text as it stands in the file."""
@@ -91,21 +68,6 @@ class LabelAccuracy(Task):
     def doc_to_target(self, doc: Mapping[str, str]) -> str:
         """The label after a space, as the harness puts an answer after a question."""
         return f" {doc['label']}"
-
-    def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
-        """The text; a classifier takes no examples and no chat template."""
-        if settings.get("apply_chat_template"):
-            warn_once(f"{TASK} classifies plain texts; the chat template is not applied to them")
-        return self.doc_to_text(doc)
-
-    def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
-        """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
-        number = len(rest.get("samples") or self._docs[:limit])
-        if number < world_size:
-            raise OptionError(f"{TASK}: {number} texts for {world_size} processes, each needs one: use fewer processes")
-        if rest.pop("cache_requests", False):
-            warn_once(f"{TASK}: requests are not cached, since the harness' cache does not tell files apart")
-        super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
 
     def construct_requests(self, doc: dict[str, str], ctx: str, **kwargs: Any) -> Instance:
         """One ``classify`` request: the text and its label."""
@@ -116,14 +78,6 @@ class LabelAccuracy(Task):
         """Every metric's value for one text."""
         answer: Any = results[0]
         return {metric.name: metric.value(answer) for metric in METRICS}
-
-    def aggregation(self) -> dict[str, Any]:
-        """Aggregations by metric."""
-        return {metric.name: metric.aggregate for metric in METRICS}
-
-    def higher_is_better(self) -> dict[str, Any]:
-        """Directions by metric: those of usefulness."""
-        return {metric.name: metric.higher_is_better for metric in METRICS}
 
 
 def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:

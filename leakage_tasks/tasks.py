@@ -12,17 +12,14 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
-from lm_eval.api.task import Task
-from lm_eval.config.task import TaskConfig
-from lm_eval.filters import build_filter_ensemble
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.attacks.registry import ATTACKS, AUTO, Goal
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.errors import OptionError
+from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics import exposure, extraction
-from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.notices import warn_once
 from leakage_tasks.options import Options, read_options
 from leakage_tasks.requests import attack
@@ -31,29 +28,23 @@ BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
 
 
-class CanaryTask(Task):
+class CanaryTask(LocalTask):
     """A task whose documents are canaries and whose requests are attacks on them.
 
     Subclasses say what the attack is for (``GOAL``) and which metrics its findings give (``METRICS``).
     """
 
     OUTPUT_TYPE = "attack"
+    DOCUMENTS, SOURCE = "canaries", "manifests"
     GOAL: Goal
-    METRICS: list[Metric]
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        given = {name: value for name, value in (config or {}).items() if name != "class"}
-        self._config = TaskConfig(**{**given, "output_type": "attack", "num_fewshot": 0})
-        metadata = self._config.metadata or {}
-        self.VERSION = metadata.get("version", 0)
-        self.options = read_options(metadata, self.task_name)
+        super().__init__(config)
+        self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
         self._canaries = _canaries(self.options)
         self._manifest = manifest_hash(self._canaries)
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
-        self._instances = None
-        self._training_docs = self._fewshot_docs = None
-        self._filters = [build_filter_ensemble("none", [["take_first", None]])]
 
     def _check_attack(self, name: str) -> None:
         fitting = [AUTO, *(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
@@ -63,18 +54,6 @@ class CanaryTask(Task):
                 f"attack={name!r} {which}: use {', '.join(fitting)}, or give each task its own as in "
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
-
-    def has_training_docs(self) -> bool:
-        """Canaries are for testing only."""
-        return False
-
-    def has_validation_docs(self) -> bool:
-        """Canaries are for testing only."""
-        return False
-
-    def has_test_docs(self) -> bool:
-        """Every canary is a test document."""
-        return True
 
     def test_docs(self) -> list[dict[str, Any]]:
         """The canaries as JSON objects, planted ones and controls in turn; natural ones without their secret."""
@@ -87,26 +66,6 @@ class CanaryTask(Task):
     def doc_to_target(self, doc: Mapping[str, Any]) -> str:
         """The secret, or a mask for a natural one."""
         return " ".join(doc["secret"]) if "secret" in doc else MASK
-
-    def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
-        """The template; canaries take no examples and no chat template."""
-        if settings.get("apply_chat_template"):
-            warn_once(f"{self.task_name} scores canaries as plain text; the chat template is not applied to them")
-        return self.doc_to_text(doc)
-
-    def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
-        """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
-        number = len(rest.get("samples") or self._docs[:limit])
-        if number < world_size:
-            raise OptionError(
-                f"{self.task_name}: {number} canaries for {world_size} processes, each needs one: "
-                f"use {number} process(es) or more canaries"
-            )
-        if rest.pop("cache_requests", False):
-            warn_once(
-                f"{self.task_name}: requests are not cached, since the harness' cache does not tell manifests apart"
-            )
-        super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
         """One ``attack`` request: the template and the attack's settings; the canary is the document."""
@@ -132,14 +91,6 @@ class CanaryTask(Task):
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
         finding = finding_from_json(results[0])
         return {metric.name: metric.value(finding) for metric in self.METRICS if metric.applies(finding)}
-
-    def aggregation(self) -> dict[str, Any]:
-        """Aggregations by metric."""
-        return {metric.name: metric.aggregate for metric in self.METRICS}
-
-    def higher_is_better(self) -> dict[str, Any]:
-        """Directions by metric, the defender's; None for controls and counts."""
-        return {metric.name: metric.higher_is_better for metric in self.METRICS}
 
 
 class CanaryExposure(CanaryTask):
