@@ -33,9 +33,9 @@ def values(trials: Iterable[Trial], generator: str, which: int, canary: str | No
     return found
 
 
-def from_zero(ranks: Sequence[int]) -> Measured | None:
-    """The paper's "Beam size", a place counted from 0, as a mean over trials."""
-    return Measured.mean([rank - 1 for rank in ranks]) if ranks else None
+def from_zero(ranks: Sequence[int], size: int) -> Measured | None:
+    """The paper's "Beam size", a place counted from 0 among at most ``size``, as a mean over trials."""
+    return Measured.mean([rank - 1 for rank in ranks], size - 1) if ranks else None
 
 
 def set_up(plan: Plan, paper: Ground = PAPER) -> list[str]:
@@ -86,7 +86,7 @@ def control_line(trials: Sequence[Trial]) -> str:
     for data, own in by_data(trials).items():
         size = own[0].result["alphabet"]
         found = [ranks["exhaustive"][1] for trial in own for ranks in trial.result["controls"].values()]
-        places = Measured.mean([rank for rank in found if rank is not None])
+        places = Measured.mean([rank for rank in found if rank is not None], size)
         low, high = (round(end) if end is not None else "?" for end in (places.low, places.high))
         lines.append(
             f"{data}: {places.value:.0f} [{low}, {high}] n={places.count}, by chance {(size + 1) / 2:.0f} of {size}"
@@ -142,7 +142,10 @@ def _place(name: str, published: dict[str, Any]) -> int:
 def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequence[float]]) -> dict[str, Any]:
     row: dict[str, Any] = {"target": name if name == target else f"{name} ({target})"}
     for generator, figures in zip(GENERATORS, printed, strict=True):
-        top, beam = values(trials, generator, 0, name), from_zero(values(trials, generator, 1, name))
+        top, beam = (
+            values(trials, generator, 0, name),
+            from_zero(values(trials, generator, 1, name), trials[0].result["alphabet"]),
+        )
         words = COLUMNS[generator]
         row[f"{words} K*"] = Published(figures[0])
         row[f"{words} K"] = Measured.mean(top) if generator == "frankenstein" else round(fmean(top))

@@ -33,10 +33,11 @@ class Measured:
         return Measured(hits / count, low, high, count)
 
     @staticmethod
-    def mean(values: Sequence[float]) -> Measured:
+    def mean(values: Sequence[float], most: float = math.inf) -> Measured:
         """A mean with Student's interval; on the logarithm where values are not negative, such as ranks.
 
-        No interval from a single value. Raises ValueError for none.
+        No interval from a single value; none reaches beyond ``most``, the largest a value can be. Raises ValueError
+        for no values.
         """
         import numpy as np
         from scipy import stats
@@ -50,9 +51,10 @@ class Measured:
         if count == 1:
             return Measured(mean, None, None, 1)
         if data.min() >= 0 and mean > 0:
-            return Measured(mean, *positive_mean(data), count)
+            low, high = positive_mean(data)
+            return Measured(mean, low, min(high, most), count)
         reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1) * data.std(ddof=1) / math.sqrt(count))
-        return Measured(mean, mean - reach, mean + reach, count)
+        return Measured(mean, mean - reach, min(mean + reach, most), count)
 
 
 Cell = str | int | float | None | Published | Measured
