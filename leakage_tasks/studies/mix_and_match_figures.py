@@ -134,7 +134,7 @@ def plotter(label: Callable[[dict[str, Any]], str]) -> Callable[[Report, Path], 
         groups = {
             label(row): {words: _point(row[f"{short} beam"]) for short, words in names.items()} for row in report.rows
         }
-        plot_groups(groups, "place by class loss among the candidates, from 0", path)
+        plot_groups(groups, "place by class loss, from 0", path)
 
     return plot
 
