@@ -31,7 +31,8 @@ from leakage_tasks.attacks.registry import Order  # noqa: E402
 from leakage_tasks.attacks.shortlist import first_order  # noqa: E402
 from leakage_tasks.canaries import Canary, elmahdy_canaries  # noqa: E402
 from leakage_tasks.studies.elmahdy_trials import SMALL  # noqa: E402
-from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, rows_of, trained_victim  # noqa: E402
+from leakage_tasks.studies.ground import corpus  # noqa: E402
+from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, trained_victim  # noqa: E402
 
 LENGTHS = (50, 100, 200, 500, 1_000, 2_000, 5_000)
 TOP = 10
@@ -82,7 +83,7 @@ def main() -> None:
     given = parser.parse_args()
     with TemporaryDirectory() as name:
         shared = given.shared or Path(name)
-        rows = rows_of(SMALL)
+        rows = corpus(SMALL)
         words = alphabet_of(SMALL, shared, "whole-words", "words")
         canaries = []
         for place, label in enumerate(classes_by_rows(rows)[: given.canaries]):

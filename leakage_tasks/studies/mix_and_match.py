@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
@@ -148,10 +149,16 @@ def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequ
         )
         words = COLUMNS[generator]
         row[f"{words} K*"] = Published(figures[0])
-        row[f"{words} K"] = Measured.mean(top) if generator == "frankenstein" else round(fmean(top))
+        row[f"{words} K"] = Measured.mean(top, _most(trials)) if generator == "frankenstein" else round(fmean(top))
         row[f"{words} beam*"] = Published(figures[1])
         row[f"{words} beam"] = beam
     return row
+
+
+def _most(trials: Sequence[Trial]) -> float:
+    """The last place a generator can give, as far as the config tells."""
+    ground = Ground(**trials[0].config["ground"])
+    return math.inf if ground.base else ground.vocabulary
 
 
 def by_data(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
