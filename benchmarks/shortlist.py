@@ -2,8 +2,9 @@
 
 Canaries are planted in a small classifier, and every value of the unknown word is scored exactly. ``kept_top_10`` is
 then the share of the exact ten best among the first m by the gradient, ``kept_secret`` the share of secrets among
-them, for the gradient taken at the mean of the alphabet's embeddings and at the mask's. ``time_saved`` is the share of
-the exact search's seconds that a search with that shortlist does not take; each is the least of the rounds.
+them, for gradients taken at 64 of the values, at the mean of the values' embeddings and at the mask's. ``time_saved``
+is the share of the exact search's seconds that a search with that shortlist (from 64 points) does not take; each is
+the least of the rounds.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def seconds(target: Any, canaries: list[Canary], rounds: int, **settings: Any) -
 
 def curve(target: Any, canaries: list[Canary], rounds: int) -> list[dict[str, Any]]:
     """A line for each length."""
-    kept = {at: [places(target, canary, at) for canary in canaries] for at in ("mean", "mask")}
+    kept = {at: [places(target, canary, at) for canary in canaries] for at in ("points", "mean", "mask")}
     exact = seconds(target, canaries, rounds)
     lines = []
     for length in LENGTHS:

@@ -11,7 +11,7 @@ from leakage_tasks.attacks.class_beam import LEAST, beam_search, guesses_of, pla
 from leakage_tasks.attacks.class_scores import BEAM, LOSS, SIGNAL, ClassScores
 from leakage_tasks.attacks.finding import GUESSES, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
-from leakage_tasks.attacks.shortlist import AUDIT, SHORTLIST, SHORTLIST_AT, first_order
+from leakage_tasks.attacks.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.word_shares import value_shares
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import DifferentiableInputs, FloatArray, IntArray, ScoresLabels
@@ -75,18 +75,19 @@ class _Search:
         width, values = room(self.space, slot, self.settings["beam"], order.budget)
         if slot == 0 or size <= values:
             return None
-        # Each filling that goes on is also read forward and back for its gradient.
-        if values - 2 < LEAST:
+        # Each filling that goes on is also read forward and back for its gradient, a single one at several points.
+        values -= 2 * (NUMBER if width == 1 else 1)
+        if values < LEAST:
             raise OptionError(
-                f"budget={order.budget} leaves {values} values to try after each of {width} fillings: raise budget=…, "
-                "or lower beam=…"
+                f"budget={order.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
+                "budget=…, or lower beam=…"
             )
         if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
             raise TargetError(
                 f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
                 "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
             )
-        return values - 2
+        return values
 
     def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
         """Every head with each value that is to be tried, and the penalties so far."""

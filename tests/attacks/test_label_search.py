@@ -114,7 +114,8 @@ def test_the_secrets_place_in_the_beam():
 def test_a_shortlist_scores_so_many_values_and_no_more():
     one = canary("the cat sat on {words}", "tree")
     found = searched(one, shortlist=5)
-    assert found.model_calls == 5 + 2
+    assert found.model_calls == 5 + 2 * SIZE
+    assert searched(one, shortlist=5, shortlist_at="mean").model_calls == 5 + 2
     assert found.extra["shortlist"] == 5
 
 
@@ -126,7 +127,7 @@ def test_an_audit_tells_what_the_shortlist_kept():
         shares = found.extra["shortlist_kept"]
         assert shares == [len({guess.filling for guess in found.guesses} & exact) / 10]
         assert found.extra["audit_calls"] == SIZE - found.extra["shortlist"]
-        assert found.model_calls == found.extra["shortlist"] + 2
+        assert found.model_calls == found.extra["shortlist"] + 2 * SIZE
 
 
 def test_a_shortlist_of_everything_changes_nothing():
@@ -143,7 +144,7 @@ def test_where_the_budget_is_short_the_gradient_decides_what_is_scored():
 
 def test_a_budget_too_small_for_the_beam_says_what_to_change():
     two = canary("the cat sat on {words} {words}", "red", "mat")
-    with pytest.raises(OptionError, match="leaves 2 values to try after each of 20 fillings: raise budget=…, or lower"):
+    with pytest.raises(OptionError, match="leaves 0 values to try after each of 20 fillings: raise budget=…, or lower"):
         searched(two, beam=SIZE, budget=2 * SIZE)
 
 
@@ -152,7 +153,7 @@ def test_a_budget_too_small_for_the_beam_says_what_to_change():
     [
         ({"beam": 0}, "beam=0 must be 1 or more"),
         ({"lambda": -1.0}, "lambda=-1.0 must be 0.0 or more"),
-        ({"shortlist_at": "zero"}, "shortlist_at='zero' is unknown: use mean, mask"),
+        ({"shortlist_at": "zero"}, "shortlist_at='zero' is unknown: use points, mean, mask"),
         ({"signal": "calibrated"}, "needs a reference classifier"),
         ({"candidates": 3}, "attack=label-search has no option 'candidates'"),
     ],

@@ -97,7 +97,7 @@ def test_brute_force_says_what_it_would_take():
 
 
 def test_searching_needs_more_than_scores():
-    with pytest.raises(TargetError, match="attack=shortest-path needs a model that PredictsNextToken.*brute-force"):
+    with pytest.raises(TargetError, match="attack=shortest-path needs a model that can extend a batch.*brute-force"):
         run_attack("shortest-path", Scores(), [canary(1)])
 
 

@@ -48,6 +48,22 @@ def test_each_heads_values_are_judged_by_its_own_gradient(at, batch_size):
         assert row == pytest.approx(expected, abs=1e-4)
 
 
+def test_from_several_points_the_nearest_counts_most():
+    matrix = tiny_bert().get_input_embeddings().weight.detach()
+    values = matrix[wordpiece().convert_tokens_to_ids(WORDS)]
+    judged = np.stack([direct("the [MASK] sat on", 0, start, values) for start in values])
+    distance = np.linalg.norm(values[:, None].double().numpy() - values[None].double().numpy(), axis=-1)
+    weights = np.exp(-distance / (0.1 * distance.mean()))
+    expected = (weights / weights.sum(0) * judged).sum(0)
+    found = first_order(scores(), np.zeros((1, 0), dtype=np.int64), "points")
+    assert found == pytest.approx(expected[None], abs=1e-3)
+
+
+def test_several_heads_have_a_point_each():
+    heads = np.array([[0], [3]])
+    assert (first_order(scores(), heads, "points") == first_order(scores(), heads, "mean")).all()
+
+
 def test_at_a_values_own_embedding_it_is_exact():
     one = scores()
     tokens = wordpiece().convert_tokens_to_ids(WORDS)
