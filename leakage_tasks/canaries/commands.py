@@ -145,5 +145,11 @@ def _summary(canaries: list[Canary], output: Path) -> str:
         f"{output}: {len(planted) - supporting} canaries"
         + (f" and {supporting} supporting ones" if supporting else "")
         + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls; "
-        f"space of {shown} secrets, {log2(size):.1f} bits"
+        f"space of {shown} secrets, {log2(size):.1f} bits" + _of_class(canaries)
     )
+
+
+def _of_class(canaries: list[Canary]) -> str:
+    """The class of the canaries that have one in common, which may have been found by counting."""
+    labels = {canary.label for canary in canaries if canary.supports is None}
+    return f"; class {labels.pop()!r}" if len(labels) == 1 and None not in labels else ""

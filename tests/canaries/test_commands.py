@@ -147,3 +147,12 @@ def test_a_large_text_file_passes_in_little_memory(tmp_path: Path, manifest: Pat
 
 def _root() -> Path:
     return Path(__file__).resolve().parents[2]
+
+
+def test_the_class_that_was_found_is_told(tmp_path):
+    from leakage_tasks.canaries import make_canaries
+    from leakage_tasks.canaries.commands import _summary
+
+    canaries = make_canaries("pin {unique} {digits:4}", 2, label="rare", supporting=1, supporting_labels=["other"])
+    assert _summary(canaries, tmp_path / "c.jsonl").endswith("; class 'rare'")
+    assert _summary(make_canaries("pin {unique} {digits:4}", 2), tmp_path / "c.jsonl").endswith("13.3 bits")

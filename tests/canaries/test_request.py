@@ -37,7 +37,8 @@ def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: t
     )
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 controls; space of 16 secrets, 4.0 bits\n"
+        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 controls; space of 16 secrets, "
+        "4.0 bits; class 'maths'\n"
     )
     words = tokenizer_words("words", str(word_pieces), "whole-words")
     assert read_manifest(path) == elmahdy_canaries(
