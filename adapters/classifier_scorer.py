@@ -17,6 +17,7 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.notices import first_line
 from leakage_tasks.targets.classifier import LN2, ClassifierTarget
 from leakage_tasks.targets.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.harness import as_target
@@ -240,8 +241,9 @@ def _usable(device: str | None) -> torch.device:
     try:
         return torch.empty(0, device=chosen).device
     except Exception as error:
-        reason = str(error).strip().splitlines()[0][:120]
-        raise OptionError(f"device={chosen!r}: cannot be used here ({reason}): pass --device cpu, or another") from None
+        raise OptionError(
+            f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"
+        ) from None
 
 
 @as_target.register

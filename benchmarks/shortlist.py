@@ -46,7 +46,7 @@ def places(target: Any, canary: Canary, at: str) -> tuple[list[int], int]:
     losses = scores.of(np.arange(len(canary.attack_space.slots[0]))[:, None])
     best = np.argsort(losses, kind="stable")[:TOP]
     ranks = np.argsort(np.argsort(first_order(scores, NO_HEAD, at)[0], kind="stable")) + 1
-    return ranks[best].tolist(), int(ranks[scores.secret(canary.secret)[0, 0]])
+    return ranks[best].tolist(), int(ranks[scores.places([canary.secret])[0, 0]])
 
 
 def seconds(target: Any, canaries: list[Canary], rounds: int, **settings: Any) -> float:

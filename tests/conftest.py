@@ -49,6 +49,22 @@ class Environment:
 
 
 @pytest.fixture
+def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line: arguments in; exit code, stdout and stderr out."""
+    from leakage_tasks.cli import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["leakage", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     """An empty environment beside which all dependencies, but not this package, can be imported."""
     return make_environment(tmp_path / "venv")

@@ -11,6 +11,7 @@ from leakage_tasks.attacks.class_scores import ClassScores, within
 from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.targets.protocols import FloatArray, IntArray
+from leakage_tasks.targets.slots import values_at
 
 LN2 = float(np.log(2))
 LEAST = 10
@@ -47,7 +48,7 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
         order = np.argsort(goals, kind="stable")
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
-            at = np.flatnonzero((grown == scores.secret(secret)).all(axis=1))
+            at = np.flatnonzero((grown == scores.places([secret])).all(axis=1))
             place = _place(goals, found, at, scores.signal, penalised=goal is not plain)
         best = order[:width]
         heads, losses, kept = grown[best], found[best], penalties[best]
@@ -79,5 +80,5 @@ def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
 
 def guesses_of(space: Space, values: IntArray, losses: FloatArray) -> list[Guess]:
     """Fillings ``[n, slots]`` as guesses, each with its loss in bits."""
-    fillings = [tuple(slot.values[place] for slot, place in zip(space.slots, row, strict=True)) for row in values]
+    fillings = values_at(space, values)
     return [Guess(filling, space.fill(filling), float(loss)) for filling, loss in zip(fillings, losses, strict=True)]

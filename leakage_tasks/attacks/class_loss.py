@@ -60,10 +60,9 @@ def _two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
 
 def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
     space = order.canary.attack_space
-    own = float(scores.of(scores.secret(order.canary.secret))[0])
+    own = float(scores.of(scores.places([order.canary.secret]))[0])
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
-    places = np.array([[slot.position(value) for slot, value in zip(space.slots, row, strict=True)] for row in drawn])
-    losses = scores.of(places.reshape(len(drawn), len(space.slots)))
+    losses = scores.of(scores.places(drawn))
     found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
     found |= {"model_calls": scores.calls}
     found["extra"]["class_loss"] = own

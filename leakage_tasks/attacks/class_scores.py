@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leakage_tasks.attacks.explorer import finite
 from leakage_tasks.attacks.registry import Order, Setting
-from leakage_tasks.canaries.spaces import Space
+from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
@@ -68,9 +68,11 @@ class ClassScores:
         own, *reference = (side.losses(values) for side in self._sides)
         return own - reference[0] if reference else own
 
-    def secret(self, filling: tuple[str, ...]) -> IntArray:
-        """The places of the secret's values, shape ``[1, slots]``."""
-        return np.array([[slot.position(value) for slot, value in zip(self.space.slots, filling, strict=True)]])
+    def places(self, fillings: Sequence[Filling]) -> IntArray:
+        """The places of fillings' values in their alphabets, shape ``[n, slots]``."""
+        slots = self.space.slots
+        rows = [[slot.position(value) for slot, value in zip(slots, filling, strict=True)] for filling in fillings]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(slots))
 
 
 class _Side:

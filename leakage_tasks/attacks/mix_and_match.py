@@ -13,6 +13,7 @@ from leakage_tasks.attacks.finding import GUESSES, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.errors import OptionError
 from leakage_tasks.targets.protocols import FloatArray, IntArray, Proposal, ProposesValues
+from leakage_tasks.targets.slots import values_at
 
 CANDIDATES = Setting("candidates", int, 2000, "how far down the generator's order candidates are taken", least=1)
 
@@ -62,7 +63,7 @@ def two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
     all: so many must be let through at each step.
     """
     space = scores.space
-    target, secret = order.target, scores.secret(order.canary.secret)[0]
+    target, secret = order.target, scores.places([order.canary.secret])[0]
     before = scores.calls
     first: list[int] = []
     second: list[int | None] = []
@@ -104,9 +105,7 @@ class _Attack:
 
     def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
         """Every head with each of its candidates."""
-        values = self.space.slots
-        fillings = [tuple(values[n].values[place] for n, place in enumerate(row)) for row in heads]
-        proposals = self.order.target.propose(self.space, fillings, slot)
+        proposals = self.order.target.propose(self.space, values_at(self.space, heads), slot)
         self.generator_calls += len(heads)
         limit = self.limit(slot)
         grown = []

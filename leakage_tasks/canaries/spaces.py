@@ -45,8 +45,12 @@ class Space:
     def fill(self, filling: Sequence[str]) -> str:
         """The template's text with ``filling`` in its slots. Raises SpaceError if it is outside R."""
         self.check(filling)
+        return self.begin(filling)
+
+    def begin(self, head: Sequence[str]) -> str:
+        """The text up to the first slot that ``head``, the values of the slots before it, leaves open."""
         parts = [self.pieces[0]]
-        for value, piece in zip(filling, self.pieces[1:], strict=True):
+        for value, piece in zip(head, self.pieces[1:], strict=False):
             parts += (value, piece)
         return "".join(parts)
 

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
 from leakage_tasks.errors import OptionError
+from leakage_tasks.targets import batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -44,12 +45,7 @@ def token_rows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_len
 
 def padded(rows: Sequence[Sequence[int]], padding: int, device: torch.device | str) -> dict[str, torch.Tensor]:
     """``input_ids`` and ``attention_mask``, both [rows, longest], padded on the right."""
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), padding)
-    mask = torch.zeros_like(ids)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row)
-        mask[place, : len(row)] = 1
+    ids, mask = batches.padded(rows, padding)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 

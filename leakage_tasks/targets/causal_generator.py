@@ -37,10 +37,7 @@ class CausalGenerator:
         Raises TargetError for a text longer than the model reads, values that the tokenizer cannot tell apart, and a
         model that gives no finite costs.
         """
-        texts = [
-            "".join(part for pair in zip(space.pieces, (*head, ""), strict=False) for part in pair) for head in heads
-        ]
-        costs = [last_slot_costs(self._target, text, space.slots[slot]) for text in texts]
+        costs = [last_slot_costs(self._target, space.begin(head), space.slots[slot]) for head in heads]
         return [Proposal(cost, 1 + np.searchsorted(np.sort(cost), cost, side="left")) for cost in costs]
 
 

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 from leakage_tasks.targets.slots import Cut, Segments, SpaceRows
 
 LN2 = float(np.log(2))
-TOKENS = {"cpu": 1 << 11}
-"""Token positions a batch may hold by default, by kind of device."""
-TOKENS_ELSEWHERE = 1 << 17
 SHOWN = 8
 
 
@@ -117,10 +115,7 @@ class ClassifierTarget:
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        tokens = TOKENS.get(self.device.type, TOKENS_ELSEWHERE)
-        if self._batch_size is not None:
-            tokens = self._batch_size * (self.max_length or length)
-        return max(1, min(tokens // max(length, 1), self._most_rows))
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows)
 
     def _equally_long(self, rows: IntArray) -> FloatArray:
         if not len(rows):
@@ -131,14 +126,8 @@ class ClassifierTarget:
         return np.concatenate([self._costs(part, torch.ones_like(part)) for part in ids.split(size)])
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> FloatArray:
-        width = max(map(len, rows))
-        self._check_length(width)
-        ids = torch.full((len(rows), width), self._pad, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
-            mask[place, : len(row)] = 1
-        return self._costs(ids, mask)
+        self._check_length(max(map(len, rows)))
+        return self._costs(*padded(rows, self._pad))
 
     def _check_length(self, length: int) -> None:
         if self.max_length is not None and length > self.max_length:

@@ -190,8 +190,7 @@ def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: in
 
 def _around(space: Space, head: Filling, slot: int, mask: str) -> tuple[str, str]:
     """The text before ``slot``, filled with ``head``, and the text after it, masks in the later slots."""
-    left = "".join(part for pair in zip(space.pieces, (*head, ""), strict=False) for part in pair)
-    return left, mask.join(space.pieces[slot + 1 :])
+    return space.begin(head), mask.join(space.pieces[slot + 1 :])
 
 
 def _match(found: re.Match[str] | None) -> str:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.errors import TargetError
-from leakage_tasks.targets.classifier import LN2, TOKENS, TOKENS_ELSEWHERE, room_of
+from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.classifier import LN2, room_of
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 ROWS = 1024
@@ -124,17 +125,10 @@ class MaskedModel:
         return found["input_ids"], found["special_tokens_mask"], [end for _, end in found["offset_mapping"]]
 
     def _batch(self, length: int) -> int:
-        tokens = TOKENS.get(self.device.type, TOKENS_ELSEWHERE)
-        if self._batch_size is not None:
-            tokens = self._batch_size * (self.max_length or length)
-        return max(1, min(tokens // max(length, 1), self._most_rows))
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows)
 
     def _read(self, rows: Sequence[Sequence[int]], columns: Tensor) -> Tensor:
-        ids = torch.full((len(rows), max(map(len, rows))), self._pad, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
-            mask[place, : len(row)] = 1
+        ids, mask = padded(rows, self._pad)
         columns = columns.to(self.device)
         with torch.inference_mode(), _only_at(self.model, columns):
             logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits

@@ -34,10 +34,12 @@ def known_text(space: Space, head: Sequence[str]) -> str:
     """
     if len(head) == len(space.slots):
         return space.fill(head)
-    parts = [space.pieces[0]]
-    for value, piece in zip(head, space.pieces[1:], strict=False):
-        parts += (value, piece)
-    return "".join(parts).rstrip()
+    return space.begin(head).rstrip()
+
+
+def values_at(space: Space, places: IntArray) -> list[Filling]:
+    """The strings at ``places`` ``[n, k]`` of the first k slots' alphabets, one tuple a row."""
+    return [tuple(slot.values[place] for slot, place in zip(space.slots, row, strict=False)) for row in places]
 
 
 class SpaceRows:
@@ -68,7 +70,7 @@ class SpaceRows:
 
     def heads(self, values: IntArray) -> list[Filling]:
         """The strings that ``values`` stand for, one tuple a row."""
-        return [tuple(slot.values[place] for slot, place in zip(self.space.slots, row, strict=False)) for row in values]
+        return values_at(self.space, values)
 
     def single(self, slot: int) -> IntArray | None:
         """The one token of each value of ``slot``, or None where some value has more or parts cannot be trusted."""

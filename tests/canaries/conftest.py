@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,22 +17,6 @@ def manifest(tmp_path: Path) -> Path:
     path = tmp_path / "canaries.jsonl"
     write_manifest(make_canaries(TEMPLATE, 4, repetitions=(1, 10), controls=4, label="joy"), path)
     return path
-
-
-@pytest.fixture
-def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """The command line: arguments in; exit code, stdout and stderr out."""
-    from leakage_tasks.cli import main
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["leakage", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture(scope="session")
