@@ -1,7 +1,8 @@
 """``--model soft-prompt --model_args pretrained=BASE,prompt=FOLDER``: a causal model behind a tuned soft prompt.
 
 The prompt is a PEFT prompt-tuning adapter (Lester et al. 2021): ``num_virtual_tokens`` vectors of the base model's
-hidden size that go before every input. It is checked against the base model before any weight is loaded.
+hidden size that go before every input. It is checked against the base model before any weight is loaded, and the
+weights against those it was tuned on, where it says which, once they are.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import Any
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.lab.prompt_files import CONFIG, RECORD, WEIGHTS
+from leakage_tasks.lab.prompt_fit import comparable, model_hash
+from leakage_tasks.notices import first_line, warn_once
 
-CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+PICKLE = "adapter_model.bin"
 
 
 class SoftPromptLM(HFLM):
@@ -25,15 +29,18 @@ class SoftPromptLM(HFLM):
     """
 
     def __init__(self, pretrained: str, prompt: str | None = None, **kwargs: Any) -> None:
-        if not isinstance(pretrained, str):
-            raise OptionError("soft-prompt: pretrained= must be a model's name or folder, not a model in memory")
         if prompt is None:
             raise OptionError("soft-prompt: prompt= is missing: give the folder of a PEFT prompt-tuning adapter")
+        # The harness takes a name that looks like a number for one.
+        pretrained, prompt = (str(each) if isinstance(each, (int, float)) else each for each in (pretrained, prompt))
+        if not isinstance(pretrained, str):
+            raise OptionError("soft-prompt: pretrained= must be a model's name or folder, not a model in memory")
         for name in ("peft", "delta"):
             if kwargs.get(name):
                 raise OptionError(f"soft-prompt: {name}= does not go with prompt=: leave it out, or use --model hf")
         self.virtual_tokens = check_prompt(Path(prompt), pretrained, _hidden_size(pretrained, kwargs))
         super().__init__(pretrained=pretrained, peft=prompt, **kwargs)
+        _compare_weights(Path(prompt), pretrained, self.model)
         self._max_length: Any = self._room(kwargs.get("max_length"))
 
     def _room(self, asked: int | None) -> int:
@@ -84,8 +91,34 @@ def _hidden_size(pretrained: str, kwargs: dict[str, Any]) -> int:
     from transformers import AutoConfig
 
     passed = {name: kwargs[name] for name in ("revision", "subfolder", "trust_remote_code") if kwargs.get(name)}
-    config = AutoConfig.from_pretrained(pretrained, **passed)
-    return int(config.get_text_config().hidden_size)
+    try:
+        config = AutoConfig.from_pretrained(pretrained, **passed).get_text_config()
+    except (OSError, ValueError) as error:
+        raise TargetError(
+            f"soft-prompt: pretrained={pretrained}: no model can be loaded from there ({first_line(error)}): give the "
+            "folder that save_pretrained wrote, or a hub name"
+        ) from None
+    # OPT's vectors of tokens may be of another size than what its layers hand on.
+    return int(getattr(config, "word_embed_proj_dim", None) or config.hidden_size)
+
+
+def _compare_weights(folder: Path, pretrained: str, model: Any) -> None:
+    """Warn of a prompt tuned on other weights: a fine-tuned twin may be meant, a model of the same name may not."""
+    base = model.get_base_model()
+    tuned_on = _tuned_on(folder)
+    if tuned_on is not None and comparable(base) and model_hash(base) != tuned_on:
+        warn_once(
+            f"{folder}: the prompt was tuned on other weights than those of {pretrained!r}, of which it may draw less: "
+            "tune it again on this model, unless that is what is to be seen"
+        )
+
+
+def _tuned_on(folder: Path) -> str | None:
+    """The hash of the weights that our record of the tuning names, None where there is no such record."""
+    try:
+        return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["hashes"]["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ def build_app() -> typer.Typer:
     """Return the command line with all its commands; imports nothing heavy."""
     from leakage_tasks.canaries.commands import canaries_command, plant_command, verify_command
     from leakage_tasks.lab.demo import demo_command
+    from leakage_tasks.lab.tune_command import tune_command
     from leakage_tasks.studies.commands import study_app
 
     app = typer.Typer(
@@ -27,6 +28,7 @@ def build_app() -> typer.Typer:
     app.command("canaries")(canaries_command)
     app.command("plant")(plant_command)
     app.command("verify")(verify_command)
+    app.command("tune-prompt")(tune_command)
     app.command("demo")(demo_command)
     app.command("doctor")(_doctor)
     app.add_typer(study_app(), name="study", help="Each paper's tables as something to run.")

@@ -25,3 +25,7 @@ class TargetError(LeakageError):
 
 class OptionError(LeakageError):
     """An option (command line, ``--metadata`` or API argument) with an unusable value."""
+
+
+class MissingOption(OptionError):
+    """An option that something cannot do without and that was not given."""

@@ -21,7 +21,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     final = Path(path)
     beside = final.with_name(f".{final.name}.{os.getpid()}.part")
     try:
-        _check_place(final, path)
+        check_place(path)
         yield beside
         _take_place(beside, final)
     except OSError as error:
@@ -30,12 +30,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
         _remove(beside)
 
 
-def _check_place(final: Path, named: str | Path) -> None:
+def check_place(path: str | Path) -> None:
+    """Raise LeakageError for a path that :func:`replacing` cannot write to, as far as can be told beforehand."""
+    final = Path(path)
     if not final.parent.is_dir():
-        raise LeakageError(f"{named}: cannot be written (no folder {str(final.parent)!r}): make it first")
+        raise LeakageError(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
+    if not os.access(final.parent, os.W_OK):
+        raise LeakageError(f"{path}: cannot be written (no right to write there): choose another place")
     if final.exists() and not (final.is_file() or final.is_dir()):
         # Renaming onto a device such as /dev/null would take the device away from everyone.
-        raise LeakageError(f"{named}: cannot be written (neither a file nor a folder): choose another place")
+        raise LeakageError(f"{path}: cannot be written (neither a file nor a folder): choose another place")
 
 
 def _take_place(beside: Path, final: Path) -> None:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL = 0.95
+_CELLS = 1 << 21
+"""Numbers held at once while resampling."""
 
 
 def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
@@ -47,3 +49,49 @@ def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int
     draws = np.random.default_rng(0).integers(len(data), size=(resamples, len(data)))
     low, high = np.quantile(data[draws].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def bootstrap_early_stop(
+    right: Sequence[bool], wrong: int, level: float = LEVEL, resamples: int = 1000
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the share of guesses that are right before the ``wrong``-th wrong one.
+
+    ``right`` are the guesses for all pairs, surest first; pairs are resampled and keep that order, so the answer is the
+    same for the same guesses. Raises ValueError for none.
+    """
+    hits = np.asarray(right, dtype=bool)
+    if not len(hits):
+        raise ValueError("no guesses to resample")
+    generator, size = np.random.default_rng(0), max(1, _CELLS // len(hits))
+    shares = np.concatenate(
+        [_early_shares(hits, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
+    )
+    low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _early_shares(
+    hits: NDArray[np.bool_], wrong: int, generator: np.random.Generator, resamples: int
+) -> NDArray[np.float64]:
+    """The share in each of some resamples ``[resamples]``, from how often each pair is drawn."""
+    pairs = len(hits)
+    draws = generator.integers(pairs, size=(resamples, pairs)) + pairs * np.arange(resamples)[:, None]
+    times = np.bincount(draws.ravel(), minlength=resamples * pairs).reshape(resamples, pairs)
+    reached = (times * ~hits).cumsum(axis=1) < wrong
+    counted: NDArray[np.float64] = (times * (hits & reached)).sum(axis=1) / pairs
+    return counted
+
+
+def share_quantile(chances: Sequence[float], quantile: float) -> float:
+    """Quantile of the share of hits among trials of separate chances (Poisson binomial), exact.
+
+    Raises ValueError for no trials.
+    """
+    if not chances:
+        raise ValueError("no trials to hit")
+    probabilities = np.ones(1)
+    for chance in sorted(chances):
+        probabilities = np.convolve(probabilities, (1 - chance, chance))
+    # Rounding may leave the sum a hair short of a quantile that only the last number of hits reaches.
+    reached = np.searchsorted(probabilities.cumsum(), quantile * (1 - 1e-12))
+    return min(int(reached), len(chances)) / len(chances)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from lm_eval.api.instance import Instance
 from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.errors import MissingOption, OptionError
 from leakage_tasks.metrics.declared import Metric
-from leakage_tasks.notices import warn_once
+from leakage_tasks.notices import log, warn_once
+from leakage_tasks.unanswered import FIELD, reason_of
 
 
 class LocalTask(Task):
     """A task over documents of its own. Subclasses set ``_docs`` before they are asked for any.
 
     ``METRICS`` are its rows; ``DOCUMENTS`` says in messages what its documents are, ``SOURCE`` what they come from.
+
+    With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
+    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
+    that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
+    cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
     """
 
     METRICS: list[Metric]
@@ -26,13 +34,36 @@ class LocalTask(Task):
     _docs: list[dict[str, Any]]
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        given = {name: value for name, value in (config or {}).items() if name != "class"}
+        given = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
+        self.optional = bool((config or {}).get("optional", False))
+        self.lacking: str | None = None
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.VERSION = self.metadata.get("version", 0)
-        self._instances = None
+        self._instances: Any = None
         self._training_docs = self._fewshot_docs = None
         self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+
+    @contextmanager
+    def may_lack_options(self) -> Iterator[None]:
+        """Where the task is optional, end the block at a MissingOption and let the task be null for that reason."""
+        try:
+            yield
+        except MissingOption as error:
+            if not self.optional:
+                raise
+            self.lacking = str(error)
+            self._docs = [{FIELD: self.lacking}]
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the task's requests have come back unanswered: on every process, if on one."""
+        answers: list[Any] = self._instances[0].resps if self._instances else []
+        return bool(answers) and reason_of(answers[0]) is not None
+
+    def nulls(self) -> dict[str, None]:
+        """The results of a task that stayed unanswered: None for every metric."""
+        return {metric.name: None for metric in self.METRICS}
 
     def has_training_docs(self) -> bool:
         """The documents are for testing only."""
@@ -58,6 +89,9 @@ class LocalTask(Task):
 
     def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
         """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
+        if self.lacking is not None:
+            self._stand_in(rank)
+            return
         number = len(rest.get("samples") or self._docs[:limit])
         if number < world_size:
             raise OptionError(
@@ -70,10 +104,27 @@ class LocalTask(Task):
             )
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
 
+    def _stand_in(self, rank: int) -> None:
+        """One request on every process, for the reason to come back as its answer."""
+        if rank == 0:
+            log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
+        order = {"optional": True, FIELD: self.lacking}
+        name: Any = self.OUTPUT_TYPE
+        place = (self.task_name, 0, 1)
+        self._instances = [Instance(name, doc=self._docs[0], arguments=("", order), idx=0, metadata=place)]
+
+    def doc_iterator(self, **settings: Any) -> Iterator[tuple[int, Any]]:
+        """See the harness; every process sees the stand-in for documents there are none of."""
+        return super().doc_iterator(**settings) if self.lacking is None else iter([(0, self._docs[0])])
+
     def aggregation(self) -> dict[str, Any]:
-        """Aggregations by metric."""
-        return {metric.name: metric.aggregate for metric in self.METRICS}
+        """Aggregations by metric; of a null task not even counts are numbers."""
+        return {metric.name: _nothing if self.is_null else metric.aggregate for metric in self.METRICS}
 
     def higher_is_better(self) -> dict[str, Any]:
         """Directions by metric: the defender's where it leaks, the user's where it is useful; None for counts."""
         return {metric.name: metric.higher_is_better for metric in self.METRICS}
+
+
+def _nothing(values: Sequence[object]) -> None:
+    return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.attacks.registry import known_settings, settings_of
 from leakage_tasks.errors import OptionError
+from leakage_tasks.option_types import CANARY_TYPES, SUFFIX_TYPES
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,29 @@ class Options:
     """Options of attacks, by name."""
 
 
-_TYPES: dict[str, type] = {"canaries": str, "attack": str, "budget": int, "seed": int, "reveal": bool}
-
-
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     """The options for ``task``: those for all tasks, overridden by those under its own name.
 
     The harness mixes the model's arguments into the same mapping, so a name that is none of ours is left
     alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
-    types = _TYPES | {name: setting.kind for name, setting in known_settings().items()}
+    types = CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
+    own, typed = typed_options(metadata, task, types, SUFFIX_TYPES)
+    settings = {name: value for name, value in typed.items() if name not in CANARY_TYPES}
+    if "attack" in own:
+        # What stands there for all tasks may be for the attacks of others.
+        kept = [*own, *(setting.name for setting in settings_of(str(typed["attack"])))]
+        settings = {name: value for name, value in settings.items() if name in kept}
+    return Options(**{name: value for name, value in typed.items() if name in CANARY_TYPES}, settings=settings)
+
+
+def typed_options(
+    metadata: Mapping[str, Any], task: str, types: Mapping[str, type], others: Iterable[str] = ()
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """What stands under the task's own name, and the options of ``types`` that were given for it or for all.
+
+    ``others`` are names of other tasks' options, which are no misspelt ones. Raises OptionError.
+    """
     own = metadata.get(task, {})
     if not isinstance(own, Mapping):
         raise OptionError(f'--metadata {task}={own!r}: expected options by name, as in \'{{"{task}": {{"seed": 1}}}}\'')
@@ -41,26 +55,34 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
         if name not in types:
             raise OptionError(f"--metadata: {task} has no option {name!r}: use {', '.join(types)}")
     for name in metadata:
-        near = [] if name in types else difflib.get_close_matches(name, types, 1, 0.7)
-        if near:
+        near = [] if name in types or name in others else difflib.get_close_matches(name, types, 1, 0.7)
+        # A word more, as in tokenizer_mode, makes another name: harness models have such arguments.
+        if near and not name.startswith(f"{near[0]}_"):
             raise OptionError(f"--metadata {name}=…: no such option; did you mean {near[0]!r}?")
     given = {name: {**metadata, **own}[name] for name in types if name in metadata or name in own}
-    typed = {name: _typed(name, types[name], value) for name, value in given.items() if value is not None}
-    settings = {name: value for name, value in typed.items() if name not in _TYPES}
-    if "attack" in own:
-        # What stands there for all tasks may be for the attacks of others.
-        kept = [*own, *(setting.name for setting in settings_of(str(typed["attack"])))]
-        settings = {name: value for name, value in settings.items() if name in kept}
-    return Options(**{name: value for name, value in typed.items() if name in _TYPES}, settings=settings)
+    return own, {name: _typed(name, types[name], value) for name, value in given.items() if value is not None}
 
 
 def _typed(name: str, wanted: type, value: Any) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if wanted is str and not isinstance(value, (dict, list)):
+    if wanted is str:
+        if isinstance(value, (bool, dict, list)):
+            raise OptionError(f"--metadata {name}={value!r}: expected text")
         return str(value)
+    if wanted is list:
+        return _numbers(name, value)
     if wanted is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise OptionError(f"--metadata {name}={value!r}: expected {wanted.__name__}")
     return value
+
+
+def _numbers(name: str, value: Any) -> list[int]:
+    """Whole numbers from a list, or from a text with colons between, as a comma would end the option."""
+    parts = value if isinstance(value, list) else str(value).split(":")
+    try:
+        return [int(str(part)) for part in parts]
+    except ValueError:
+        raise OptionError(f"--metadata {name}={value!r}: expected whole numbers, as in {name}=10:20:30") from None

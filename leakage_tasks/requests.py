@@ -1,4 +1,4 @@
-"""Answering the harness' ``attack`` requests: documents to canaries, a model to its target, findings to JSON."""
+"""Answering the harness' requests for attacks: documents to canaries, a model to its target, findings to JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -17,23 +17,64 @@ from leakage_tasks import __version__
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, canary_from_json, read_manifest
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.errors import LeakageError, ManifestError
+from leakage_tasks.errors import LeakageError, ManifestError, TargetError
+from leakage_tasks.notices import log
 from leakage_tasks.targets.harness import as_target
+from leakage_tasks.unanswered import FIELD, agreed, unanswered
+
+Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
+"""Answers requests of one order, which is the second of their arguments (less ``optional``)."""
 
 
 def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
-    orders: dict[str, list[Instance]] = {}
-    for request in {id(request): request for request in requests}.values():
-        orders.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
     target: Any = None
-    answers: dict[int, str] = {}
-    for order, group in orders.items():
-        canaries = _resolved([request.doc for request in group], group[0].args[1]["canaries"])
+
+    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        nonlocal target
+        canaries = _resolved([request.doc for request in group], order["canaries"])
         target = target or as_target(lm, _two_fillings(canaries))
-        for request, finding in zip(group, _attacked(lm, target, json.loads(order), canaries), strict=True):
-            answers[id(request)] = finding.to_json()
+        return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
+
+    return answer_by_order(lm, requests, answer)
+
+
+def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[str]:
+    """Answer requests of one order together; a request that comes twice is answered once.
+
+    An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
+    unanswered on every process, with one warning. One that says itself why it cannot be answered does too.
+    """
+    groups: dict[str, list[Instance]] = {}
+    for request in {id(request): request for request in requests}.values():
+        groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
+    orders = {text: json.loads(text) for text in groups}
+    optional = [text for text, order in orders.items() if order.pop("optional", False)]
+    answers: dict[int, str] = {}
+    reasons: dict[str, str | None] = {}
+    for text, group in groups.items():
+        found, reasons[text] = _tried(orders[text], group, answer, text in optional)
+        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
+        if never is not None:
+            answers |= {id(request): unanswered(never.reason) for request in groups[text]}
+            if never.first and FIELD not in orders[text]:
+                log.warning("leakage: %s is null: %s", groups[text][0].task_name, never.reason)
     return [answers[id(request)] for request in requests]
+
+
+def _tried(
+    order: Mapping[str, Any], group: Sequence[Instance], answer: Answer, optional: bool
+) -> tuple[Sequence[str], str | None]:
+    """The answers to an order, or why there are none."""
+    if FIELD in order:
+        return (), order[FIELD]
+    try:
+        return answer(order, group), None
+    except TargetError as error:
+        if not optional:
+            raise
+        return (), str(error)
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> list[str]:
@@ -43,7 +84,7 @@ def _two_fillings(canaries: Sequence[Canary]) -> list[str]:
     return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))]
 
 
-def _attacked(lm: LM, target: Any, order: dict[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
     bar = functools.partial(
         tqdm, desc=f"Attacking {len(canaries)} canaries ({order['goal']})", disable=lm.rank != 0, unit="canary"
     )

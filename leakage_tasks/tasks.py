@@ -13,7 +13,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.attacks import finding_from_json
+from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.attacks.registry import ATTACKS, AUTO, Goal
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
@@ -26,6 +26,7 @@ from leakage_tasks.requests import attack
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
+_NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
 class CanaryTask(LocalTask):
@@ -78,6 +79,7 @@ class CanaryTask(LocalTask):
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
+            "optional": self.optional,
         }
         return Instance(
             request_type="attack",
@@ -89,8 +91,14 @@ class CanaryTask(LocalTask):
 
     def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, float | None]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
+        if self.is_null:
+            return dict(self.nulls())
         finding = finding_from_json(results[0])
         return {metric.name: metric.value(finding) for metric in self.METRICS if metric.applies(finding)}
+
+    def nulls(self) -> dict[str, None]:
+        """None for every metric that does not belong to some attacks alone."""
+        return {metric.name: None for metric in self.METRICS if metric.applies(_NO_ATTACK)}
 
 
 class CanaryExposure(CanaryTask):

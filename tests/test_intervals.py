@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.intervals import at_most, bootstrap_mean, clopper_pearson, positive_mean
+from leakage_tasks.intervals import (
+    at_most,
+    bootstrap_early_stop,
+    bootstrap_mean,
+    clopper_pearson,
+    positive_mean,
+    share_quantile,
+)
 
 
 def tail(hits, trials, chance):
@@ -54,3 +61,28 @@ def test_the_bootstrap_is_repeatable_and_ignores_order():
     assert bootstrap_mean([3.0, 3.0]) == (3.0, 3.0)
     with pytest.raises(ValueError, match="no values"):
         bootstrap_mean([])
+
+
+def test_where_guesses_are_all_alike_their_early_stop_has_no_range():
+    assert bootstrap_early_stop([True] * 9, 1) == (1, 1)
+    assert bootstrap_early_stop([False] * 9, 3) == (0, 0)
+
+
+def test_an_early_stop_that_is_never_reached_is_the_bootstrap_of_the_share():
+    right = [True] * 60 + [False] * 40
+    low, high = bootstrap_early_stop(right, 101, resamples=4000)
+    assert (low, high) == pytest.approx(bootstrap_mean([float(each) for each in right]), abs=0.02)
+
+
+def test_resampling_in_parts_changes_nothing(monkeypatch):
+    right = [n % 3 > 0 for n in range(50)]
+    whole = bootstrap_early_stop(right, 5)
+    monkeypatch.setattr("leakage_tasks.intervals._CELLS", 50 * 7)
+    assert bootstrap_early_stop(right, 5) == whole
+
+
+def test_nothing_to_resample_or_to_hit_is_an_error():
+    with pytest.raises(ValueError, match="no guesses"):
+        bootstrap_early_stop([], 1)
+    with pytest.raises(ValueError, match="no trials"):
+        share_quantile([], 0.5)

@@ -3,7 +3,16 @@
 import pytest
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.options import Options, read_options
+from leakage_tasks.option_types import SUFFIX_TYPES
+from leakage_tasks.options import Options, read_options, typed_options
+
+
+def test_a_name_with_a_word_more_is_another_name():
+    arguments = ("tokenizer_mode", "tokenizer_revision", "tokenizer_backend", "prefix_token_id", "tokenized_requests")
+    assert typed_options(dict.fromkeys(arguments, "x"), "t", SUFFIX_TYPES) == ({}, {})
+    for name in ("tokenizers", "text_columns", "prefix_lengh"):
+        with pytest.raises(OptionError, match="did you mean"):
+            typed_options({name: "x"}, "t", SUFFIX_TYPES)
 
 
 def test_what_is_not_ours_is_left_alone():
@@ -33,6 +42,8 @@ def test_numbers_the_command_line_made_floats_are_whole_again():
         ({"budget": 1.5}, "budget=1.5: expected int"),
         ({"seed": True}, "seed=True: expected int"),
         ({"reveal": "yes"}, "reveal='yes': expected bool"),
+        ({"canaries": True}, "canaries=True: expected text"),
+        ({"canaries": ["a"]}, "canaries=.'a'.: expected text"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(metadata, message):

@@ -26,7 +26,7 @@ manager.__file__ = str(Path(sys.argv[1]) / "manager.py")  # the harness' own tas
 import lm_eval.models
 from lm_eval.api.registry import model_registry
 assert "soft-prompt" in model_registry and not [name for name in sys.modules if name.startswith("adapters")]
-print(*manager.TaskManager().all_subtasks)
+print(*manager.TaskManager().all_tasks)
 """
 TASKS = {path.stem for path in (ROOT / "task_configs").glob("*.yaml")}
 

@@ -76,6 +76,15 @@ def test_our_tasks_are_known_beside_the_others(hooks: plugin.HarnessHooks, folde
     assert hooks.added == {"tasks"}
 
 
+def test_a_group_of_ours_is_a_group_beside_the_others(hooks: plugin.HarnessHooks, folders: SimpleNamespace) -> None:
+    (folders.ours / "all_of_it.yaml").write_text("group: all_of_it\ntask: [leaky, mine]\n")
+    (folders.user / "own.yaml").write_text("group: own\ntask: [mine]\n")
+    found = patched(hooks, folders)(include_path=str(folders.user))
+    assert found.all_groups == ["all_of_it", "own"]
+    assert found.all_subtasks == ["builtin", "leaky", "mine"]
+    assert found.task_index["all_of_it"].kind.name == "GROUP"
+
+
 def test_without_the_defaults_ours_stay_away(hooks: plugin.HarnessHooks, folders: SimpleNamespace) -> None:
     made = patched(hooks, folders)
     assert made(include_path=str(folders.user), include_defaults=False).all_subtasks == ["mine"]
@@ -176,7 +185,8 @@ def test_each_task_file_is_called_like_its_task() -> None:
 
     files = sorted(plugin.task_folder().glob("**/*.yaml"))
     assert files
-    assert [load_yaml(file, resolve_func=False)["task"] for file in files] == [file.stem for file in files]
+    configs = [load_yaml(file, resolve_func=False) for file in files]
+    assert [config.get("group") or config["task"] for config in configs] == [file.stem for file in files]
 
 
 def test_a_hook_runs_after_its_module(

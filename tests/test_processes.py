@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
@@ -29,21 +30,21 @@ class Parallel(HFLM):
     def barrier(self):
         dist.barrier()
 
-manifest, output = sys.argv[1:]
+tasks, options, output = sys.argv[1:]
+tasks, options = tasks.split(","), json.loads(options)
 dist.init_process_group("gloo")
 lm = Parallel(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=1 + dist.get_rank())
-options = {"canaries": manifest, "budget": 60}
 manager = TaskManager(include_path="task_configs", include_defaults=False, metadata=options)
-results = lm_eval.simple_evaluate(lm, tasks=["canary_exposure", "canary_extraction"], task_manager=manager)
+results = lm_eval.simple_evaluate(lm, tasks=tasks, task_manager=manager)
 if dist.get_rank() == 0:
     rows = {task: row for task, row in results["results"].items()}
-    ids = sorted(sample["doc"]["id"] for sample in results["samples"]["canary_exposure"])
-    json.dump({"rows": rows, "ids": ids}, open(output, "w"))
+    seen = [sample for sample in results["samples"][tasks[0]] if sample["filter"] == "none"]
+    json.dump({"rows": rows, "ids": sorted(sample["doc_id"] for sample in seen)}, open(output, "w"))
 dist.destroy_process_group()
 """
 
 
-def run(manifest, output, processes):
+def run(tasks, options, output, processes):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -51,7 +52,7 @@ def run(manifest, output, processes):
     for rank in range(processes):
         places = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         # LOCAL_RANK is left out: the harness prints results where it is 0, and would take it for tensor parallelism.
-        command = [sys.executable, "-c", SCRIPT, str(manifest), str(output)]
+        command = [sys.executable, "-c", SCRIPT, ",".join(tasks), json.dumps(options), str(output)]
         environment = {**os.environ, **places, "PYTHONPATH": str(ROOT)}
         started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
     errors = [process.communicate()[1] for process in started]
@@ -59,14 +60,30 @@ def run(manifest, output, processes):
     return json.loads(output.read_text())
 
 
-@pytest.mark.slow
-def test_two_processes_print_the_numbers_of_one(tmp_path):
-    canaries = make_canaries("pin {unique} is {digits:3}", 3, repetitions=(1, 10), controls=2)
-    write_manifest(canaries, tmp_path / "c.jsonl")
-    one = run(tmp_path / "c.jsonl", tmp_path / "one.json", 1)
-    two = run(tmp_path / "c.jsonl", tmp_path / "two.json", 2)
-    assert one["ids"] == two["ids"] == sorted(canary.id for canary in canaries)
+def compare(tasks, options, folder, count):
+    one = run(tasks, options, folder / "one.json", 1)
+    two = run(tasks, options, folder / "two.json", 2)
+    assert one["ids"] == two["ids"] == list(range(count))
     for task, row in one["rows"].items():
         for name, value in row.items():
             expected = pytest.approx(value, rel=1e-3) if isinstance(value, float) else value
             assert two["rows"][task][name] == expected, (task, name)
+
+
+@pytest.mark.slow
+def test_two_processes_print_the_numbers_of_one(tmp_path):
+    canaries = make_canaries("pin {unique} is {digits:3}", 3, repetitions=(1, 10), controls=2)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    options = {"canaries": str(tmp_path / "c.jsonl"), "budget": 60}
+    compare(["canary_exposure", "canary_extraction"], options, tmp_path, len(canaries))
+
+
+@pytest.mark.slow
+def test_two_processes_draw_the_suffixes_of_one(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, length in (("prefix", 9), ("suffix", 2)):
+        np.save(tmp_path / f"train_{part}.npy", rng.integers(4, 40, (31, length)))
+    options = {"data": str(tmp_path), "split": "all", "samples": 30, "temperature": 0.3}
+    options |= {"guesses": str(tmp_path / "g.csv"), "prefix_lengths": [3], "validation": 0, "wrong": 4}
+    compare(["suffix_extraction"], options, tmp_path, 31)
+    assert len((tmp_path / "g.csv").read_text().splitlines()) == 32

@@ -12,9 +12,14 @@ import typer
 
 from leakage_tasks import label_accuracy
 from leakage_tasks.attacks.registry import ATTACKS, known_settings
+from leakage_tasks.attacks.suffix_finding import HEADLINE
+from leakage_tasks.attacks.suffix_order import SuffixOrder
 from leakage_tasks.cli import build_app
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.option_types import SUFFIX_TYPES
+from leakage_tasks.suffix_extraction import SuffixExtraction
+from leakage_tasks.suffix_options import suffix_options
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,6 +27,7 @@ GUIDES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
     "label_accuracy": label_accuracy.METRICS,
+    "suffix_extraction": SuffixExtraction({"task": "suffix_extraction", "optional": True}).METRICS,
 }
 
 
@@ -49,6 +55,25 @@ def test_readme_names_every_attack_and_each_of_its_options() -> None:
     options = {word for line in README.splitlines() if line.startswith("|") for word in re.findall(r"\b\w+(?==)", line)}
     assert all(f"`{name}`" in README for name in ATTACKS)
     assert set(known_settings()) <= options
+
+
+def test_readme_has_every_option_of_suffix_extraction_with_its_default() -> None:
+    cells = " ".join(line.split("|")[1] for line in README.splitlines() if line.startswith("|"))
+    written = {name: value for name, value in re.findall(r"`(\w+)=([^`]+)`", cells) if name in SUFFIX_TYPES}
+    asked = suffix_options({"data": "PATH"})
+    defaults: dict[str, object] = {}
+    for part in (asked, asked.source, asked.order, asked.order.scheme):
+        defaults |= vars(part)
+    assert set(written) == set(SUFFIX_TYPES)
+    for name, value in written.items():  # what has no default stands there in capitals
+        assert (defaults[name] in (None, (), "PATH")) if value.isupper() else (value == str(defaults[name]).lower())
+
+
+def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
+    text = (ROOT / "docs" / "suffix_extraction.md").read_text(encoding="utf-8")
+    order = SuffixOrder(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
+    columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
+    assert [name for name in columns if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("guide", GUIDES)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import (
     Aggregate,
+    One,
     bootstrap_high,
     bootstrap_low,
     count,
@@ -21,15 +22,17 @@ from leakage_tasks.metrics.aggregates import (
     share_low,
 )
 
-Value = Callable[[Finding], float | None]
-Applies = Callable[[Finding], bool]
-"""Whether findings of this attack have the metric at all: the same for every canary of a run."""
+Found = TypeVar("Found")
+"""What a metric is computed from for one document, most often a :class:`Finding`."""
+Value = Callable[[Found], One | None]
+Applies = Callable[[Found], bool]
+"""Whether findings of this attack have the metric at all: the same for every document of a run."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
 
 
 @dataclass(frozen=True)
-class Metric:
+class Metric(Generic[Found, One]):
     """One row of a results table.
 
     ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
@@ -38,14 +41,14 @@ class Metric:
     """
 
     name: str
-    value: Value
-    aggregate: Aggregate
+    value: Value[Found, One]
+    aggregate: Aggregate[One]
     better: Direction
     words: str
     unit: str = ""
     chance: str | None = None
     interval: tuple[str, str] | None = None
-    applies: Applies = lambda found: True
+    applies: Applies[Found] = lambda found: True
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -55,34 +58,43 @@ class Metric:
 
 def rate(
     name: str,
-    value: Value,
+    value: Value[Found, float],
     better: Direction,
     words: str,
     chance: str | None = None,
-    applies: Applies = lambda found: True,
-) -> list[Metric]:
-    """A share of canaries with its Clopper-Pearson interval: three metrics."""
+    applies: Applies[Found] = lambda found: True,
+) -> list[Metric[Found, float]]:
+    """A share of documents with its Clopper-Pearson interval: three metrics."""
     kind = "95 % Clopper-Pearson"
     return _with_interval(name, value, better, words, "share", chance, share_low, share_high, kind, applies)
 
 
-def average(name: str, value: Value, better: Direction, words: str, unit: str, chance: str | None) -> list[Metric]:
-    """A mean over canaries with its bootstrap interval: three metrics."""
-    return _with_interval(name, value, better, words, unit, chance, bootstrap_low, bootstrap_high, "95 % bootstrap")
-
-
-def _with_interval(
+def average(
     name: str,
-    value: Value,
+    value: Value[Found, float],
     better: Direction,
     words: str,
     unit: str,
     chance: str | None,
-    low: Aggregate,
-    high: Aggregate,
+    applies: Applies[Found] = lambda found: True,
+) -> list[Metric[Found, float]]:
+    """A mean over documents with its bootstrap interval: three metrics."""
+    kind = "95 % bootstrap"
+    return _with_interval(name, value, better, words, unit, chance, bootstrap_low, bootstrap_high, kind, applies)
+
+
+def _with_interval(
+    name: str,
+    value: Value[Found, float],
+    better: Direction,
+    words: str,
+    unit: str,
+    chance: str | None,
+    low: Aggregate[float],
+    high: Aggregate[float],
     kind: str,
-    applies: Applies = lambda found: True,
-) -> list[Metric]:
+    applies: Applies[Found] = lambda found: True,
+) -> list[Metric[Found, float]]:
     ends = (f"{name}_ci_low", f"{name}_ci_high")
     return [
         Metric(name, value, mean, better, words, unit, chance, ends, applies),
@@ -91,7 +103,7 @@ def _with_interval(
     ]
 
 
-def counts() -> list[Metric]:
+def counts() -> list[Metric[Finding, float]]:
     """How many canaries and controls a result rests on."""
     return [
         Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted"),
@@ -99,11 +111,11 @@ def counts() -> list[Metric]:
     ]
 
 
-def planted(value: Value) -> Value:
+def planted(value: Value[Finding, One]) -> Value[Finding, One]:
     """``value`` for planted canaries only."""
     return lambda found: value(found) if found.planted else None
 
 
-def controls(value: Value) -> Value:
+def controls(value: Value[Finding, One]) -> Value[Finding, One]:
     """``value`` for controls only."""
     return lambda found: None if found.planted else value(found)

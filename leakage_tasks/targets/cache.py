@@ -48,10 +48,15 @@ class RowState:
 def of_prefix(cache: Any) -> RowState:
     """State of the shared prefix itself, one row, from what the model returned for it."""
     tensors = _collect(cache)
-    if not _attention_only(cache):
+    if not attention_only(cache):
         return RowState(cache, tensors)
     length = tensors[0].shape[-2]
     return RowState(cache, [tensor[..., length:, :] for tensor in tensors], tensors, length)
+
+
+def of_rows(cache: Any) -> RowState:
+    """State of a batch of texts without a shared prefix, from what the model returned for them."""
+    return RowState(cache, _collect(cache))
 
 
 def after(previous: RowState, cache: Any) -> RowState:
@@ -79,11 +84,12 @@ def _with(state: RowState, tensors: list[Tensor]) -> RowState:
     return RowState(state.shell, tensors, state.prefix, state.length)
 
 
-def _attention_only(cache: Any) -> bool:
-    from transformers.cache_utils import DynamicLayer
+def attention_only(cache: Any) -> bool:
+    """Whether a cache is keys and values of full attention, and nothing else."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer
 
-    layers = getattr(cache, "layers", None) or []
-    return len(layers) > 0 and all(type(layer) is DynamicLayer for layer in layers)
+    layers = cache.layers if type(cache) is DynamicCache else []
+    return len(layers) > 0 and all(type(layer) is DynamicLayer and layer.keys is not None for layer in layers)
 
 
 def _collect(node: Any) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ class CausalTarget:
         self.device = torch.device(device if device is not None else model.device)
         self.cached = cached
         self.max_length = max_length or getattr(model.config, "max_position_embeddings", None) or 2048
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._autocast = autocast
         self._most_rows = 1 << 16
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
@@ -64,6 +65,7 @@ class CausalTarget:
             self._stepper = model.get_base_model()
             room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
             self.max_length = min(self.max_length, room)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(self._stepper.forward).parameters
 
     # -- tokens ---------------------------------------------------------------------------------------------
 
@@ -86,9 +88,9 @@ class CausalTarget:
 
     def rows(self, length: int) -> int:
         """Texts a batch may hold: no more token positions than the harness' batch of full-length texts."""
-        if self._batch_size is None:
+        if self.batch_size is None:
             return min(ROWS, self._most_rows)
-        return max(1, min(self._batch_size * self.max_length // max(length, 1), ROWS, self._most_rows))
+        return max(1, min(self.batch_size * self.max_length // max(length, 1), ROWS, self._most_rows))
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -101,7 +103,7 @@ class CausalTarget:
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = torch.tensor([self._with_prefix_token(prefix)], device=self.device)
-        with self._inference():
+        with self.inference():
             out = self.model(input_ids=tokens, use_cache=self.cached)
             logits = out.logits[:, -tokens.shape[1] :].float()
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
@@ -137,13 +139,13 @@ class CausalTarget:
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
         fed = torch.from_numpy(tokens).to(self.device)[:, None]
-        with self._inference():
+        with self.inference():
             picked = self._gather(states, which, rows)
             if not self.cached:
                 grown = torch.cat([picked, fed], dim=1)
                 return grown, self._costs(self.model(input_ids=grown, use_cache=False).logits[:, -1], columns)
-            out = self._stepper(input_ids=fed, use_cache=True, **{self._cache_name: picked.rebuild()})
-            return after(picked, self._cache_of(out)), self._costs(out.logits[:, -1], columns)
+            logits, cache = self.read_on(picked.rebuild(), fed)
+            return after(picked, cache), self._costs(logits[:, -1], columns)
 
     def _costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
         """Costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""
@@ -159,7 +161,7 @@ class CausalTarget:
             if getattr(out, name, None) is not None:
                 self._cache_name = name
                 return getattr(out, name)
-        raise TargetError("the model returns no cache to continue from")
+        raise TargetError("the model returns no cache to continue from: use another model")
 
     def state_bytes(self, state: Any) -> int:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
@@ -186,17 +188,34 @@ class CausalTarget:
         lengths = torch.tensor([len(tokens) for tokens in encoded], device=self.device)
         width = int(lengths.max())
         padded = torch.tensor([tokens + [0] * (width - len(tokens)) for tokens in encoded], device=self.device)
-        with self._inference():
+        with self.inference():
             logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
         picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
         costs = logits.logsumexp(-1) - picked
         real = torch.arange(1, width, device=self.device)[None] < lengths[:, None]
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
 
+    def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
+        """Read texts ``[n, P]`` from their first token, behind the soft prompt if there is one.
+
+        Returns logits after each of the last ``keep`` tokens in float32, ``[n, keep, V]``, and the model's cache (None
+        for ``cached=False``).
+        """
+        kept = {"logits_to_keep": keep} if self._keeps_logits else {}
+        remember = remember and self.cached
+        out = self.model(input_ids=tokens, use_cache=remember, **kept)
+        return out.logits[:, -keep:].float(), self._cache_of(out) if remember else None
+
+    def read_on(self, cache: Any, tokens: Tensor) -> tuple[Tensor, Any]:
+        """Read ``tokens`` ``[n, k]`` after what ``cache`` remembers: logits ``[n, k, V]`` and the cache after them."""
+        out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache})
+        return out.logits.float(), self._cache_of(out)
+
     # -- running --------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _inference(self) -> Iterator[None]:
+    def inference(self) -> Iterator[None]:
+        """No gradients, and the harness' mixed precision where it is on."""
         mixed = torch.autocast(self.device.type, dtype=self._autocast, enabled=self._autocast is not None)
         with torch.inference_mode(), mixed:
             yield

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.notices import first_line
-from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.causal_generator import CausalGenerator
+from leakage_tasks.targets.causal_loading import load_causal
 from leakage_tasks.targets.classifier import ClassifierTarget
 from leakage_tasks.targets.masked import MaskedModel, to_bits
 from leakage_tasks.targets.protocols import IntArray, Proposal, ProposesValues
@@ -169,23 +168,7 @@ def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: in
     name = spec.removeprefix(CAUSAL)
     if not spec.startswith(CAUSAL) or not name:
         raise OptionError(f"generator={spec}: give exhaustive, or causal: and a causal model's folder or name")
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    try:
-        loading: Any = {"use_safetensors": True, "output_loading_info": True}
-        found: Any = AutoModelForCausalLM.from_pretrained(name, **loading)
-        model, loaded = found
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # broken and missing files come as half a dozen kinds of exception
-        raise TargetError(
-            f"generator={spec}: cannot be loaded ({first_line(error)}): give a causal model's folder or hub name"
-        ) from None
-    if missing := sorted(loaded["missing_keys"]):
-        raise TargetError(
-            f"generator={spec}: no trained causal language model ({missing[0]} is not in its weights): give one"
-        )
-    target = CausalTarget(model.to(device).eval(), tokenizer, device=device, batch_size=batch_size)
-    return CausalGenerator(target, spec)
+    return CausalGenerator(load_causal(name, f"generator={spec}", device, batch_size), spec)
 
 
 def _around(space: Space, head: Filling, slot: int, mask: str) -> tuple[str, str]:

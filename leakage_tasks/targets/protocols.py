@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.pairs import Pair
+
+if TYPE_CHECKING:
+    from leakage_tasks.targets.draws import Draws
+    from leakage_tasks.targets.scheme import Scheme
+    from leakage_tasks.targets.suffix_scores import Scored
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -206,4 +212,46 @@ class ProposesValues(Protocol):
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
         """A proposal for ``slot`` after each of ``heads``, the values of the slots before it; later slots are open."""
+        ...
+
+
+@runtime_checkable
+class DrawsSuffixes(Protocol):
+    """Can be drawn from after a prefix of token ids, and says what suffixes cost."""
+
+    vocabulary: int | None
+    """Token ids the model knows, from 0; None where it does not say."""
+    max_length: int | None
+    """Tokens of prefix and suffix the model can read, None where it does not say."""
+    totals_only: bool
+    """Whether a suffix's cost is known as a whole alone, not by token."""
+
+    def unfit(self, pair: Pair) -> str | None:
+        """Why the target cannot take a pair, None if it can."""
+        ...
+
+    def draw(self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: Scheme) -> list[Draws]:
+        """Draw by ``scheme`` after prefixes of one length.
+
+        ``uniforms`` ``[prefixes, K, L]`` say how many draws of how many tokens there are to be, and are the random
+        numbers they are made from where the target can take them. A search ignores K.
+        """
+        ...
+
+    def score(
+        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
+    ) -> list[Scored]:
+        """Costs of each suffix's tokens after its prefix; all prefixes have one length, and so have the suffixes."""
+        ...
+
+    def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        """Own costs in bits of the tokens of each continuation, of any length, after one prefix."""
+        ...
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Texts of token rows."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of texts, without special ones."""
         ...

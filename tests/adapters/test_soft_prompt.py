@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from adapters.soft_prompt import SoftPromptLM, check_prompt
 from leakage_tasks.doctor import tiny_model
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.lab.prompt_fit import model_hash
+from leakage_tasks.notices import warn_once
 
 TOKENS, WIDTH, CONTEXT = 5, 16, 128
 
@@ -137,6 +140,69 @@ def test_broken_files_are_refused(made: Path, prompt: Path) -> None:
     (prompt / "adapter_config.json").write_text("[")
     with pytest.raises(TargetError, match="cannot be read"):
         check_prompt(prompt, str(made / "model"), WIDTH)
+
+
+def retrained(made: Path, prompt: Path) -> Path:
+    """A folder with a model of the same name and shape but other weights, and the prompt to go before it."""
+    model = AutoModelForCausalLM.from_pretrained(made / "model")
+    torch.manual_seed(5)
+    torch.nn.init.normal_(model.get_output_embeddings().weight, std=0.1)
+    model.save_pretrained(prompt.parent / "model")
+    AutoTokenizer.from_pretrained(made / "model").save_pretrained(prompt.parent / "model")
+    return prompt.parent
+
+
+def record(made: Path, prompt: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(made / "model")
+    (prompt / "training.json").write_text(json.dumps({"hashes": {"model": model_hash(model)}}))
+
+
+def said(caplog: pytest.LogCaptureFixture, folder: Path, **arguments: object) -> list[str]:
+    warn_once.cache_clear()
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        load(folder, **arguments)
+    return [line for each in caplog.records if "other weights" in (line := each.getMessage())]
+
+
+def test_a_model_of_the_same_name_with_other_weights_is_warned_of(
+    made: Path, prompt: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record(made, prompt)
+    folder = retrained(made, prompt)
+    (line,) = said(caplog, folder)
+    assert line.startswith(f"{prompt}: the prompt was tuned on other weights than those of '{folder / 'model'}'")
+    assert "tune it again on this model" in line
+    assert len(said(caplog, folder, dtype="bfloat16")) == 1
+    (prompt / "training.json").unlink()
+    assert said(caplog, folder) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_model_it_was_tuned_on_is_not_warned_of(
+    made: Path, prompt: Path, caplog: pytest.LogCaptureFixture, dtype: str
+) -> None:
+    record(made, prompt)
+    shutil.copytree(made / "model", prompt.parent / "model")
+    assert said(caplog, prompt.parent, dtype=dtype) == []
+
+
+def test_weights_in_float16_are_not_compared(made: Path, prompt: Path, caplog: pytest.LogCaptureFixture) -> None:
+    record(made, prompt)
+    assert said(caplog, retrained(made, prompt), dtype="float16") == []
+
+
+def test_names_that_look_like_numbers_are_names(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "model", tmp_path / "model")
+    shutil.copytree(made / "prompt", tmp_path / "7")
+    monkeypatch.chdir(tmp_path)
+    assert SoftPromptLM(pretrained="model", prompt=7, device="cpu").virtual_tokens == TOKENS  # type: ignore[arg-type]
+
+
+def test_a_base_model_that_is_not_there(made: Path) -> None:
+    with pytest.raises(TargetError, match="pretrained=/no/model: no model can be loaded from there") as caught:
+        SoftPromptLM(pretrained="/no/model", prompt=str(made / "prompt"))
+    assert "\n" not in str(caught.value)
 
 
 def test_arguments_that_make_no_sense_are_refused(made: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class JsonLinesFormat:
         facts = check_utf8(source)
         layout = Layout(0, (), "", wanted.label, head=facts.head, newline=facts.newline)
         columns: dict[str, None] = {}
-        for number, row in _objects(source):
+        for number, row in objects(source):
             columns.update(dict.fromkeys(row))
             if not layout.rows:
                 layout.text = choose_text_column(source, list(row), wanted)
@@ -57,12 +57,12 @@ class JsonLinesFormat:
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The text of every row, or its chat turns."""
-        for _, row in _objects(path):
+        for _, row in objects(path):
             yield turns_of(row.get(layout.text))
 
 
-def _objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every row with its line number; blank lines are skipped."""
+def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every row of a file with its line number, blank lines skipped. Raises PlantingError naming the line."""
     with open_source(source) as stream:
         for number, line in enumerate(stream, 1):
             text = line.removeprefix(BOM) if number == 1 else line

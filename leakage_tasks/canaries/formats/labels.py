@@ -9,7 +9,7 @@ from typing import Any
 
 from leakage_tasks.canaries.formats.base import Columns, Layout
 from leakage_tasks.canaries.formats.commas import CommaFormat
-from leakage_tasks.canaries.formats.jsonl import _objects
+from leakage_tasks.canaries.formats.jsonl import objects
 from leakage_tasks.canaries.formats.parquet import _open
 from leakage_tasks.canaries.formats.parquet import _values as _parquet_values
 from leakage_tasks.canaries.formats.saved import _choose_split, _load
@@ -36,7 +36,7 @@ def _values(path: Path, layout: Layout, wanted: Columns) -> Iterator[Any]:
         with _open(path) as table:
             yield from _parquet_values(table, column)
     elif path.suffix.lower() == ".jsonl":
-        yield from (row.get(column) for _, row in _objects(path))
+        yield from (row.get(column) for _, row in objects(path))
     else:
         found = CommaFormat().texts(path, replace(layout, text=column), wanted)
         yield from (value for (value,) in found)

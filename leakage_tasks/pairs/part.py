@@ -1,0 +1,31 @@
+"""What a file of pairs holds once it is read, before it is split and cut to length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenIds = NDArray[np.integer[Any]]
+MOST = 2**31 - 1
+"""The largest token id that is taken for one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of prefixes and suffixes that belong together: a whole data set, or one split that the data name.
+
+    ``prefixes`` and ``suffixes`` are as long as each other; each row is one-dimensional. ``where`` is how an error
+    calls a row, by its number from 0.
+    """
+
+    split: str | None
+    prefixes: Sequence[TokenIds] | TokenIds
+    suffixes: Sequence[TokenIds] | TokenIds
+    where: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return len(self.prefixes)

@@ -1,0 +1,147 @@
+"""Reading pairs: from ``.npy`` files, from JSON lines, or from any text data set cut at chosen lengths."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from leakage_tasks.canaries.formats.saved import is_saved
+from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.pairs.arrays import partner, read_arrays
+from leakage_tasks.pairs.lines import holds_pairs, read_lines
+from leakage_tasks.pairs.pair import Pair
+from leakage_tasks.pairs.part import Part, TokenIds
+from leakage_tasks.pairs.splits import SPLITS, check_split, choose_rows, split_rows
+from leakage_tasks.pairs.texts import LENGTH, read_texts
+
+_SPELT = {"--text-column": "--metadata text_column=…"}
+State = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where pairs come from, and which of them.
+
+    ``data`` is a folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, a ``.jsonl`` of
+    integer lists ``prefix`` and ``suffix``, or text: ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder
+    saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
+    of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
+    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets; one
+    unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
+    """
+
+    data: str
+    prefix_length: int | None = None
+    suffix_length: int | None = None
+    split: str = "test"
+    tokenizer: str | None = None
+    text_column: str = "text"
+
+
+def read_pairs(source: Source) -> tuple[Pair, ...]:
+    """The pairs of a source, read once in a process as long as its files stay as they are.
+
+    A pair's id is its row in the whole data set, training sets first where it is several. Raises OptionError naming
+    file and row.
+    """
+    check_split(source.split)
+    for name in ("prefix_length", "suffix_length"):
+        length = getattr(source, name)
+        if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
+            raise OptionError(f"{name}={length!r}: expected a number of tokens, 1 or more")
+    return _cut(source, _state(Path(source.data)))
+
+
+def pairs_hash(pairs: Sequence[Pair]) -> str:
+    """A fingerprint of pairs, their ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
+    digest = hashlib.sha256()
+    for pair in pairs:
+        numbers = [pair.id, len(pair.prefix), len(pair.suffix), *pair.prefix, *pair.suffix]
+        digest.update(np.array(numbers, dtype="<i8").tobytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=16)
+def _cut(source: Source, state: State) -> tuple[Pair, ...]:
+    # Only text is cut by reading it: other data are read once whatever lengths are asked for.
+    parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
+    if parts is None:
+        parts = _texts(replace(source, split="all"), state)
+    rows = choose_rows(_splits(parts), source.split, source.data)
+    return tuple(_pairs(parts, rows, source))
+
+
+@lru_cache(maxsize=4)
+def _parts(source: Source, state: State) -> list[Part] | None:
+    """The data set's parts, None if it is text."""
+    path = Path(source.data)
+    if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
+        return read_arrays(path)
+    try:
+        return read_lines(path) if holds_pairs(path, source.text_column) else None
+    except PlantingError as error:
+        raise _reworded(error) from None
+
+
+@lru_cache(maxsize=4)
+def _texts(source: Source, state: State) -> list[Part]:
+    prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
+    try:
+        return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
+    except PlantingError as error:
+        raise _reworded(error) from None
+
+
+def _reworded(error: PlantingError) -> OptionError:
+    message = str(error)
+    for planting, here in _SPELT.items():
+        message = message.replace(planting, here)
+    return OptionError(message)
+
+
+def _splits(parts: Sequence[Part]) -> dict[str, Sequence[int]]:
+    if len(parts) == 1 and parts[0].split in (None, "train"):
+        return split_rows(len(parts[0]))
+    found: dict[str, Sequence[int]] = dict.fromkeys(SPLITS, ())
+    start = 0
+    for part in parts:
+        found[str(part.split)] = range(start, start + len(part))
+        start += len(part)
+    return found
+
+
+def _pairs(parts: Sequence[Part], rows: Sequence[int], source: Source) -> Iterator[Pair]:
+    remaining = iter(rows)
+    row = next(remaining, None)
+    start = 0
+    for part in parts:
+        while row is not None and row < start + len(part):
+            place = row - start
+            prefix = _kept(part, place, "prefix", part.prefixes[place], source.prefix_length)
+            suffix = _kept(part, place, "suffix", part.suffixes[place], source.suffix_length)
+            yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
+            row = next(remaining, None)
+        start += len(part)
+
+
+def _kept(part: Part, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
+    if length is not None and length > len(tokens):
+        raise OptionError(
+            f"{part.where(place)}: its {what} has {len(tokens)} tokens, {what}_length={length} asks for more: use "
+            f"{len(tokens)} or less"
+        )
+    return [int(token) for token in tokens]
+
+
+def _state(path: Path) -> State:
+    """What tells files from themselves after a change: their names, sizes and times; nothing where there are none."""
+    files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
+    if path.suffix.lower() == ".npy":
+        files.append(partner(path))
+    found = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
+    return tuple((name, facts.st_size, facts.st_mtime_ns) for name, facts in found)

@@ -1,0 +1,127 @@
+"""Pairs from text: every text's tokens, cut into windows of a prefix and a suffix."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.canaries.formats import Columns, format_of
+from leakage_tasks.errors import MissingOption, OptionError, SpaceError
+from leakage_tasks.pairs.part import Part, TokenIds
+from leakage_tasks.pairs.running import IntArray, running_tokens
+from leakage_tasks.pairs.splits import splits_named
+
+LENGTH = 50
+"""Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
+BATCH_TEXTS, BATCH_CHARACTERS = 1024, 1 << 20
+
+
+def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[Part]:
+    """Windows of ``prefix`` + ``suffix`` tokens, each kept where it occurs first; the rest of a text is not.
+
+    Tokens are those of each text without special tokens. A ``.txt`` file is one text; chat turns become one text,
+    parted by line ends. Raises OptionError, and PlantingError as the formats do.
+    """
+    format_of(path)
+    if tokenizer is None:
+        raise MissingOption(
+            f"{path}: text is cut into pairs by tokens: pass --metadata tokenizer=… (folder or hub name)"
+        )
+    try:
+        loaded = load_tokenizer(tokenizer)
+    except SpaceError as error:
+        raise OptionError(str(error)) from None
+    names = _saved_splits(path)
+    splits = splits_named(names, path) if names else {"train": None}
+    seen: set[bytes] = set()
+    parts = []
+    for name, split in splits.items():
+        windows = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
+        parts.append(Part(split, windows[:, :prefix], windows[:, prefix:], _where(path, name if names else None)))
+    if not any(map(len, parts)):
+        raise OptionError(
+            f"{path}: holds no text of {prefix + suffix} tokens, prefix_length={prefix} and suffix_length={suffix} "
+            "together: ask for shorter ones, or give longer texts"
+        )
+    return parts
+
+
+def _where(path: Path, split: str | None) -> Any:
+    place = f"{path}: " if split is None else f"{path} ({split}): "
+    return lambda row: f"{place}window {row} (from 0)"
+
+
+def _saved_splits(path: Path) -> list[str]:
+    """The splits of a folder that ``datasets`` saved as several, else none."""
+    listing = path / "dataset_dict.json"
+    if not listing.is_file():
+        return []
+    try:
+        return [str(name) for name in json.loads(listing.read_text(encoding="utf-8"))["splits"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise OptionError(f"{listing}: does not list the folder's splits: save it anew with 'datasets'") from None
+
+
+def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
+    """Every text's tokens, in pieces."""
+    reader = format_of(path)
+    layout = reader.survey(path, wanted)
+    texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
+    if not reader.running:
+        yield from (([tokens]) for tokens in _batched(tokenizer, texts))
+        return
+    if not tokenizer.is_fast:
+        raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
+
+    def encode(text: str) -> tuple[IntArray, IntArray]:
+        found = tokenizer(text, **_PLAIN, return_offsets_mapping=True)
+        offsets = np.array(found["offset_mapping"], dtype=np.int64).reshape(-1, 2)
+        return np.array(found["input_ids"], dtype=np.int64), offsets[:, 0]
+
+    yield running_tokens(encode, texts)
+
+
+_PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+
+
+def _batched(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
+    batch: list[str] = []
+    characters = 0
+
+    def encoded() -> Iterator[TokenIds]:
+        for tokens in tokenizer(batch, **_PLAIN)["input_ids"] if batch else ():
+            yield np.array(tokens, dtype=np.int64)
+
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if len(batch) == BATCH_TEXTS or characters > BATCH_CHARACTERS:
+            yield from encoded()
+            batch, characters = [], 0
+    yield from encoded()
+
+
+def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) -> TokenIds:
+    """Consecutive windows of each text that are not ``seen`` yet, shape ``[n, width]``."""
+    kept = [np.zeros((0, width), dtype=np.int32)]
+    for pieces in texts:
+        rest = np.zeros(0, dtype=np.int32)
+        for piece in pieces:
+            rest = np.concatenate([rest, piece.astype(np.int32)])
+            whole = len(rest) // width
+            windows, rest = rest[: whole * width].reshape(whole, width), rest[whole * width :]
+            kept.append(windows[[_is_new(window.tobytes(), seen) for window in windows]])
+    return np.concatenate(kept)
+
+
+def _is_new(window: bytes, seen: set[bytes]) -> bool:
+    digest = hashlib.blake2b(window, digest_size=16).digest()
+    before = len(seen)
+    seen.add(digest)
+    return len(seen) > before

@@ -1,0 +1,167 @@
+"""The task ``suffix_extraction``: can the rest of a training text be got out of a model that is given its beginning?
+
+A document is one pair, by its id; neither it nor its request carries a token, since the harness writes both verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from lm_eval.api.filter import Filter, FilterEnsemble
+from lm_eval.api.instance import Instance
+
+from leakage_tasks import suffix_requests as _answering  # noqa: F401  (gives harness models the request type)
+from leakage_tasks.attacks.suffix_finding import (
+    Answer,
+    Reading,
+    Selection,
+    left_out_reading,
+    suffix_finding_from_json,
+)
+from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.local_task import LocalTask
+from leakage_tasks.metrics.aggregates import count
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.notices import warn_once
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.source import read_pairs
+from leakage_tasks.pairs.submission import SuffixGuess, write_submission
+from leakage_tasks.suffix_options import TASK, SuffixOptions, check_sweeps, read_suffix_options
+from leakage_tasks.unanswered import reason_of
+
+FEW = 100
+"""Pairs below which a test split that nobody asked for is worth a word."""
+
+
+NULLS = ("recall", "recall_early_stop", "p_z")
+"""Rows that a task has which stayed unanswered: more would fill the table with nothing."""
+_EXTRA: list[Any] = [
+    Metric("left_out", lambda reading: None, count, None, "pairs that do not survive the way through text, left out"),
+    Metric("guesses_written", lambda reading: None, count, None, "guesses written to the file that guesses= names"),
+]
+"""Rows whose values the task makes itself."""
+
+
+class SuffixExtraction(LocalTask):
+    """Prefix to verbatim suffix, on token ids: recall, and the probability of the true suffix without sampling."""
+
+    OUTPUT_TYPE = "extract_suffixes"
+    DOCUMENTS, SOURCE = "pairs", "pairs"
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self.METRICS = suffix_metrics() + _EXTRA
+        with self.may_lack_options():
+            self._take(read_suffix_options(self.metadata))
+
+    def _take(self, options: SuffixOptions) -> None:
+        self.options = options
+        pairs = options.tested()
+        check_sweeps(pairs, options.order)
+        options.fitted_on()
+        _advise(options, len(pairs))
+        self.METRICS = suffix_metrics(options.wrong) + _EXTRA
+        self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
+        self._selections = {each.name: each for each in options.selections}
+        self._filters = [FilterEnsemble(name, [partial(Selected, each)]) for name, each in self._selections.items()]
+
+    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+        """The prefix's tokens, or a mask."""
+        return " ".join(map(str, doc["prefix"])) if "prefix" in doc else MASK
+
+    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+        """The suffix's tokens, or a mask."""
+        return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+        """One ``extract_suffixes`` request: the pair is the document, the options say how to attack it."""
+        return Instance(
+            request_type=self.OUTPUT_TYPE,
+            doc=doc,
+            arguments=(ctx, {**self.options.given, "optional": self.optional}),
+            idx=0,
+            metadata=kwargs["metadata"],
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The values of one column for one pair; all None where the pair was left out."""
+        if self.is_null:
+            return dict(self.nulls())
+        name, answer = results[0]
+        selection, finding = self._selections[name], suffix_finding_from_json(answer)
+        reading = selection.reading(finding)
+        like = reading or left_out_reading(finding, selection, self.options.order.scheme.plain)
+        rows = [metric for metric in self.METRICS if metric not in _EXTRA and metric.applies(like)]
+        values: dict[str, Any] = {row.name: None if reading is None else row.value(reading) for row in rows}
+        if selection.kind == "headline" and finding.nodes == 0:
+            values["left_out"] = 1.0 if reading is None else None
+        if selection.kind == "headline" and self.options.guesses is not None:
+            guess = answer.guess if isinstance(answer, Answer) else None
+            values["guesses_written"] = None if reading is None else _guess(doc["place"], reading, guess)
+        return values
+
+    def nulls(self) -> dict[str, None]:
+        """None for the metrics that matter most."""
+        return dict.fromkeys(NULLS)
+
+    def aggregation(self) -> dict[str, Any]:
+        """Aggregations by metric; that of ``guesses_written`` writes the file."""
+        found = super().aggregation()
+        return found if self.is_null else found | {"guesses_written": partial(_submit, self.options.guesses)}
+
+
+class Selected(Filter):
+    """Answers of findings to what one column of results is read off them; the harness knows columns as filters."""
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__()
+        self.selection = selection
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Any]) -> list[tuple[str, str]]:
+        """The column's name and the finding with no more than it needs, for each answer; none where there is none."""
+        return [(self.selection.name, self._of(each[0])) for each in resps]
+
+    def _of(self, answer: str) -> str:
+        if reason_of(answer):
+            return answer
+        text = self.selection.of(suffix_finding_from_json(answer)).to_json()
+        return Answer(text, answer.guess if isinstance(answer, Answer) else None)
+
+
+def _document(place: int, pair: Pair, reveal: bool) -> dict[str, Any]:
+    shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
+    return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
+
+
+def _guess(place: int, reading: Reading, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+    """What the challenge wants of one pair, counted from 0 among those tested; None for a guess that ended early."""
+    if tokens is None or min(tokens) < 0:
+        return None
+    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits)
+
+
+def _submit(path: str | None, guesses: Sequence[SuffixGuess | None]) -> int:
+    kept = [guess for guess in guesses if guess is not None]
+    assert path is not None
+    write_submission(path, kept)
+    return len(kept)
+
+
+def _advise(options: SuffixOptions, tested: int) -> None:
+    """Warn of settings that make the figures say less than they seem to."""
+    if "split" not in options.given and tested < FEW:
+        every = len(read_pairs(replace(options.source, split="all")))
+        if every > tested:
+            warn_once(
+                f"{TASK}: the test split holds {tested} of {every} pairs: pass split=all for all of them, unless a "
+                "prompt or a confidence is fitted on the others"
+            )
+    if options.wrong is not None and options.wrong >= tested:
+        warn_once(
+            f"{TASK}: recall_early_stop allows {options.wrong} wrong guesses of {tested} pairs, so it equals recall: "
+            f"leave wrong= out for the benchmark's proportion, 100 in 1,000"
+        )

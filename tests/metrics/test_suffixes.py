@@ -1,0 +1,322 @@
+"""Metrics of suffix extraction: each formula a second way, and that the order of documents changes nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+import statistics
+from decimal import Decimal, getcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from leakage_tasks.attacks.suffix_finding import Choice
+from leakage_tasks.errors import OptionError
+from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.metrics.aggregates import (
+    Guessed,
+    chance_high,
+    chance_low,
+    early_stop,
+    early_stop_high,
+    early_stop_low,
+    minimum,
+    wrong_allowed,
+)
+from leakage_tasks.metrics.suffix_values import drawn_within, p_z
+from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
+from leakage_tasks.pairs.submission import SuffixGuess, read_submission, score_submission, write_submission
+from tests.drawn import reading
+
+getcontext().prec = 50
+
+
+def table(readings, metrics=METRICS):
+    """What the harness makes of the metrics."""
+    rows = [{each.name: each.value(one) for each in metrics if each.applies(one)} for one in readings]
+    assert all(list(row) == list(rows[0]) for row in rows)
+    return {each.name: each.aggregate([row[each.name] for row in rows]) for each in metrics if each.name in rows[0]}
+
+
+def four(**fields):
+    """Readings of four pairs."""
+    return [
+        reading(0, right=True, confidence=0.9, place=1, p_z_bits=1.0, own_bits=3.0, nodes=100, model_calls=3, **fields),
+        reading(
+            1, right=False, confidence=0.8, place=2, p_z_bits=5.0, own_bits=9.0, nodes=300, model_calls=4, **fields
+        ),
+        reading(
+            2, right=False, confidence=0.7, place=4, p_z_bits=20.0, own_bits=2.0, nodes=800, model_calls=5, **fields
+        ),
+        reading(
+            3,
+            right=False,
+            confidence=0.6,
+            place=None,
+            p_z_bits=None,
+            reachable=False,
+            nodes=800,
+            model_calls=8,
+            **fields,
+        ),
+    ]
+
+
+READINGS = four()
+
+
+def test_recalls_and_their_intervals():
+    found = table(READINGS)
+    assert found["recall"] == 1 / 4
+    assert (found["recall_ci_low"], found["recall_ci_high"]) == pytest.approx(clopper_pearson(1, 4))
+    assert found["recall_at_3"] == 2 / 4
+    assert (found["recall_at_3_ci_low"], found["recall_at_3_ci_high"]) == pytest.approx(clopper_pearson(2, 4))
+    assert table(four(samples=100))["recall_at_100"] == found["drawn"] == 3 / 4
+    assert (found["drawn_ci_low"], found["drawn_ci_high"]) == pytest.approx(clopper_pearson(3, 4))
+    assert found["hdt"] == pytest.approx(3 / 16)
+    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(bootstrap_mean([0, 0.25, 0.25, 0.25]))
+
+
+def test_probabilities_count_what_cannot_be_drawn_as_nothing():
+    found = table(READINGS)
+    each = [2**-1, 2**-5, 2**-20, 0]
+    assert found["p_z"] == pytest.approx(statistics.fmean(each))
+    assert (found["p_z_ci_low"], found["p_z_ci_high"]) == pytest.approx(bootstrap_mean(each))
+    assert found["expected_recall"] == pytest.approx(statistics.fmean(1 - (1 - p) ** 40 for p in each))
+    shares = [statistics.fmean(1 - (1 - p) ** n >= 0.5 for p in each) for n in DRAWS]
+    assert [found[f"discoverable_{n}"] for n in DRAWS] == shares == [1 / 4, 1 / 4, 2 / 4, 2 / 4, 2 / 4]
+    assert (found["discoverable_1_ci_low"], found["discoverable_1_ci_high"]) == pytest.approx(clopper_pearson(1, 4))
+
+
+def test_inextractability_is_that_of_the_likeliest_suffix():
+    found = table(READINGS)
+    assert found["inextractability"] == pytest.approx(-math.log2(max(2**-1, 2**-5, 2**-20)))
+    assert found["inextractability_untruncated"] == 2
+    assert table(READINGS[3:])["inextractability"] is None
+
+
+def test_effort():
+    found = table(READINGS)
+    assert found["distinct"] == 8 / 40
+    assert found["node_share"] == statistics.fmean(nodes / (40 * 20) for nodes in (100, 300, 800, 800))
+    assert (found["model_calls"], found["n"]) == (5, 4)
+
+
+@given(st.floats(0, 3000), st.sampled_from(DRAWS))
+def test_probability_among_draws_is_that_of_exact_arithmetic(bits, draws):
+    one = reading(p_z_bits=bits)
+    exact = Fraction(float(Decimal(2) ** -Decimal(bits)))
+    miss = Decimal((1 - exact).numerator) / Decimal((1 - exact).denominator)
+    assert p_z(one) == pytest.approx(float(exact), rel=1e-12)
+    if exact > Fraction(1, 10**30):
+        assert drawn_within(draws, one) == pytest.approx(float(1 - miss**draws), rel=1e-9)
+    else:
+        assert drawn_within(draws, one) == pytest.approx(draws * float(exact), rel=1e-9)
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_discoverable_begins_where_the_chance_is_a_half(draws):
+    metric = next(each for each in METRICS if each.name == f"discoverable_{draws}")
+    edge = 1 - Decimal("0.5") ** (1 / Decimal(draws))
+    bits = float(-edge.ln() / Decimal(2).ln())
+    assert [metric.value(reading(p_z_bits=bits + step)) for step in (-1e-9, 1e-9)] == [1, 0]
+
+
+def test_half_a_chance_in_one_draw_is_discoverable():
+    assert table([reading(p_z_bits=1.0)])["discoverable_1"] == 1
+
+
+@pytest.mark.parametrize("bits", [0.0, -1e-12])
+def test_a_certain_suffix_is_certain(bits):
+    found = table([reading(p_z_bits=bits)])
+    assert (found["p_z"], found["expected_recall"], found["discoverable_1"]) == (1, 1, 1)
+
+
+def test_the_range_of_expected_recall_is_binomial_where_all_are_alike():
+    chances = [0.3] * 50
+    low, high = stats.binom.ppf([0.025, 0.975], 50, 0.3) / 50
+    assert (chance_low(chances), chance_high(chances)) == (low, high)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_the_range_of_expected_recall_is_that_of_all_outcomes(chances):
+    shares = np.zeros(len(chances) + 1)
+    for outcome in range(2 ** len(chances)):
+        hits = [bool(outcome >> place & 1) for place in range(len(chances))]
+        shares[sum(hits)] += math.prod(chance if hit else 1 - chance for chance, hit in zip(chances, hits, strict=True))
+    for end, level in ((chance_low, 0.025), (chance_high, 0.975)):
+        below = [shares[: hits + 1].sum() for hits in range(len(shares))]
+        # Where rounding decides whether the level is reached, either answer will do.
+        fitting = [next(hits for hits, sum_ in enumerate(below) if sum_ >= level + nudge) for nudge in (-1e-9, 1e-9)]
+        assert round(end(chances) * len(chances)) in fitting
+
+
+def test_a_certain_recall_has_no_range():
+    assert (chance_low([1.0, 0.0, 1.0]), chance_high([1.0, 0.0, 1.0])) == (2 / 3, 2 / 3)
+
+
+def challenge(text, answers, wrong):
+    """The challenge's rule in so many words, on the text of a guess file with a guess a pair."""
+    right = errors = 0
+    for line in list(csv.reader(io.StringIO(text)))[1:]:
+        guess = [int(token) for token in line[1][1:-1].split(",")]
+        if guess == answers[int(line[0])]:
+            right += errors < wrong
+        else:
+            errors += 1
+    return right / len(answers)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_early_stop_is_the_challenges_score_of_the_guess_file(seed, tmp_path):
+    stream = random.Random(seed)
+    wrong, pairs = stream.choice([1, 5, 30, 100]), stream.choice([40, 150, 400])
+    answers = {pair: [stream.randrange(9) for _ in range(5)] for pair in range(pairs)}
+    quality, levels = stream.random(), stream.choice([3, 10**6])
+    readings, guesses = [], []
+    for pair, answer in answers.items():
+        right = stream.random() < quality
+        # Few levels: many guesses are equally sure, with equal bits for some.
+        confidence, bits = stream.randrange(levels) / levels, float(stream.randrange(4))
+        readings.append(reading(pair, right=right, confidence=confidence, bits=bits))
+        guesses.append(SuffixGuess(pair, tuple(answer if right else [*answer[:-1], 9]), confidence, bits))
+    stream.shuffle(guesses)
+    stream.shuffle(readings)
+    write_submission(tmp_path / "guesses.csv", guesses)
+    expected = challenge((tmp_path / "guesses.csv").read_text(), answers, wrong)
+    assert table(readings, suffix_metrics(wrong))["recall_early_stop"] == expected
+    assert score_submission(read_submission(tmp_path / "guesses.csv"), answers, wrong) == expected
+
+
+def test_early_stop_counts_no_right_guess_after_the_last_wrong_one_allowed():
+    flags = [True, False, True, False, True]
+    readings = [reading(pair, right=right, confidence=1 - pair / 10) for pair, right in enumerate(flags)]
+    found = [table(readings, suffix_metrics(wrong))["recall_early_stop"] for wrong in (1, 2, 3, 100)]
+    assert found == [1 / 5, 2 / 5, 3 / 5, 3 / 5]
+
+
+def test_equally_sure_guesses_go_by_bits_then_by_pair():
+    dear = [reading(0, right=False, bits=2.0), reading(1, right=True, bits=1.0)]
+    same = [reading(0, right=False), reading(1, right=True)]
+    assert table(dear, suffix_metrics(1))["recall_early_stop"] == 1 / 2
+    assert table(same, suffix_metrics(1))["recall_early_stop"] == 0
+
+
+def test_early_stop_reads_values_that_went_through_json():
+    values = [Guessed(True, 0.9, 1.0, 3), None, Guessed(False, 0.95, 1.0, 4)]
+    assert early_stop(1)(json.loads(json.dumps(values))) == early_stop(1)(values) == 0
+    assert early_stop(2)(values) == 1 / 2
+
+
+def test_early_stop_needs_a_wrong_guess_to_stop_at():
+    with pytest.raises(OptionError, match="0 is too few: allow 1 or more"):
+        suffix_metrics(0)
+
+
+def test_the_same_guesses_are_the_headlines_in_this_confidences_order():
+    """The headline is right about pair 0 and wrong about pair 1; zlib by itself the other way round."""
+    zlib = [Choice(0.9, 0.2, 2, 0.5, 1, 9.0), Choice(0.9, 0.8, 1, 0.0, 1, 9.0)]
+    readings = [reading(pair, right=pair == 0, kind="confidence", other=zlib[pair]) for pair in (0, 1)]
+    found = table(readings, suffix_metrics(1))
+    assert found["recall_early_stop_same_guesses"] == 0
+    assert table(readings, suffix_metrics(2))["recall_early_stop_same_guesses"] == 1 / 2
+    assert found["recall"] == 1 / 2
+
+
+@given(st.permutations(range(len(READINGS))))
+def test_the_order_of_documents_changes_nothing(order):
+    shuffled, found = table([READINGS[place] for place in order]), table(READINGS)
+    assert shuffled == found
+
+
+def test_the_early_stop_s_interval_is_that_of_resampled_pairs():
+    """Pairs drawn with replacement and the rule applied to each lot, one at a time and with another generator."""
+    stream = random.Random(5)
+    values = [Guessed(stream.random() < 0.5, stream.random(), 1.0, pair) for pair in range(80)]
+    ends = early_stop_low(8)(values), early_stop_high(8)(values)
+    lots = [[each._replace(pair=n) for n, each in enumerate(stream.choices(values, k=80))] for _ in range(4000)]
+    expected = np.quantile([early_stop(8)(lot) for lot in lots], [0.025, 0.975])
+    assert ends == pytest.approx(expected, abs=0.03)
+    assert ends[0] < early_stop(8)(values) < ends[1]
+    stream.shuffle(values)
+    assert (early_stop_low(8)(values), early_stop_high(8)(values)) == ends
+
+
+@pytest.mark.parametrize(("pairs", "wrong"), [(1, 1), (9, 1), (20, 2), (999, 99), (1000, 100), (15_000, 100)])
+def test_wrong_guesses_are_allowed_in_the_benchmark_s_proportion(pairs, wrong):
+    assert wrong_allowed(pairs) == wrong
+    values = [Guessed(n % 3 > 0, 1 - n / pairs, 1.0, n) for n in range(pairs)]
+    for aggregate in (early_stop, early_stop_low, early_stop_high):
+        assert aggregate()(values) == aggregate(wrong)(values)
+
+
+def names(kind, **fields):
+    return [each.name for each in METRICS if each.applies(reading(kind=kind, **fields))]
+
+
+def with_ends(*values):
+    return [name for value in values for name in (value, f"{value}_ci_low", f"{value}_ci_high")]
+
+
+def test_rows_by_kind():
+    guessed = with_ends("recall", "recall_early_stop")
+    assert names("confidence") == [*guessed, "recall_early_stop_same_guesses"]
+    assert names("length") == [*guessed, "p_z"]
+    assert names("draws") == guessed
+    discoverable = with_ends(*(f"discoverable_{n}" for n in DRAWS))
+    expected = ["expected_recall", "drawn_range_low", "drawn_range_high", *with_ends("drawn")]
+    least = ["inextractability", "inextractability_untruncated"]
+    probable = [*with_ends("p_z"), *discoverable, *expected, *least]
+    effort = ["distinct", "node_share", "model_calls", "n"]
+    choice = with_ends("recall_at_3", "recall_at_100", "hdt")
+    assert names("headline", nodes=5, samples=100) == [*guessed, *choice, *probable, *effort]
+
+
+def test_the_hundred_surest_take_a_hundred_draws():
+    assert "recall_at_100" not in names("headline", samples=99)
+
+
+def test_an_interval_named_is_there():
+    headline = names("headline", samples=100)
+    wanted = {end for each in METRICS if each.name in headline for end in each.interval or ()}
+    assert wanted == {name for name in headline if "_ci_" in name}
+
+
+def test_a_model_that_tells_no_probabilities_has_no_rows_of_them():
+    silent = names("headline", p_z_bits=None, reachable=None)
+    lost = ("p_z", "discoverable", "expected", "inextractability", "node_share")
+    assert [name for name in silent if name.startswith(lost)] == ["inextractability_untruncated"]
+
+
+def test_directions_are_the_defenders():
+    better = {each.name: each.higher_is_better for each in METRICS}
+    higher = {name for name, value in better.items() if value}
+    assert {name.split("_ci_")[0] for name in higher} == {
+        "hdt", "inextractability", "inextractability_untruncated", "model_calls"
+    }  # fmt: skip
+    assert {name for name, value in better.items() if value is None} == {"distinct", "node_share", "n"}
+
+
+def test_every_metric_says_what_it_is():
+    listed = [each.name for each in METRICS]
+    assert len(set(listed)) == len(listed)
+    assert all(each.words for each in METRICS)
+
+
+def test_a_table_is_strict_json():
+    found = table([reading(3, p_z_bits=None, reachable=False, own_bits=9000.0)])
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    values = [each.value(READINGS[0]) for each in METRICS]
+    assert json.loads(json.dumps(values, allow_nan=False))
+
+
+def test_the_least_of_nothing_is_nothing():
+    assert minimum([None, None]) is None
+    assert minimum([3.0, None, 2.0]) == 2
