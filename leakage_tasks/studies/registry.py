@@ -24,6 +24,10 @@ Result = dict[str, Any]
 MODULES: tuple[str, ...] = (
     "leakage_tasks.studies.elmahdy",
     "leakage_tasks.studies.elmahdy_beyond",
+    "leakage_tasks.studies.ethicist",
+    "leakage_tasks.studies.ethicist_beyond",
+    "leakage_tasks.studies.ethicist_figures",
+    "leakage_tasks.studies.ethicist_predictions",
     "leakage_tasks.studies.mix_and_match",
     "leakage_tasks.studies.mix_and_match_figures",
 )

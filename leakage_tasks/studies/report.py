@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -17,12 +17,16 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of ours from ``count`` runs, with its 95 % interval, which is None where there can be none."""
+    """A figure of ours from ``count`` runs, with its 95 % interval, which is None where there can be none.
+
+    ``sd`` is the runs' standard deviation where the table is to show it.
+    """
 
     value: float
     low: float | None
     high: float | None
     count: int
+    sd: float | None = None
 
     @staticmethod
     def rate(hits: int, count: int) -> Measured:
@@ -55,6 +59,13 @@ class Measured:
             return Measured(mean, low, min(high, most), count)
         reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1) * data.std(ddof=1) / math.sqrt(count))
         return Measured(mean, mean - reach, min(mean + reach, most), count)
+
+    @staticmethod
+    def over_seeds(values: Sequence[float], most: float = math.inf) -> Measured:
+        """The same with the standard deviation, None from a single value."""
+        import numpy as np
+
+        return replace(Measured.mean(values, most), sd=float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
 Cell = str | int | float | None | Published | Measured

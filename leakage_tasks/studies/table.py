@@ -35,14 +35,15 @@ def markdown(report: Report, title: str) -> str:
 
 
 def show(cell: Cell) -> str:
-    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one."""
+    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one, or ``0.9 ± 0.05 [0.87, 0.93] n=10``."""
     if cell is None:
         return ""
     if isinstance(cell, Published):
         return MISSING if cell.value is None else _number(cell.value)
     if isinstance(cell, Measured):
         interval = "" if cell.low is None or cell.high is None else f" [{_number(cell.low)}, {_number(cell.high)}]"
-        return f"{_number(cell.value)}{interval} n={cell.count}"
+        spread = "" if cell.sd is None else f" ± {_number(cell.sd)}"
+        return f"{_number(cell.value)}{spread}{interval} n={cell.count}"
     return _number(cell)
 
 

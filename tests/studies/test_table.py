@@ -25,6 +25,7 @@ from leakage_tasks.studies.table import markdown, plain_text, show
         (Published("0.0058"), "0.0058"),
         (Measured(0.9, 0.55498, 0.99747, 10), "0.9 [0.555, 0.997] n=10"),
         (Measured(1234.56, None, None, 1), "1,235 n=1"),
+        (Measured(0.5, 0.4, 0.6, 3, 0.0512), "0.5 ± 0.0512 [0.4, 0.6] n=3"),
     ],
 )
 def test_cells(cell: object, shown: str) -> None:

@@ -1,0 +1,43 @@
+"""The settings that studies of Ethicist compare, how they differ from the paper's, and how studies are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from leakage_tasks.studies.ethicist_ground import differences
+from leakage_tasks.studies.ethicist_guesses import intervals
+from leakage_tasks.studies.ethicist_trials import SCALES, WITHOUT_SMOOTHING, run
+from leakage_tasks.studies.registry import Config, Plan, Study, Trial, register
+from leakage_tasks.studies.report import Report
+
+SOURCE = "Zhang, Wen and Huang 2023"
+UNTUNED, SMOOTH, PLAIN = "untuned", "smooth", "plain"
+"""No prompt, Ethicist's, and one tuned without the smoothing loss."""
+
+
+def by_setting(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """Trials of the main model that draw by top-p, by setting, in the order of their seeds."""
+    found: dict[str, list[Trial]] = {UNTUNED: [], SMOOTH: [], PLAIN: []}
+    for trial in sorted(trials, key=lambda each: each.config["seed"]):
+        tuning = trial.config["tuning"]
+        plain = tuning is not None and WITHOUT_SMOOTHING.items() <= tuning.items()
+        found[UNTUNED if tuning is None else PLAIN if plain else SMOOTH].append(trial)
+    return found
+
+
+def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:
+    """Differences from the paper, and what intervals mean."""
+    return [*differences(plan.scale), intervals(trials)]
+
+
+def register_study(
+    name: str,
+    title: str,
+    source: str,
+    trials: Callable[[Plan], list[Config]],
+    report: Callable[[Sequence[Trial], Plan], Report],
+    plot: Callable[[Report, Path], None] | None = None,
+) -> Study:
+    """Register a study of this paper."""
+    return register(Study(f"ethicist/{name}", title, source, SCALES, trials, run, report, plot))
