@@ -14,7 +14,13 @@ def build_app() -> typer.Typer:
     """Return the command line with all its commands; imports nothing heavy."""
     from leakage_tasks.canaries.commands import canaries_command, plant_command, verify_command
     from leakage_tasks.lab.demo import demo_command
+    from leakage_tasks.lab.showcase import showcase_command
     from leakage_tasks.lab.tune_command import tune_command
+    from leakage_tasks.report.card_command import card_command
+    from leakage_tasks.report.check_command import check_command
+    from leakage_tasks.report.leaderboard_command import leaderboard_command
+    from leakage_tasks.report.plot_command import plot_app
+    from leakage_tasks.report.score_command import score_command
     from leakage_tasks.studies.commands import study_app
 
     app = typer.Typer(
@@ -29,8 +35,14 @@ def build_app() -> typer.Typer:
     app.command("plant")(plant_command)
     app.command("verify")(verify_command)
     app.command("tune-prompt")(tune_command)
+    app.command("leaderboard")(leaderboard_command)
+    app.command("card")(card_command)
+    app.command("score")(score_command)
+    app.command("check")(check_command)
     app.command("demo")(demo_command)
+    app.command("showcase")(showcase_command)
     app.command("doctor")(_doctor)
+    app.add_typer(plot_app(), name="plot", help="Pictures of what was found, as PNG and SVG.")
     app.add_typer(study_app(), name="study", help="Each paper's tables as something to run.")
     return app
 

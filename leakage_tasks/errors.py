@@ -29,3 +29,7 @@ class OptionError(LeakageError):
 
 class MissingOption(OptionError):
     """An option that something cannot do without and that was not given."""
+
+
+class ResultsError(LeakageError):
+    """A file of results or samples that cannot be used; the message names file and field, or line."""

@@ -87,11 +87,24 @@ def share_quantile(chances: Sequence[float], quantile: float) -> float:
 
     Raises ValueError for no trials.
     """
+    # Rounding may leave the sum a hair short of a quantile that only the last number of hits reaches.
+    reached = np.searchsorted(_hits(chances).cumsum(), quantile * (1 - 1e-12))
+    return min(int(reached), len(chances)) / len(chances)
+
+
+def share_at_least(hits: int, chances: Sequence[float]) -> float:
+    """Probability of ``hits`` or more among trials of separate chances (Poisson binomial), exact.
+
+    Raises ValueError for no trials.
+    """
+    return min(1.0, float(_hits(chances)[hits:].sum()))
+
+
+def _hits(chances: Sequence[float]) -> NDArray[np.float64]:
+    """The probability of each number of hits ``[trials + 1]``."""
     if not chances:
         raise ValueError("no trials to hit")
     probabilities = np.ones(1)
     for chance in sorted(chances):
         probabilities = np.convolve(probabilities, (1 - chance, chance))
-    # Rounding may leave the sum a hair short of a quantile that only the last number of hits reaches.
-    reached = np.searchsorted(probabilities.cumsum(), quantile * (1 - 1e-12))
-    return min(int(reached), len(chances)) / len(chances)
+    return probabilities

@@ -8,6 +8,8 @@ for the label.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from leakage_tasks.canaries.formats.labels import labels_of
 from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.declared import Metric, rate
+from leakage_tasks.metrics.declared import Metric, headline, rate
 
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
@@ -38,12 +40,16 @@ def _loss(answer: Any) -> float:
 
 
 METRICS: list[Metric] = [
-    *rate(
-        "acc",
-        _right,
-        "higher",
-        "share of texts whose label is the likeliest of all the model knows",
-        "share of the commonest label, for a model that always gives that one",
+    *headline(
+        rate(
+            "acc",
+            _right,
+            "higher",
+            "share of texts whose label is the likeliest of all the model knows",
+            "share of the commonest label, for a model that always gives that one",
+        ),
+        "Label accuracy",
+        count="n",
     ),
     Metric("label_loss", _loss, mean, "lower", "cost of the right label, −log2 P(label | text), mean", "bits"),
     Metric("n", lambda _: 1.0, count, None, "labelled texts"),
@@ -56,6 +62,7 @@ class LabelAccuracy(LocalTask):
     OUTPUT_TYPE = "classify"
     METRICS = METRICS
     DOCUMENTS, SOURCE = "texts", "files"
+    MEASURES = "usefulness"
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
@@ -73,6 +80,11 @@ class LabelAccuracy(LocalTask):
         """One ``classify`` request: the text and its label."""
         arguments = (ctx, self.doc_to_target(doc))
         return Instance("classify", doc=doc, arguments=arguments, idx=0, metadata=kwargs["metadata"])
+
+    def protocol(self) -> dict[str, Any]:
+        """The hash of the labelled texts."""
+        content = json.dumps(self._docs, sort_keys=True, ensure_ascii=False).encode()
+        return {"data": hashlib.sha256(content).hexdigest()}
 
     def process_results(self, doc: dict[str, str], results: Sequence[tuple[float, bool]]) -> dict[str, float | None]:
         """Every metric's value for one text."""

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
+from leakage_tasks import __version__
 from leakage_tasks.errors import MissingOption, OptionError
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.notices import log, warn_once
 from leakage_tasks.unanswered import FIELD, reason_of
 
+DECLARED = "leakage"
+"""The name under which a task's configuration in a results file holds what the task declares about itself."""
+
 
 class LocalTask(Task):
     """A task over documents of its own. Subclasses set ``_docs`` before they are asked for any.
 
-    ``METRICS`` are its rows; ``DOCUMENTS`` says in messages what its documents are, ``SOURCE`` what they come from.
+    ``METRICS`` are its rows; ``DOCUMENTS`` says in messages what its documents are, ``SOURCE`` what they come from;
+    ``MEASURES`` whether reports put its figures with leakage or with usefulness.
 
     With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
     answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
@@ -31,12 +37,14 @@ class LocalTask(Task):
     METRICS: list[Metric]
     DOCUMENTS: str
     SOURCE: str
+    MEASURES: Literal["leakage", "usefulness"] = "leakage"
     _docs: list[dict[str, Any]]
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         given = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
         self.optional = bool((config or {}).get("optional", False))
         self.lacking: str | None = None
+        self._attacks: set[tuple[str, str]] = set()
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.VERSION = self.metadata.get("version", 0)
@@ -60,6 +68,37 @@ class LocalTask(Task):
         """Whether the task's requests have come back unanswered: on every process, if on one."""
         answers: list[Any] = self._instances[0].resps if self._instances else []
         return bool(answers) and reason_of(answers[0]) is not None
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with what reports go by under :data:`DECLARED`."""
+        return {**super().dump_config(), DECLARED: self._declaration()}
+
+    def protocol(self) -> dict[str, Any]:
+        """What two runs must share for their figures to be comparable, by name: the data's hash, the attack's options.
+
+        An option left at what it is unless given does not stand there.
+        """
+        return {}
+
+    def tested(self) -> dict[str, Any]:
+        """What the figures rest on, by name, in words or numbers: for reports to say what was planted."""
+        return {self.DOCUMENTS: len(self._docs)}
+
+    def note_attack(self, answer: str) -> None:
+        """Note which attack an answer came of, and what access to the model it took."""
+        found = json.loads(answer)
+        self._attacks.add((found.get("attack") or found["scheme"], found["access"]))
+
+    def _declaration(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "version": __version__,
+            "measures": self.MEASURES,
+            "protocol": {} if self.is_null else self.protocol(),
+            "tested": {} if self.is_null else self.tested(),
+            "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
+            "rows": {metric.name: metric.declaration() for metric in self.METRICS},
+        }
 
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""

@@ -14,36 +14,27 @@ from lm_eval.api.filter import Filter, FilterEnsemble
 from lm_eval.api.instance import Instance
 
 from leakage_tasks import suffix_requests as _answering  # noqa: F401  (gives harness models the request type)
-from leakage_tasks.attacks.suffix_finding import (
-    Answer,
-    Reading,
-    Selection,
-    left_out_reading,
-    suffix_finding_from_json,
-)
+from leakage_tasks.attacks.suffix_finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.declared import Metric
-from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
 from leakage_tasks.notices import warn_once
+from leakage_tasks.option_types import PAIR_TYPES
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.source import read_pairs
+from leakage_tasks.pairs.source import pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
 from leakage_tasks.suffix_options import TASK, SuffixOptions, check_sweeps, read_suffix_options
 from leakage_tasks.unanswered import reason_of
 
+_NO_PROTOCOL = {*PAIR_TYPES, "seed", "reveal", "guesses"}
 FEW = 100
 """Pairs below which a test split that nobody asked for is worth a word."""
-
-
-NULLS = ("recall", "recall_early_stop", "p_z")
-"""Rows that a task has which stayed unanswered: more would fill the table with nothing."""
-_EXTRA: list[Any] = [
-    Metric("left_out", lambda reading: None, count, None, "pairs that do not survive the way through text, left out"),
-    Metric("guesses_written", lambda reading: None, count, None, "guesses written to the file that guesses= names"),
-]
-"""Rows whose values the task makes itself."""
+GUESSES_WRITTEN: Metric[Any, Any] = Metric(
+    "guesses_written", lambda reading: None, count, None, "guesses written to the file that guesses= names"
+)
+"""Its values the task makes itself."""
 
 
 class SuffixExtraction(LocalTask):
@@ -54,20 +45,19 @@ class SuffixExtraction(LocalTask):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
-        self.METRICS = suffix_metrics() + _EXTRA
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics({}), GUESSES_WRITTEN]
         with self.may_lack_options():
             self._take(read_suffix_options(self.metadata))
 
     def _take(self, options: SuffixOptions) -> None:
         self.options = options
-        pairs = options.tested()
+        self._pairs = pairs = options.tested()
         check_sweeps(pairs, options.order)
         options.fitted_on()
         _advise(options, len(pairs))
-        self.METRICS = suffix_metrics(options.wrong) + _EXTRA
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given), GUESSES_WRITTEN]
         self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
-        self._selections = {each.name: each for each in options.selections}
-        self._filters = [FilterEnsemble(name, [partial(Selected, each)]) for name, each in self._selections.items()]
+        self._filters = [FilterEnsemble(each.name, [partial(Selected, each)]) for each in options.selections]
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """The prefix's tokens, or a mask."""
@@ -92,26 +82,37 @@ class SuffixExtraction(LocalTask):
         if self.is_null:
             return dict(self.nulls())
         name, answer = results[0]
-        selection, finding = self._selections[name], suffix_finding_from_json(answer)
-        reading = selection.reading(finding)
-        like = reading or left_out_reading(finding, selection, self.options.order.scheme.plain)
-        rows = [metric for metric in self.METRICS if metric not in _EXTRA and metric.applies(like)]
-        values: dict[str, Any] = {row.name: None if reading is None else row.value(reading) for row in rows}
-        if selection.kind == "headline" and finding.nodes == 0:
-            values["left_out"] = 1.0 if reading is None else None
-        if selection.kind == "headline" and self.options.guesses is not None:
+        self.note_attack(answer)
+        values = SUFFIX_EXTRACTION.values(answer, name, self.options.given)
+        if name == HEADLINE and self.options.guesses is not None:
+            reading = reading_of(answer, name, self.options.given)
             guess = answer.guess if isinstance(answer, Answer) else None
-            values["guesses_written"] = None if reading is None else _guess(doc["place"], reading, guess)
+            values[GUESSES_WRITTEN.name] = None if reading is None else _guess(doc["place"], reading, guess)
         return values
+
+    def protocol(self) -> dict[str, Any]:
+        """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
+        asked = {name: value for name, value in self.options.given.items() if name not in _NO_PROTOCOL}
+        return {"data": pairs_hash(self._pairs), **asked}
+
+    def tested(self) -> dict[str, Any]:
+        """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""
+        sizes = [(len(pair.prefix), len(pair.suffix)) for pair in self._pairs]
+        prefixes, suffixes = zip(*sizes, strict=True)
+        return {
+            "pairs": len(sizes),
+            "prefix_tokens": [min(prefixes), max(prefixes)],
+            "suffix_tokens": [min(suffixes), max(suffixes)],
+        }
 
     def nulls(self) -> dict[str, None]:
         """None for the metrics that matter most."""
-        return dict.fromkeys(NULLS)
+        return dict.fromkeys(SUFFIX_EXTRACTION.nulls())
 
     def aggregation(self) -> dict[str, Any]:
         """Aggregations by metric; that of ``guesses_written`` writes the file."""
         found = super().aggregation()
-        return found if self.is_null else found | {"guesses_written": partial(_submit, self.options.guesses)}
+        return found if self.is_null else found | {GUESSES_WRITTEN.name: partial(_submit, self.options.guesses)}
 
 
 class Selected(Filter):

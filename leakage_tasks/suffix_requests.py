@@ -15,6 +15,7 @@ from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks import __version__
+from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.confidences import TRAINED
 from leakage_tasks.attacks.suffix_extraction import extract_suffixes, fit_confidence
 from leakage_tasks.attacks.suffix_finding import Answer, SuffixFinding
@@ -75,7 +76,16 @@ def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[Suffix
     )
     data, settings = pairs_hash(options.tested()), settings_hash(options)
     extra = {} if trained is None else {"trained": trained.to_json()}
-    return [dataclasses.replace(each, data=data, settings=settings, extra={**each.extra, **extra}) for each in findings]
+    stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target))
+    return [stamped(each, extra={**each.extra, **extra}) for each in findings]
+
+
+def _access(lm: LM, target: DrawsSuffixes) -> str:
+    """What drawing and scoring takes of the model; a prompt was tuned with its weights."""
+    if isinstance(target, HarnessSuffixes):
+        return f"{TEXT}, and likelihoods"
+    prompted = isinstance(lm, HFLM) and getattr(lm.model, "peft_config", None)
+    return f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else NEXT_TOKEN
 
 
 def settings_hash(options: SuffixOptions) -> str:

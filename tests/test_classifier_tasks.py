@@ -146,7 +146,10 @@ def runs(made: Path) -> dict[str, dict[str, Any]]:
 
 TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("candidate", "pruned")}
 KEYS = {
-    EXPOSURE: {"exposure", "exposure_max", "exposure_fraction", "rank", "class_loss", "control_exposure"},
+    EXPOSURE: {
+        *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
+        *("control_exposure", "control_exposure_max"),
+    },
     EXTRACTION: {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
         *(f"success_at_{k}{end}" for k in (10, 50, 100, 200) for end in ("", "_ci_low", "_ci_high")),
@@ -161,7 +164,7 @@ KEYS = {
 def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
     row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
     more = TWO_RANKS if model == "frankenstein-mlm" else set()
-    assert set(row) == KEYS[task] | {"n_planted", "n_controls"} | more
+    assert set(row) == KEYS[task] | {"control_p", "n_planted", "n_controls"} | more
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
 
 

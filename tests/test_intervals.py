@@ -1,5 +1,6 @@
 """Intervals against their definitions."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from leakage_tasks.intervals import (
     bootstrap_mean,
     clopper_pearson,
     positive_mean,
+    share_at_least,
     share_quantile,
 )
 
@@ -86,3 +88,15 @@ def test_nothing_to_resample_or_to_hit_is_an_error():
         bootstrap_early_stop([], 1)
     with pytest.raises(ValueError, match="no trials"):
         share_quantile([], 0.5)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.data())
+def test_the_chance_of_so_many_hits_equals_brute_force(chances, data):
+    hits = data.draw(st.integers(0, len(chances)))
+    outcomes = itertools.product((False, True), repeat=len(chances))
+    expected = sum(
+        math.prod(chance if hit else 1 - chance for hit, chance in zip(outcome, chances, strict=True))
+        for outcome in outcomes
+        if sum(outcome) >= hits
+    )
+    assert share_at_least(hits, chances) == pytest.approx(expected, abs=1e-12)

@@ -12,24 +12,35 @@ from leakage_tasks.attacks.finding import GUESSES, marked
 from leakage_tasks.attacks.label_search import NO_LABELS
 from leakage_tasks.attacks.mix_and_match import two_ranks
 from leakage_tasks.attacks.registry import Order, register
-from leakage_tasks.attacks.scoring import share_of_sample
+from leakage_tasks.attacks.scoring import HISTOGRAM, random_fillings, share_of_sample, with_costs
 from leakage_tasks.errors import TargetError
 from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
-@register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS)
+@register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,))
 def class_loss(order: Order) -> dict[str, Any]:
     """Rank of the secret by −log2 P(label | text), over all fillings of R.
 
     With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
     it. Beyond that a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its share. Where the
-    model also proposes values, the two ranks of Mix and Match are in ``extra``.
+    model also proposes values, the two ranks of Mix and Match are in ``extra``. ``histogram`` is as for
+    :func:`~leakage_tasks.attacks.scoring.random_fillings`.
     """
     space = order.canary.attack_space
     scores = ClassScores(order)
-    if len(space.slots) > 1 and space.size > order.budget:
-        return _sampled(order, scores)
+    several = len(space.slots) > 1 and space.size > order.budget
+    found = _sampled(order, scores) if several else _exact(order, scores)
+    fillings, before = random_fillings(order), scores.calls
+    if not fillings:
+        return found
+    losses = scores.of(scores.places(fillings))
+    # A probability close to 1 leaves a loss close to 0, of which four decimals would leave nothing.
+    return with_costs(found, losses, scores.calls - before, decimals=8)
+
+
+def _exact(order: Order, scores: ClassScores) -> dict[str, Any]:
+    space = order.canary.attack_space
     sizes = [len(slot) for slot in space.slots]
     losses = np.concatenate([scores.of(values) for values in every(sizes)])
     place = space.index(order.canary.secret)

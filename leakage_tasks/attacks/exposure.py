@@ -10,7 +10,7 @@ from leakage_tasks.attacks.counting import Draws, count_exactly, draw
 from leakage_tasks.attacks.explorer import Explorer, within
 from leakage_tasks.attacks.finding import Guess, marked
 from leakage_tasks.attacks.registry import Order, register
-from leakage_tasks.attacks.scoring import NO_SCORES, sampled
+from leakage_tasks.attacks.scoring import HISTOGRAM, NO_SCORES, sampled, with_text_costs
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.intervals import at_most, positive_mean
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
@@ -22,13 +22,14 @@ PRECISION = 0.1
 MOST_DRAWS = 200_000
 
 
-@register("exposure", "exposure", PredictsNextToken, ScoresSequences, auto=1, remedy=NO_SCORES)
+@register("exposure", "exposure", PredictsNextToken, ScoresSequences, auto=1, remedy=NO_SCORES, settings=(HISTOGRAM,))
 def exposure(order: Order) -> dict[str, Any]:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
     256 draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made;
     if not, more draws are, until the 95 % interval is within a tenth of the rank or ``budget`` nodes are read.
     The first draws come on top of the budget. A model that only scores whole texts gets the ``sampled`` attack.
+    ``histogram`` is as for :func:`~leakage_tasks.attacks.scoring.random_fillings`.
     """
     if not isinstance(order.target, PredictsNextToken):
         return sampled(order)
@@ -47,7 +48,7 @@ def exposure(order: Order) -> dict[str, Any]:
             found |= marked([_worded(space, guess) for guess in count.cheapest], order.canary.secret)
     if "rank" not in found:
         found |= _estimate(explorer, secret, bound, pilot, order, limit)
-    return {**found, "model_calls": explorer.calls}
+    return with_text_costs({**found, "model_calls": explorer.calls}, order)
 
 
 def _worded(space: Space, guess: Guess) -> Guess:

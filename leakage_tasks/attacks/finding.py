@@ -30,7 +30,8 @@ class Finding:
     ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
     exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound.
     ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
-    the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored.
+    the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored. ``access`` says
+    what of the model the attack takes.
     """
 
     canary: str
@@ -52,6 +53,7 @@ class Finding:
     seconds: float = 0.0
     manifest: str = ""
     settings: str = ""
+    access: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from leakage_tasks.attacks.access import access
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import MASK, Canary
 from leakage_tasks.errors import OptionError, TargetError
@@ -217,6 +218,7 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
             kind=canary.kind,
             log2_size=math.log2(canary.space.size),
             seconds=time.perf_counter() - started,
+            access=access(attack.needs, order.target, order.settings),
         )
         yield dataclasses.replace(finding, **found)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakage_tasks.attacks.explorer import finite, within
 from leakage_tasks.attacks.finding import GUESSES, Guess, marked
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.errors import OptionError
 from leakage_tasks.intervals import at_most, clopper_pearson
@@ -18,15 +18,27 @@ from leakage_tasks.targets.protocols import FloatArray, ScoresSequences
 
 CHUNK = 1024
 NO_SCORES = "choose a model with log-likelihoods"
+HISTOGRAM = Setting(
+    "histogram",
+    int,
+    0,
+    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget",
+    least=0,
+)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES)
+@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
 def sampled(order: Order) -> dict[str, Any]:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
     interval of the share. If no sample is as cheap, all that is known is a lower bound of the exposure.
+    ``histogram`` is as for :func:`random_fillings`.
     """
+    return with_text_costs(_ranked(order), order)
+
+
+def _ranked(order: Order) -> dict[str, Any]:
     space = order.canary.attack_space
     if _affordable(order):
         found = brute_force(order)
@@ -52,6 +64,38 @@ def share_of_sample(hits: int, draws: int, size: int) -> dict[str, Any]:
         return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", **extra}
     low, high = (float(1 + others * end) for end in clopper_pearson(hits, draws))
     return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", **extra}
+
+
+def with_text_costs(found: dict[str, Any], order: Order) -> dict[str, Any]:
+    """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
+    fillings = random_fillings(order)
+    if not fillings:
+        return found
+    costs = np.concatenate([batch for _, batch in _scored(order, fillings)])
+    return with_costs(found, costs, len(costs), decimals=4)
+
+
+def random_fillings(order: Order) -> list[Filling]:
+    """``histogram`` fillings, uniform over R, or all of R once where it has no more; none unless asked for.
+
+    Their random stream is their own, so that the rank stays what it is without them.
+    """
+    wanted, space = order.settings.get(HISTOGRAM.name, 0), order.canary.attack_space
+    if wanted and space.size <= wanted:
+        return list(space.enumerate())
+    return space.sample(wanted, f"{order.seed}:{HISTOGRAM.name}")
+
+
+def with_costs(found: dict[str, Any], costs: FloatArray, calls: int, decimals: int) -> dict[str, Any]:
+    """``found`` with random fillings' costs in bits as ``extra["costs"]``, sorted and rounded.
+
+    ``calls`` sequences were scored for them, which no attacker needs: they go to ``audit_calls``. Raises TargetError
+    for costs that are no numbers.
+    """
+    finite(float(costs.sum()))
+    extra = found.get("extra", {})
+    counted = extra.get("audit_calls", 0) + calls
+    return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
 
 
 def _affordable(order: Order) -> bool:

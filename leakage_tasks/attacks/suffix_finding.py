@@ -57,6 +57,7 @@ class SuffixFinding:
     ``samples_5``. ``chosen_by`` is the confidence the headline goes by. ``guesses`` are token ids of the best ones,
     best first, empty unless they are to be shown. ``nodes`` counts the token positions computed for the draws,
     ``samples`` × length being those of as many separate draws; ``model_calls`` the sequences scored or drawn.
+    ``access`` says what of the model the attack takes.
     """
 
     pair: int
@@ -70,6 +71,7 @@ class SuffixFinding:
     seconds: float = 0.0
     data: str = ""
     settings: str = ""
+    access: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -66,6 +66,7 @@ def demo(
     command = HarnessCommand(files.model, TASKS, metadata, files.results)
     print(f"\nNow the harness, unmodified (messages in {files.log}):\n  {command}\n", flush=True)
     table = command.run(files.log)
+    _report(files)
     extraction, exposure = (command.findings(task) for task in TASKS[:2])
     result = DemoResult(files, table, extraction, exposure, history, time.perf_counter() - started)
     show(result, canaries)
@@ -99,6 +100,13 @@ def _prepare(files: DemoFiles, corpus: Corpus | None, controls: int, seed: int) 
     print(plant(files.manifest, files.corpus, files.planted, seed=seed).summary(), flush=True)
     # A small text may lack a letter of a canary's word, or a digit: the attack asks for all of them.
     return canaries, [*corpus.alphabet, *string.digits, *"".join(canary.text for canary in canaries)]
+
+
+def _report(files: DemoFiles) -> None:
+    from leakage_tasks.report.publish import update_card, write_board
+
+    write_board(files.results, files.board)
+    update_card(files.results, files.card, name="demo")
 
 
 def _make_folder(folder: Path) -> None:

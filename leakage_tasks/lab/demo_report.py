@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakage_tasks.report.plots import CHANCE, EpochExposure
-
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
+    from leakage_tasks.report.plots import EpochExposure
 
 
 _FILES = {
@@ -24,6 +23,8 @@ _FILES = {
     "log": ("lm_eval.log", "lm_eval's messages"),
     "history": ("exposure_by_epoch.json", "losses and exposures after each epoch"),
     "plot": ("exposure_by_epoch.png", "the same as a picture"),
+    "board": ("board.html", "all of the results as a page for the browser"),
+    "card": ("model/README.md", "the model's card, with what leaks"),
 }
 
 
@@ -40,6 +41,8 @@ class DemoFiles:
     log: Path
     history: Path
     plot: Path
+    board: Path
+    card: Path
 
     @classmethod
     def under(cls, folder: Path) -> DemoFiles:
@@ -67,6 +70,8 @@ class DemoResult:
 
 def show(result: DemoResult, canaries: Sequence[Canary]) -> None:
     """Print the harness' table, the guessed secrets beside the true ones, and where everything is."""
+    from leakage_tasks.metrics import chance_exposure
+
     print(result.table)
     print(_secrets(result, canaries))
     controls = [finding.exposure or 0.0 for finding in result.exposure if not finding.planted]
@@ -77,7 +82,7 @@ def show(result: DemoResult, canaries: Sequence[Canary]) -> None:
     print(
         f"\nOf the {len(often)} secrets planted {most} times, {right} came out as the model's first guess "
         f"out of a thousand million.\nThe {len(controls)} that were never planted have {mean:.2f} bits of exposure "
-        f"on average; chance is {CHANCE:.2f} over many."
+        f"on average; chance is {chance_exposure(10**9):.2f} over many."
     )
     print(f"\nAll of it, after {result.seconds:.0f} s:\n{result.files.listing()}", flush=True)
 

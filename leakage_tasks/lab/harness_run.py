@@ -10,9 +10,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.errors import LeakageError
 
@@ -24,20 +24,30 @@ _PLAIN = re.compile(r"[\w./-]*(/[\w.-]+|\.[a-z]{2,})")
 
 @dataclass(frozen=True)
 class HarnessCommand:
-    """One call of ``lm_eval`` on a saved model."""
+    """One call of ``lm_eval`` on a saved model.
+
+    ``kind`` is what ``--model`` takes, ``settings`` go to ``--model_args`` beside the model's place; ``include`` is a
+    folder with more tasks. Without a ``batch_size`` the harness chooses its own.
+    """
 
     model: Path
     tasks: Sequence[str]
     metadata: Mapping[str, str | int]
     output: Path
     device: str = "cpu"
+    kind: str = "hf"
+    settings: Mapping[str, str | int] = field(default_factory=dict)
+    include: Path | None = None
+    batch_size: int | str | None = None
 
     @property
     def arguments(self) -> list[str]:
         """What stands after ``lm_eval`` on the command line."""
         return [
-            *("--model", "hf", "--model_args", _settings({"pretrained": str(self.model)})),
+            *("--model", self.kind, "--model_args", _settings({"pretrained": str(self.model), **self.settings})),
             *("--tasks", ",".join(self.tasks), "--metadata", _settings(self.metadata)),
+            *(("--include_path", str(self.include)) if self.include is not None else ()),
+            *(("--batch_size", str(self.batch_size)) if self.batch_size is not None else ()),
             *("--device", self.device, "--output_path", str(self.output), "--log_samples"),
         ]
 
@@ -69,6 +79,14 @@ class HarnessCommand:
                 f"lm_eval ended with code {done.returncode} ({''.join(last)}): see {log}, and run 'leakage doctor'"
             )
         return done.stdout
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Each task's figures, by ``METRIC,FILTER``, from the results file of the last run. Raises LeakageError."""
+        written = sorted(self.output.rglob("results_*.json"))
+        if not written:
+            raise LeakageError(f"{self.output}: holds no results: run lm_eval with --output_path")
+        found: dict[str, dict[str, Any]] = json.loads(written[-1].read_text(encoding="utf-8"))["results"]
+        return found
 
     def findings(self, task: str) -> list[Finding]:
         """What the attacks of ``task`` found, one a canary, from the logged samples of the last run."""

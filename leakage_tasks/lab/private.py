@@ -1,8 +1,9 @@
-"""DP-SGD for the fine-tuning of classifiers, with Opacus: clipped per-row gradients, noise, Poisson batches, ε."""
+"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson batches, ε."""
 
 from __future__ import annotations
 
 import random
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from leakage_tasks.errors import LeakageError, OptionError
+from leakage_tasks.lab.accounting import Promise
 
 if TYPE_CHECKING:
     from opacus import GradSampleModule
@@ -22,8 +24,8 @@ class Privacy:
 
     Give either ``noise_multiplier`` (standard deviation of the noise over ``max_grad_norm``, to which each row's
     gradient is clipped) or ``epsilon``, for which the noise is then worked out from the planned number of steps.
-    ``delta`` must be below one over the number of rows. R copies of a row are R rows: for all of them together the
-    promise is R times weaker.
+    ``delta`` must be below one over the number of rows. R copies of a row are R rows: for what is promised for all of
+    them together see :meth:`~leakage_tasks.lab.accounting.Promise.epsilon_of`.
     """
 
     noise_multiplier: float | None = None
@@ -68,9 +70,9 @@ class PrivateSteps:
         self._rate = min(batch_size / rows, 1.0)
         self.steps_an_epoch = max(round(1 / self._rate), 1)
         self.noise_multiplier = _noise(privacy, self._rate, epochs * self.steps_an_epoch)
+        self._taken = 0
         self._wrapped = _wrapped(opacus, model)
         self._hooks = _per_row_ids(model)
-        self._accountant = opacus.accountants.RDPAccountant()
         self._generator = torch.Generator(next(model.parameters()).device).manual_seed(seed)
         self.optimiser: DPOptimizer = opacus.optimizers.DPOptimizer(
             optimiser,
@@ -79,7 +81,6 @@ class PrivateSteps:
             expected_batch_size=max(round(self._rate * rows), 1),
             generator=self._generator,
         )
-        self.optimiser.attach_step_hook(self._accountant.get_optimizer_hook_fn(sample_rate=self._rate))
 
     def batches(self, stream: random.Random) -> list[list[int]]:
         """An epoch's batches: each row is in each with the same chance, so one may be empty or larger than asked."""
@@ -91,18 +92,24 @@ class PrivateSteps:
         An empty batch still needs gradients of the right shapes: give the loss of any one row, it is not used.
         """
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        with warnings.catch_warnings():
+            # opacus' hooks meet layers whose inputs, being ids, have no gradients: as it should be.
+            warnings.filterwarnings("ignore", "Full backward hook is firing")
+            loss.backward()
         self._check_gradients(max(count, 1))
         if not count:
             for parameter in self.optimiser.params:
                 parameter.grad_sample = parameter.grad_sample[:0]
         self.optimiser.step()
+        self._taken += 1
 
     def epsilon(self) -> float:
         """ε spent so far at the given δ, by Rényi accounting; infinite without noise."""
-        if not self.noise_multiplier:
-            return float("inf")
-        return float(self._accountant.get_epsilon(delta=self._delta))
+        return self.promise().epsilon()
+
+    def promise(self) -> Promise:
+        """What the steps taken so far promise."""
+        return Promise(self.noise_multiplier, self._rate, self._taken, self._delta)
 
     def close(self) -> None:
         """Take opacus' hooks off the model, which keeps its usual names of weights."""
@@ -126,15 +133,18 @@ def _noise(privacy: Privacy, rate: float, steps: int) -> float:
     from opacus.accountants.utils import get_noise_multiplier
 
     try:
-        return float(
-            get_noise_multiplier(
-                target_epsilon=privacy.epsilon,
-                target_delta=privacy.delta,
-                sample_rate=rate,
-                steps=steps,
-                accountant="rdp",
+        with warnings.catch_warnings():
+            # On its way to the noise it also tries too much of it, for which a larger order would be tighter.
+            warnings.filterwarnings("ignore", "Optimal order is the")
+            return float(
+                get_noise_multiplier(
+                    target_epsilon=privacy.epsilon,
+                    target_delta=privacy.delta,
+                    sample_rate=rate,
+                    steps=steps,
+                    accountant="rdp",
+                )
             )
-        )
     except ValueError as error:
         raise OptionError(f"epsilon is {privacy.epsilon}: no noise reaches it ({error}): give more") from None
 
@@ -155,8 +165,8 @@ def _per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
     """
     seen = {"rows": 1}
 
-    def note(_: torch.nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
-        seen["rows"] = len(inputs["input_ids"])
+    def note(_: torch.nn.Module, given: tuple[Any, ...], inputs: dict[str, Any]) -> None:
+        seen["rows"] = len(given[0] if given else inputs["input_ids"])
 
     def repeat(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
         shared = inputs[0].dim() == 2 and len(inputs[0]) == 1
@@ -173,6 +183,11 @@ def _unfit(reason: str) -> LeakageError:
     return LeakageError(
         f"DP-SGD cannot train this model ({reason}): freeze that layer, or take a BERT or RoBERTa classifier"
     )
+
+
+def check_opacus() -> None:
+    """Raise LeakageError where opacus is missing, before anything long begins."""
+    _opacus()
 
 
 def _opacus() -> Any:

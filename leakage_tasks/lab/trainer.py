@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.errors import OptionError
+from leakage_tasks.lab.rows import check_sizes, progress
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM, State
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 
@@ -22,10 +22,14 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class EpochLoss:
-    """Mean loss of one epoch in bits a character; ``validation`` is None without a validation text."""
+    """Mean loss of one epoch in bits a character; ``validation`` is None without a validation text.
+
+    ``epsilon`` is what DP-SGD has spent so far, for one row; None in ordinary training.
+    """
 
     training: float
     validation: float | None = None
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,14 @@ def train_char_lm(
     learning_rate: float = 2e-3,
     decay_from: float = 1.0,
     clip: float = 1.0,
+    hidden_size: int = 200,
+    layers: int = 2,
     seed: int = 0,
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedLM:
-    """Train the 2×200 LSTM of The Secret Sharer on ``text``, read as ``batch_size`` parallel streams.
+    """Train an LSTM (default: the 2×200 one of The Secret Sharer) on ``text``, read as ``batch_size`` parallel streams.
 
     The recurrent state is carried from window to window of ``length`` characters, gradients are not. Adam's
     learning rate is constant up to the share ``decay_from`` of training, then falls linearly to nothing.
@@ -65,26 +71,23 @@ def train_char_lm(
     count give the same model to the bit. The caller's random state is left alone. Raises OptionError on a
     text too short to learn from, a size below 1 or a share outside 0 to 1.
     """
-    _check_sizes(epochs=epochs, batch_size=batch_size, length=length)
-    if not 0 <= decay_from <= 1:
-        raise OptionError(f"decay_from is {decay_from}: give a share of training from 0 to 1")
+    check_sizes(epochs=epochs, batch_size=batch_size, length=length, hidden_size=hidden_size, layers=layers)
+    check_share(decay_from)
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    model = _fresh_model(tokenizer, seed)
+    model = fresh_model(tokenizer, seed, hidden_size, layers)
     torch.nn.Module.to(model, place, dtype)
-    batches = _Windows(text, tokenizer, batch_size, length, place)
-    checks = None if validation is None else _Windows(validation, tokenizer, batch_size, length, place)
+    batches = Windows(text, tokenizer, batch_size, length, place)
+    checks = None if validation is None else Windows(validation, tokenizer, batch_size, length, place)
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    schedule = _schedule(optimiser, epochs * len(batches), decay_from)
+    rates = schedule(optimiser, epochs * len(batches), decay_from)
     losses: list[EpochLoss] = []
-    # A log file would keep every redrawing of the bar.
-    interval = 0.5 if sys.stderr.isatty() else 10.0
-    with tqdm(total=epochs * len(batches), desc="training", unit="batch", mininterval=interval) as bar:
+    with progress(epochs * len(batches), "training") as bar:
         for epoch in range(1, epochs + 1):
-            training = _train_epoch(model, optimiser, schedule, batches, clip, bar, f"epoch {epoch}/{epochs}")
+            training = _train_epoch(model, optimiser, rates, batches, clip, bar, f"epoch {epoch}/{epochs}")
             start_lines_like_breaks(model, tokenizer)
             model.eval()
-            losses.append(EpochLoss(training, None if checks is None else _bits(model, checks)))
+            losses.append(EpochLoss(training, None if checks is None else bits(model, checks)))
             if on_epoch is not None:
                 on_epoch(epoch, model, losses)
     return TrainedLM(model, tokenizer, losses)
@@ -118,7 +121,7 @@ def start_lines_like_breaks(model: CharLSTMForCausalLM, tokenizer: PreTrainedTok
         model.embedding.weight[start] = model.embedding.weight[line_break]
 
 
-class _Windows:
+class Windows:
     """The windows of a text, in order: (inputs, targets), each [batch, length or less]."""
 
     def __init__(
@@ -137,8 +140,8 @@ class _Windows:
 def _train_epoch(
     model: CharLSTMForCausalLM,
     optimiser: torch.optim.Optimizer,
-    schedule: LambdaLR,
-    windows: _Windows,
+    rates: LambdaLR,
+    windows: Windows,
     clip: float,
     bar: tqdm[None],
     label: str,
@@ -153,26 +156,28 @@ def _train_epoch(
         (loss / counted).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimiser.step()
-        schedule.step()
+        rates.step()
         total += loss.detach()
         bar.update()
-        bar.set_postfix_str(f"{label}, {_to_bits(float(loss.detach() / counted)):.2f} bits/character", refresh=False)
-    return _to_bits(float(total) / windows.characters)
+        bar.set_postfix_str(f"{label}, {to_bits(float(loss.detach() / counted)):.2f} bits/character", refresh=False)
+    return to_bits(float(total) / windows.characters)
 
 
-def _schedule(optimiser: torch.optim.Optimizer, steps: int, decay_from: float) -> LambdaLR:
+def schedule(optimiser: torch.optim.Optimizer, steps: int, decay_from: float) -> LambdaLR:
+    """A learning rate that is constant up to the share ``decay_from`` of ``steps``, then falls linearly to nothing."""
     falling = max((1 - decay_from) * steps, 1)
     return LambdaLR(optimiser, lambda step: min(1.0, (steps - step) / falling))
 
 
 @torch.no_grad()
-def _bits(model: CharLSTMForCausalLM, windows: _Windows) -> float:
+def bits(model: CharLSTMForCausalLM, windows: Windows) -> float:
+    """Mean loss of ``windows`` read in order, the state carried along, in bits a character."""
     state: State | None = None
     total = torch.zeros((), device=model.device)
     for inputs, targets in zip(windows.inputs, windows.targets, strict=True):
         loss, state = _window_loss(model, inputs, targets, state)
         total += loss
-    return _to_bits(float(total) / windows.characters)
+    return to_bits(float(total) / windows.characters)
 
 
 def _window_loss(
@@ -185,18 +190,23 @@ def _window_loss(
     return loss, (h.detach(), c.detach())
 
 
-def _fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> CharLSTMForCausalLM:
+def fresh_model(
+    tokenizer: PreTrainedTokenizerFast, seed: int, hidden_size: int = 200, layers: int = 2
+) -> CharLSTMForCausalLM:
+    """An untrained model over the tokenizer's entries, the same for the same seed."""
     special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), tokenizer.bos_token_id)
+    config = CharLSTMConfig(len(tokenizer), hidden_size=hidden_size, num_hidden_layers=layers, **special)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(tokenizer), **special))
+        return CharLSTMForCausalLM(config)
 
 
-def _to_bits(nats: float) -> float:
+def to_bits(nats: float) -> float:
+    """Nats in bits."""
     return nats / math.log(2)
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if value < 1:
-            raise OptionError(f"{name} is {value}: give 1 or more")
+def check_share(decay_from: float) -> None:
+    """Raise OptionError unless ``decay_from`` is a share."""
+    if not 0 <= decay_from <= 1:
+        raise OptionError(f"decay_from is {decay_from}: give a share of training from 0 to 1")

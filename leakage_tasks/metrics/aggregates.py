@@ -5,18 +5,35 @@ The harness' own would bootstrap, or choke on a missing value.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from scipy import stats
+
 from leakage_tasks.errors import OptionError
-from leakage_tasks.intervals import LEVEL, bootstrap_early_stop, bootstrap_mean, clopper_pearson, share_quantile
+from leakage_tasks.intervals import (
+    LEVEL,
+    bootstrap_early_stop,
+    bootstrap_mean,
+    clopper_pearson,
+    share_at_least,
+    share_quantile,
+)
 from leakage_tasks.pairs.submission import found_before, surest_first
 
 One = TypeVar("One")
 """What one document gives a metric: a number, or a small record for an aggregate that needs more than that."""
 Values = Sequence[float | None]
 Aggregate = Callable[[Sequence[One | None]], float | None]
+
+
+class Trial(NamedTuple):
+    """Whether a guess at one document was right, and its chance of being so at random."""
+
+    hit: bool
+    chance: float
 
 
 class Guessed(NamedTuple):
@@ -86,6 +103,20 @@ def chance_low(values: Values) -> float | None:
 def chance_high(values: Values) -> float | None:
     """Upper end of where the share of hits falls in 95 % of cases, the values being their separate chances."""
     return _over(values, lambda chances: share_quantile(chances, (1 + LEVEL) / 2))
+
+
+def exposed_by_chance(values: Values) -> float | None:
+    """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
+
+    Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
+    the sum in nats is at most a Gamma variable of that many degrees.
+    """
+    return _over(values, lambda bits: float(stats.gamma.sf(math.log(2) * sum(bits), len(bits))))
+
+
+def hit_by_chance(trials: Sequence[Trial | None]) -> float | None:
+    """Probability that guesses at random are right as often as these, or more often; exact."""
+    return _over(trials, lambda tried: share_at_least(sum(each[0] for each in tried), [each[1] for each in tried]))
 
 
 def wrong_allowed(pairs: int) -> int:

@@ -6,9 +6,10 @@ and an aggregate over nothing is None.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import (
@@ -29,6 +30,20 @@ Applies = Callable[[Found], bool]
 """Whether findings of this attack have the metric at all: the same for every document of a run."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
+FEW = 17
+"""Fewer documents than this are too few for a rate: were none of them a hit, its 95 % interval would reach 20 %."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Where a run's figures may not be read as they stand: the row's value is under ``below``, for the reason given.
+
+    With ``fault`` they then mean nothing, rather than little.
+    """
+
+    below: float
+    words: str
+    fault: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,9 @@ class Metric(Generic[Found, One]):
     ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
     canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits,
     ``applies`` which attacks' results have the row.
+
+    Reports go by the rest: a ``headline`` is shown without being asked for, under ``title``, with the row of its
+    controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a run.
     """
 
     name: str
@@ -49,11 +67,30 @@ class Metric(Generic[Found, One]):
     chance: str | None = None
     interval: tuple[str, str] | None = None
     applies: Applies[Found] = lambda found: True
+    title: str = ""
+    headline: bool = False
+    control: str | None = None
+    count: str | None = None
+    alarm: Alarm | None = None
 
     @property
     def higher_is_better(self) -> bool | None:
         """The harness' form of ``better``."""
         return None if self.better is None else self.better == "higher"
+
+    def declaration(self) -> dict[str, Any]:
+        """What it declares about itself, JSON-able and without what is as usual: what reports know of it."""
+        told = ("words", "unit", "chance", "better", "interval", "title", "headline", "control", "count")
+        said = {name: getattr(self, name) for name in told}
+        said["alarm"] = None if self.alarm is None else dataclasses.asdict(self.alarm)
+        return {name: value for name, value in said.items() if value not in ("", None, False)}
+
+
+def headline(
+    rows: list[Metric[Found, Any]], title: str, *, control: str | None = None, count: str | None = None
+) -> list[Metric[Found, Any]]:
+    """``rows`` with the first of them, whose ends the others are, a headline under ``title``."""
+    return [dataclasses.replace(rows[0], title=title, headline=True, control=control, count=count), *rows[1:]]
 
 
 def rate(
@@ -103,11 +140,25 @@ def _with_interval(
     ]
 
 
+def too_few(documents: str) -> Alarm:
+    """The alarm of a count that is too small for a rate."""
+    return Alarm(FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0")
+
+
 def counts() -> list[Metric[Finding, float]]:
     """How many canaries and controls a result rests on."""
+    few = too_few("canaries")
+    none = Alarm(1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting")
     return [
-        Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted"),
-        Metric("n_controls", lambda found: None if found.planted else 1.0, count, None, "controls, never planted"),
+        Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted", alarm=few),
+        Metric(
+            "n_controls",
+            lambda found: None if found.planted else 1.0,
+            count,
+            None,
+            "controls, never planted",
+            alarm=none,
+        ),
     ]
 
 

@@ -6,12 +6,15 @@ from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import mean
+from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
-from leakage_tasks.metrics.declared import Metric, average, controls, counts, planted, rate
+from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
+from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
+SHOWN = 100
+"""The one of them that reports show without being asked."""
 
 
 def extracted(found: Finding) -> float | None:
@@ -37,9 +40,15 @@ def shortlist_kept(found: Finding) -> float | None:
     return fmean(kept) if kept else None
 
 
+def tried(found: Finding) -> Trial | None:
+    """Whether the best guess is the secret, and how likely a guess at random is."""
+    return None if found.correct is None else Trial(all(found.correct), chance_at(1, found))
+
+
 def _among(k: int) -> list[Metric]:
     words = f"share of canaries with the secret among the {k} best guesses"
-    return rate(f"success_at_{k}", planted(partial(success_at, k)), "lower", words, f"{k}/|R|", on_classifiers)
+    rows = rate(f"success_at_{k}", planted(partial(success_at, k)), "lower", words, f"{k}/|R|", on_classifiers)
+    return headline(rows, f"Success@{k}", count="n_planted") if k == SHOWN else rows
 
 
 def _chance(k: int) -> Metric:
@@ -53,25 +62,47 @@ def hamming_distance(found: Finding) -> float | None:
 
 
 METRICS: list[Metric] = [
-    *rate("extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|"),
-    *rate(
-        "success_at_10",
-        planted(lambda found: success_at(10, found)),
-        "lower",
-        "share of canaries with the secret among the ten best guesses",
-        "10/|R|",
+    *headline(
+        rate("extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|"),
+        "Extraction rate",
+        control="control_extracted",
+        count="n_planted",
+    ),
+    *headline(
+        rate(
+            "success_at_10",
+            planted(lambda found: success_at(10, found)),
+            "lower",
+            "share of canaries with the secret among the ten best guesses",
+            "10/|R|",
+        ),
+        "Success@10",
+        count="n_planted",
     ),
     *(metric for k in GUESS_COUNTS for metric in _among(k)),
     *(_chance(k) for k in (1, 10, *GUESS_COUNTS)),
-    *average(
-        "hdt",
-        planted(hamming_distance),
-        "higher",
-        "share of slots wrong in the best guess (Hamming distance per token)",
-        "share",
-        "1 − 1/|alphabet|",
+    *headline(
+        average(
+            "hdt",
+            planted(hamming_distance),
+            "higher",
+            "share of slots wrong in the best guess (Hamming distance per token)",
+            "share",
+            "1 − 1/|alphabet|",
+        ),
+        "HDT",
+        count="n_planted",
     ),
     *rate("control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"),
+    Metric(
+        "control_p",
+        controls(tried),
+        hit_by_chance,
+        None,
+        "probability that guesses at random extract as many controls; a small one shows a fault",
+        "probability",
+        alarm=NOT_AT_CHANCE,
+    ),
     *TWO_RANKS,
     Metric(
         "shortlist_kept",

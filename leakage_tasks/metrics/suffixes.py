@@ -20,7 +20,7 @@ from leakage_tasks.metrics.aggregates import (
     mean,
     minimum,
 )
-from leakage_tasks.metrics.declared import Applies, Direction, Metric, Value, average, rate
+from leakage_tasks.metrics.declared import Applies, Direction, Metric, Value, average, headline, rate, too_few
 from leakage_tasks.metrics.suffix_values import (
     LIKELY,
     discoverable,
@@ -84,7 +84,7 @@ def _early_stop(wrong: int | None) -> list[Row]:
     kind, stop = f"95 % bootstrap interval of {name}", early_stop(wrong)
     ends = (f"{name}_ci_low", f"{name}_ci_high")
     return [
-        Metric(name, guessed, stop, "lower", words, unit, interval=ends),
+        *headline([Metric(name, guessed, stop, "lower", words, unit, interval=ends)], "Recall, early stop", count="n"),
         Metric(ends[0], guessed, early_stop_low(wrong), "lower", f"{kind}, lower end", unit),
         Metric(ends[1], guessed, early_stop_high(wrong), "lower", f"{kind}, upper end", unit),
         Metric(f"{name}_same_guesses", guessed_by_headline, stop, "lower", theirs, unit, applies=_confidence),
@@ -94,17 +94,17 @@ def _early_stop(wrong: int | None) -> list[Row]:
 def _guesses(wrong: int | None) -> list[Row]:
     off = "share of tokens wrong in the guess, mean"
     return [
-        *rate("recall", recalled, "lower", "share of suffixes guessed verbatim"),
+        *headline(rate("recall", recalled, "lower", "share of suffixes guessed verbatim"), "Recall", count="n"),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *average("hdt", hamming_distance, "higher", off, "share", None, _headline),
+        *headline(average("hdt", hamming_distance, "higher", off, "share", None, _headline), "HDT", count="n"),
     ]
 
 
 def _chance() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
-    value, *ends = average("p_z", p_z, "lower", words, "probability", None, _probable)
+    value, *ends = headline(average("p_z", p_z, "lower", words, "probability", None, _probable), "p_z", count="n")
     return [value, *(dataclasses.replace(end, applies=_told) for end in ends)]
 
 
@@ -153,7 +153,7 @@ def _effort() -> list[Row]:
         _plain("distinct", distinct, None, different, "share", _headline),
         _plain("node_share", node_share, None, shared, "share", _computed),
         _plain("model_calls", lambda reading: float(reading.finding.model_calls), "higher", calls, "", _headline),
-        Metric("n", lambda reading: 1.0, count, None, "pairs", applies=_headline),
+        Metric("n", lambda reading: 1.0, count, None, "pairs", applies=_headline, alarm=too_few("pairs")),
     ]
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from leakage_tasks.files import replacing
+from leakage_tasks.report.plot_style import colour, marker, new_figure, save
 
 Point = tuple[float, float, float]
 """Value, and the lower and upper end of its interval."""
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
-MARKS = ("o", "s", "^", "D", "v")
 
 
 def plot_groups(groups: Mapping[str, Mapping[str, Point | None]], words: str, path: Path) -> None:
@@ -18,10 +16,8 @@ def plot_groups(groups: Mapping[str, Mapping[str, Point | None]], words: str, pa
 
     The vertical axis is logarithmic above 1 and linear below, so that a count of 0 has its place.
     """
-    from matplotlib.figure import Figure
-
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
-    figure = Figure(figsize=(max(6.0, 1.0 + 0.55 * len(groups)), 4.2), layout="constrained")
+    figure = new_figure(max(6.0, 1.0 + 0.55 * len(groups)), 4.2)
     axes = figure.add_subplot()
     for number, name in enumerate(series):
         shift = (number - (len(series) - 1) / 2) * 0.18
@@ -33,8 +29,8 @@ def plot_groups(groups: Mapping[str, Mapping[str, Point | None]], words: str, pa
             [place for place, _ in shown],
             values,
             yerr=[[max(0.0, each) for each in side] for side in reach],
-            fmt=MARKS[number % len(MARKS)],
-            color=COLOURS[number % len(COLOURS)],
+            fmt=marker(number),
+            color=colour(number),
             capsize=2,
             label=name,
         )
@@ -45,5 +41,4 @@ def plot_groups(groups: Mapping[str, Mapping[str, Point | None]], words: str, pa
     axes.set_ylabel(words)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(frameon=False)
-    with replacing(path) as beside:
-        figure.savefig(beside, format="png", dpi=150)
+    save(figure, path)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.files import replacing
-from leakage_tasks.report.study_plots import COLOURS, MARKS
+from leakage_tasks.report.plot_style import colour, line, marker, new_figure, save
 
 Spread = tuple[Any, float, float]
 """Place on the horizontal axis (a number, or a name), value, and standard deviation."""
@@ -17,9 +16,7 @@ def plot_lines(
     panels: Mapping[str, Mapping[str, Sequence[Spread]]], words: str, path: Path, *, logarithmic: bool = False
 ) -> None:
     """Panels side by side, a line a series, over one horizontal axis called ``words``; shares from 0 up."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    figure = new_figure(9.0, 3.8)
     for axes, (title, series) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for number, (name, points) in enumerate(series.items()):
             places, values, spreads = zip(*points, strict=True)
@@ -27,8 +24,9 @@ def plot_lines(
                 places,
                 values,
                 yerr=spreads,
-                marker=MARKS[number % len(MARKS)],
-                color=COLOURS[number % len(COLOURS)],
+                marker=marker(number),
+                linestyle=line(number),
+                color=colour(number),
                 capsize=2,
                 label=name,
             )
@@ -39,5 +37,4 @@ def plot_lines(
         axes.set_ylabel(title)
         axes.grid(axis="y", alpha=0.3)
     axes.legend(frameon=False)
-    with replacing(path) as beside:
-        figure.savefig(beside, format="png", dpi=150)
+    save(figure, path)

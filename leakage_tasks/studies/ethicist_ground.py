@@ -131,7 +131,8 @@ def fingerprint(victim: Victim) -> str:
 @lru_cache
 def _hash_of(data: str) -> str:
     digest = hashlib.sha256()
-    for name in ("lm_extraction/train_prefix.npy", "lm_extraction/train_suffix.npy", "gpt2/tokenizer.json"):
+    pairs = [f"lm_extraction/train_{part}.npy" for part in ("prefix", "suffix")]
+    for name in (*pairs, "gpt2/vocab.json", "gpt2/merges.txt"):
         path = Path(data) / name
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()[:16]

@@ -37,7 +37,8 @@ class SuffixSampler:
         """Rows that memory allows of prefixes as long as ``prefix`` with ``more`` tokens to come, one at least."""
         lengths = len(prefix), more
         if lengths not in self._row_bytes:
-            live, logits = self.begin([prefix], more)
+            with self.target.inference():
+                live, logits = self.begin([prefix], more)
             self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
         return max(1, min(self.most_rows, self.asked(sum(lengths)), self._memory() // self._row_bytes[lengths]))
 

@@ -1,5 +1,7 @@
 """The rank by class loss against brute force in plain `transformers`."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,29 @@ def test_a_canary_longer_than_the_encoder_is_refused():
 def test_small_losses_tie_only_where_float32_cannot_tell_them_apart():
     assert within(1e-6) < 1.1e-6
     assert within(8.0) > 8.0 + 1e-6
+
+
+@pytest.mark.parametrize(("template", "secret"), [("the {words} sat", ["cat"]), ("a {words} {words}", ["dog", "runs"])])
+@pytest.mark.parametrize("budget", [60, 20_000])
+def test_a_histogram_leaves_everything_else_as_it_is(template, secret, budget):
+    one = canary(template, *secret)
+    plain, more = (ranked(one, budget=budget, settings=settings)[0] for settings in ({}, {"histogram": 15}))
+    kept = {name: value for name, value in more.extra.items() if name not in ("costs", "audit_calls")}
+    assert dataclasses.replace(more, extra=kept, seconds=0) == dataclasses.replace(plain, seconds=0)
+    assert len(more.extra["costs"]) == 15
+
+
+def test_a_histogram_is_the_loss_of_the_filled_texts_with_its_small_digits():
+    two = canary("the {words} sat on {words}.", "cat", "mat")
+    found = ranked(two, budget=10, settings={"histogram": two.space.size})[0]
+    texts = [two.space.fill(each) for each in two.space.enumerate()]
+    expected = sorted(direct_class_losses(tiny_bert(), wordpiece(), texts, 1))
+    assert found.extra["costs"] == pytest.approx(expected, abs=1e-5)
+    assert any(cost != round(cost, 4) for cost in found.extra["costs"])
+    assert found.extra["audit_calls"] == two.space.size
+
+
+def test_a_histogram_of_losses_known_already_costs_nothing():
+    found = ranked(canary("the cat sat on {words}", "green"), settings={"histogram": 100})[0]
+    assert len(found.extra["costs"]) == len(WORDS)
+    assert found.extra["audit_calls"] == 0

@@ -1,5 +1,6 @@
 """Exposure against brute force done with `transformers` alone."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -223,3 +224,34 @@ def test_forgotten_states_are_computed_again():
     nodes.memory = None
     assert np.allclose(explorer.read_part(nodes, explorer.children(nodes)[:5]).following, expected, atol=1e-4)
     assert exploring.MEMORY > 0
+
+
+def test_a_histogram_is_the_log_perplexity_of_whole_texts():
+    """All of a small space, by `transformers` alone; the finding's own cost is among them."""
+    canary = make("the pin is {digits:3}.", "707")
+    found = run_attack("exposure", target_of(merging()), [canary], settings={"histogram": 1000})[0]
+    rank, costs = brute_rank(tiny_gpt2(merging()), merging(), canary)
+    assert found.extra["costs"] == pytest.approx(sorted(costs), abs=1e-3)
+    assert found.rank == rank
+    assert min(abs(cost - found.log_perplexity) for cost in found.extra["costs"]) < 1e-3
+
+
+@pytest.mark.parametrize("budget", [30, 20_000])
+def test_a_histogram_leaves_everything_else_as_it_is(budget):
+    canary = make("the pin is {digits:3}.", "707")
+    plain, more = (
+        run_attack("exposure", target_of(letters()), [canary], budget=budget, settings=settings)[0]
+        for settings in ({}, {"histogram": 40})
+    )
+    kept = {name: value for name, value in more.extra.items() if name not in ("costs", "audit_calls")}
+    assert dataclasses.replace(more, extra=kept, seconds=0) == dataclasses.replace(plain, seconds=0)
+    assert more.extra["audit_calls"] == len(more.extra["costs"]) == 40
+
+
+def test_a_histogram_does_not_depend_on_company():
+    canaries = [Canary(f"c{n}", "the pin is {digits:6}.", tuple(f"{n:06d}")) for n in (5, 333333)]
+    target, settings = target_of(letters()), {"histogram": 30}
+    together = run_attack("exposure", target, canaries, budget=50, settings=settings)
+    alone = run_attack("exposure", target, canaries[1:], budget=50, settings=settings)[0]
+    assert alone.extra["costs"] == pytest.approx(together[1].extra["costs"], abs=1e-3)
+    assert alone.extra["costs"] != pytest.approx(together[0].extra["costs"], abs=1e-3)

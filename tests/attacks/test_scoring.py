@@ -1,7 +1,10 @@
 """Attacks that need nothing but scores of whole texts."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, parse_template
@@ -107,3 +110,61 @@ def test_samples_come_from_the_whole_space():
     space = parse_template("pin {digits:6}")
     assert len({text for text in seen if text[4] in "56789"}) > 150
     assert all(len(text) == len(space.fill(space.at(0))) for text in seen)
+
+
+HISTOGRAM = {"histogram": 300}
+
+
+@pytest.mark.parametrize("digits", [3, 6])
+def test_a_histogram_leaves_the_rank_as_it_is(digits):
+    plain, more = (
+        run_attack("sampled", Scores(), [canary(499, digits)], budget=2000, settings=settings)[0]
+        for settings in ({}, HISTOGRAM)
+    )
+    kept = {name: value for name, value in more.extra.items() if name not in ("costs", "audit_calls")}
+    assert dataclasses.replace(more, extra=kept, seconds=0) == dataclasses.replace(plain, seconds=0)
+
+
+def test_a_histograms_costs_are_those_of_uniform_fillings():
+    """The cost is the number itself, so that the costs are a uniform sample of the numbers."""
+    target = Scores()
+    found = run_attack("sampled", target, [canary(499, 6)], budget=200, settings={"histogram": 2000})[0]
+    costs = found.extra["costs"]
+    assert costs == sorted(costs)
+    assert stats.kstest(np.array(costs) / 1e6, "uniform").pvalue > 0.01
+    assert found.extra["audit_calls"] == len(costs) == 2000
+    assert target.asked == found.model_calls + found.extra["audit_calls"]
+
+
+def test_a_histogram_has_draws_of_its_own():
+    """Those that the rank was sampled from would make the plot agree with the rank whatever was drawn."""
+    seen = []
+    target = Scores(lambda text: seen.append(text) or 1.0)
+    run_attack("sampled", target, [canary(499, 6)], budget=300, settings=HISTOGRAM)
+    assert len(set(seen[:300]) & set(seen[300:])) < 10
+
+
+def test_a_histogram_of_a_small_space_is_all_of_it_once():
+    found = run_attack("sampled", Scores(), [canary(3, 2)], settings=HISTOGRAM)[0]
+    assert found.extra["costs"] == list(range(100))
+
+
+def test_a_histogram_keeps_four_decimals():
+    found = run_attack("sampled", Scores(lambda text: 1 / 3), [canary(3, 1)], settings=HISTOGRAM)[0]
+    assert found.extra["costs"] == [0.3333] * 10
+
+
+def test_no_histogram_is_the_default():
+    found = run_attack("sampled", Scores(), [canary(3, 2)])[0]
+    assert "costs" not in found.extra
+
+
+def test_a_histogram_below_nothing_is_refused():
+    with pytest.raises(OptionError, match="histogram=-1 must be 0 or more: it is how many random fillings' costs"):
+        run_attack("sampled", Scores(), [canary(3)], settings={"histogram": -1})
+
+
+def test_a_histogram_of_no_numbers_is_refused():
+    odd = Scores(lambda text: float("inf") if text.endswith("7") else 1.0)
+    with pytest.raises(TargetError, match="no finite"):
+        run_attack("sampled", odd, [canary(3, 6)], budget=1, settings=HISTOGRAM)

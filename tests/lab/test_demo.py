@@ -77,5 +77,7 @@ def test_the_whole_way_twice_over(tmp_path, text):
     assert "canary_exposure" in result.table
     assert "heldout_bits_per_byte" in result.table
     assert files.plot.read_bytes().startswith(b"\x89PNG")
+    assert "<table" in files.board.read_text(encoding="utf-8")
+    assert "## Training-data leakage" in files.card.read_text(encoding="utf-8")
     assert len(json.loads(files.history.read_text())["losses"]) == 2
     assert len(list(files.results.rglob("results_*.json"))) == 1

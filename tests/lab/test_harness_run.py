@@ -43,6 +43,27 @@ def test_values_the_harness_would_misread_arrive_whole(value):
     assert (given if isinstance(given, dict) else key_val_to_dict(given)) == {"canaries": value}
 
 
+def test_other_models_tasks_and_batches_are_asked_for():
+    words = HarnessCommand(
+        Path("runs/model"),
+        ("one",),
+        {"data": "a.jsonl"},
+        Path("out"),
+        kind="classifier-scorer",
+        settings={"truncate": True, "max_length": 32},
+        include=Path("tasks"),
+        batch_size="auto:4",
+    ).arguments
+    assert words[words.index("--model") + 1] == "classifier-scorer"
+    assert words[words.index("--model_args") + 1] == "pretrained=runs/model,truncate=True,max_length=32"
+    assert words[words.index("--include_path") + 1] == "tasks"
+    assert words[words.index("--batch_size") + 1] == "auto:4"
+
+
+def test_what_is_not_asked_for_is_not_said():
+    assert not {"--include_path", "--batch_size"} & set(command(Path("out")).arguments)
+
+
 def test_it_runs_offline_and_keeps_table_and_messages_apart(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     stand_in(tmp_path, monkeypatch, 'echo "messages $HF_HUB_OFFLINE $OMP_NUM_THREADS" >&2; echo "table: $*"')
@@ -73,3 +94,12 @@ def test_findings_are_read_from_the_samples_of_their_task(tmp_path):
     assert command(tmp_path / "results").findings("one") == [one, two]
     with pytest.raises(LeakageError, match="no samples of two"):
         command(tmp_path / "results").findings("two")
+
+
+def test_figures_are_read_from_the_results_file(tmp_path):
+    folder = tmp_path / "results" / "model"
+    folder.mkdir(parents=True)
+    (folder / "results_2024.json").write_text(json.dumps({"results": {"one": {"acc,none": 0.5}}}))
+    assert command(tmp_path / "results").results() == {"one": {"acc,none": 0.5}}
+    with pytest.raises(LeakageError, match="holds no results"):
+        command(tmp_path / "nowhere").results()

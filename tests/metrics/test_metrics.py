@@ -1,7 +1,9 @@
 """Metrics and aggregates from findings, with the formulas written a second way."""
 
+import dataclasses
 import json
 import math
+import random
 import statistics
 
 import pytest
@@ -11,7 +13,15 @@ from hypothesis import strategies as st
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
-from leakage_tasks.metrics.aggregates import count, maximum, mean, median
+from leakage_tasks.metrics.aggregates import (
+    Trial,
+    count,
+    exposed_by_chance,
+    hit_by_chance,
+    maximum,
+    mean,
+    median,
+)
 
 
 def finding(planted=True, **fields):
@@ -41,7 +51,9 @@ def test_exposure_is_of_planted_canaries_and_controls_stand_apart():
     assert found["exposure_fraction"] == pytest.approx(statistics.fmean(bits) / math.log2(1000))
     assert found["rank"] == 8
     assert found["log_perplexity"] == 30
+    assert (found["exposure_ci_low"], found["exposure_ci_high"]) == pytest.approx(bootstrap_mean(bits))
     assert found["control_exposure"] == pytest.approx(2)
+    assert found["control_exposure_max"] == pytest.approx(2)
     assert (found["n_planted"], found["n_controls"]) == (3, 1)
 
 
@@ -104,3 +116,38 @@ def test_aggregates_skip_what_is_undefined(values):
         assert mean(values) == pytest.approx(sum(defined) / len(defined))
         assert median(values) == pytest.approx(statistics.median(defined))
         assert maximum(values) == max(defined)
+
+
+@pytest.mark.parametrize("number", [1, 8, 40])
+def test_controls_at_chance_have_a_uniform_probability_of_being_so_exposed(number):
+    stream, fillings = random.Random(number), 10**9
+    found = [
+        exposed_by_chance([math.log2(fillings / stream.randrange(1, fillings + 1)) for _ in range(number)])
+        for _ in range(2000)
+    ]
+    for share in (0.01, 0.1, 0.5, 0.9):
+        assert sum(p <= share for p in found) / len(found) == pytest.approx(share, abs=4 * math.sqrt(share / 2000))
+
+
+def test_with_few_fillings_controls_at_chance_are_flagged_no_more_often():
+    stream = random.Random(0)
+    found = [exposed_by_chance([math.log2(10 / stream.randrange(1, 11)) for _ in range(8)]) for _ in range(2000)]
+    assert sum(p <= 0.05 for p in found) / len(found) <= 0.05
+
+
+def test_exposed_controls_are_improbable():
+    assert exposed_by_chance([10.0] * 8) < 1e-6
+
+
+def test_extracted_controls_are_as_probable_as_guessing_makes_them():
+    missed = [Trial(False, 0.1)] * 3
+    assert hit_by_chance(missed) == 1
+    assert hit_by_chance([*missed[:2], Trial(True, 0.1)]) == pytest.approx(1 - 0.9**3)
+    assert hit_by_chance([Trial(True, 0.1)] * 3) == pytest.approx(0.001)
+    assert hit_by_chance([None, None]) is None
+
+
+def test_a_control_of_a_large_space_that_comes_out_shows_a_fault():
+    out = finding(False, rank=1, correct=(True, True, True), place=1)
+    found = table(extraction.METRICS, [*FINDINGS, dataclasses.replace(out, log2_size=30.0)])
+    assert found["control_p"] < exposure.NOT_AT_CHANCE.below

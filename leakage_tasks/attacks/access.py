@@ -1,0 +1,39 @@
+"""What an attacker must have of a model for an attack to run, in words for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.targets.protocols import (
+    CompletesText,
+    PredictsNextToken,
+    ProposesValues,
+    ScoresLabels,
+    ScoresSequences,
+)
+
+LIKELIHOOD = "black box: likelihoods of texts of the attacker's choice"
+NEXT_TOKEN = "black box: next-token probabilities after texts of the attacker's choice"
+TEXT = "black box: text the model writes"
+LABELS = "black box: probabilities of the classes of texts of the attacker's choice"
+WEIGHTS = "white box: the weights"
+SECOND = "and another model, which proposes candidates"
+_TAKES: Mapping[type, str] = {
+    PredictsNextToken: NEXT_TOKEN,
+    ScoresSequences: LIKELIHOOD,
+    CompletesText: TEXT,
+    ScoresLabels: LABELS,
+}
+
+
+def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    """What an attack with these needs (the first that ``target`` serves) and these settings takes."""
+    if settings.get("shortlist"):
+        return f"{WEIGHTS}, for gradients"
+    need = next(need for need in needs if isinstance(target, need))
+    if need is not ProposesValues:
+        return _TAKES.get(need, "not declared")
+    if target.generator_name == "frankenstein":
+        return f"{WEIGHTS}, for candidates"
+    return LABELS if target.generator_name == "exhaustive" else f"{LABELS}, {SECOND}"

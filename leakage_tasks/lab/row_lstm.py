@@ -1,0 +1,88 @@
+"""An LSTM whose gradients opacus can tell apart by row, on the weights of an ordinary ``nn.LSTM``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
+
+State = tuple[torch.Tensor, torch.Tensor]
+"""(h, c), each of shape [layers, batch, hidden], as ``nn.LSTM`` has them."""
+
+
+class RowLSTM(nn.Module):
+    """The computation of a batch-first ``nn.LSTM``, on its very parameters, out of ``nn.Linear`` layers.
+
+    opacus has no gradients by row for ``nn.LSTM``. Its own ``DPLSTM`` calls a linear layer at every step and adds up a
+    gradient of all weights for each row and step. Here each linear layer is called once with all steps, so that
+    opacus makes one product a row of it: the same gradients, nine times faster for 2×200 units and 64 steps.
+    """
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        """``lstm`` is batch-first, of one direction, with biases and without dropout between its layers."""
+        super().__init__()
+        self.layers = nn.ModuleList(_RowLayer(lstm, number) for number in range(lstm.num_layers))
+
+    def forward(self, inputs: torch.Tensor, state: State | None = None) -> tuple[torch.Tensor, State]:
+        """Read ``inputs`` [batch, steps, features] from an empty state: hidden [batch, steps, hidden] and (h, c)."""
+        if state is not None:
+            raise ValueError("each row starts from an empty state: give none")
+        hidden, ends = inputs, []
+        for layer in self.layers:
+            hidden, end = layer(hidden)
+            ends.append(end)
+        h, c = (torch.stack(part) for part in zip(*ends, strict=True))
+        return hidden, (h, c)
+
+
+@contextmanager
+def reading_rows(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
+    """``model`` reads by ``rows`` inside; afterwards its own LSTM is back, with what was learnt: both share weights."""
+    lstm = model.lstm
+    model.lstm = rows  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        model.lstm = lstm
+
+
+class _RowLayer(nn.Module):
+    """One layer. A first pass without gradients finds the hidden states, a second one has the gradients.
+
+    In the second pass the recurrent product is one call on the known states, taken as constants; what flows back from
+    step to step goes through (h − constant h), which is zero but has a gradient.
+    """
+
+    def __init__(self, lstm: nn.LSTM, number: int) -> None:
+        super().__init__()
+        self.ih, self.hh = (_linear(lstm, f"{part}_l{number}") for part in ("ih", "hh"))
+
+    def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, State]:
+        driven = self.ih(inputs)
+        with torch.no_grad():
+            hidden, _ = self._steps(driven + self.hh.bias)
+            before = torch.cat([torch.zeros_like(hidden[:, :1]), hidden[:, :-1]], dim=1)
+        return self._steps(driven + self.hh(before), known=True)
+
+    def _steps(self, gates: torch.Tensor, known: bool = False) -> tuple[torch.Tensor, State]:
+        """Hidden [batch, steps, hidden], last (h, c); ``known`` says that ``gates`` hold the recurrent product."""
+        recurrent = self.hh.weight.detach().t()
+        h = c = gates.new_zeros(len(gates), self.hh.in_features)
+        states = []
+        for step in gates.unbind(dim=1):
+            enter, forget, new, leave = (step + (h - h.detach() if known else h) @ recurrent).chunk(4, dim=1)
+            c = forget.sigmoid() * c + enter.sigmoid() * new.tanh()
+            h = leave.sigmoid() * c.tanh()
+            states.append(h)
+        return torch.stack(states, dim=1), (h, c)
+
+
+def _linear(lstm: nn.LSTM, name: str) -> nn.Linear:
+    weight = getattr(lstm, f"weight_{name}")
+    linear = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    linear.weight, linear.bias = weight, getattr(lstm, f"bias_{name}")
+    return linear

@@ -1,0 +1,139 @@
+"""The showcase's language models: canaries in Python's help text, learnt by an LSTM with and without DP-SGD."""
+
+from __future__ import annotations
+
+import math
+import string
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.files import replacing
+from leakage_tasks.lab.choices import CONTINUATION, continuation_questions, write_task
+from leakage_tasks.lab.harness_run import HarnessCommand
+from leakage_tasks.lab.showcase_settings import LSTM, PRIVATE_LSTM, TEMPLATE, ShowcaseFiles, Sizes
+from leakage_tasks.lab.threads import one_thread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerFast
+
+    from leakage_tasks.lab.corpus import Corpus
+    from leakage_tasks.lab.private_lm import PrivateLM
+    from leakage_tasks.lab.trainer import TrainedLM
+
+TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte", CONTINUATION)
+
+
+class TextVictims:
+    """The planted text and the two models trained on it; each ``train_…`` saves a model and says how it went."""
+
+    def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: Corpus | None = None) -> None:
+        """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help."""
+        from leakage_tasks.canaries import write_manifest
+        from leakage_tasks.canaries.generate import make_canaries
+        from leakage_tasks.canaries.planting import plant
+        from leakage_tasks.lab.corpus import pydoc_topics
+        from leakage_tasks.models.char_tokenizer import char_tokenizer
+
+        self._files, self._sizes, self._seed = files, sizes, seed
+        own = sizes.text
+        corpus = corpus or pydoc_topics(characters=own.characters)
+        names = ("corpus.txt", "planted.txt", "heldout.txt", "canaries.jsonl")
+        source, planted, self._held_out, self._manifest = (files.text / name for name in names)
+        _write(source, corpus.training)
+        _write(self._held_out, corpus.held_out)
+        canaries = make_canaries(TEMPLATE, own.planted, repetitions=own.repetitions, controls=own.controls, seed=seed)
+        write_manifest(canaries, self._manifest)
+        print(plant(self._manifest, source, planted, seed=seed).summary(), flush=True)
+        questions = continuation_questions(corpus.held_out, corpus.training, count=sizes.questions, seed=seed)
+        write_task(files.tasks, CONTINUATION, questions)
+        self._text, self._validation = planted.read_text(encoding="utf-8"), corpus.held_out
+        # A small text may lack a letter of a canary's word, or a digit: the attack asks for all of them.
+        letters = [*corpus.alphabet, *string.digits, *"".join(canary.text for canary in canaries)]
+        self._tokenizer: PreTrainedTokenizerFast = char_tokenizer(letters)
+
+    def train(self) -> dict[str, Any]:
+        """The LSTM, trained as in the demo."""
+        from leakage_tasks.lab.trainer import train_char_lm
+
+        started, own = time.perf_counter(), self._sizes.text
+        with one_thread():
+            trained = train_char_lm(
+                self._text,
+                validation=self._validation,
+                tokenizer=self._tokenizer,
+                epochs=own.epochs,
+                batch_size=16,
+                learning_rate=3e-3,
+                decay_from=0.5,
+                hidden_size=own.hidden,
+                layers=own.layers,
+                seed=self._seed,
+                device="cpu",
+            )
+        return self._saved(trained, LSTM, started)
+
+    def train_privately(self) -> dict[str, Any]:
+        """The same LSTM trained with DP-SGD; ``epsilon_by_copies`` is what that promises a secret of so many copies."""
+        from leakage_tasks.lab.private import Privacy
+        from leakage_tasks.lab.private_lm import train_private_char_lm
+
+        started, own = time.perf_counter(), self._sizes.text
+        with one_thread():
+            trained = train_private_char_lm(
+                self._text,
+                Privacy(epsilon=own.epsilon, delta=own.delta),
+                validation=self._validation,
+                tokenizer=self._tokenizer,
+                epochs=own.private_epochs,
+                batch_size=own.private_batch,
+                learning_rate=own.private_rate,
+                hidden_size=own.hidden,
+                layers=own.layers,
+                seed=self._seed,
+                device="cpu",
+            )
+        return self._saved(trained, PRIVATE_LSTM, started) | self._promised(trained)
+
+    def command(self, name: str) -> HarnessCommand:
+        """The harness' command for the model ``name``."""
+        metadata: dict[str, str | int] = {"canaries": str(self._manifest), "text": str(self._held_out)}
+        return HarnessCommand(
+            self._files.model(name),
+            TASKS,
+            metadata | {"budget": self._sizes.budget},
+            self._files.results(name),
+            include=self._files.tasks,
+        )
+
+    def _promised(self, trained: PrivateLM) -> dict[str, Any]:
+        promise, own = trained.promise, self._sizes.text
+        return {
+            "rows": trained.rows,
+            **asdict(promise),
+            "epsilon": promise.epsilon(),
+            # A copy is a line, and a line that fits is in one row.
+            "epsilon_by_copies": {copies: _finite(promise.epsilon_of(copies)) for copies in own.repetitions},
+        }
+
+    def _saved(self, trained: TrainedLM, name: str, started: float) -> dict[str, Any]:
+        with replacing(self._files.model(name)) as beside:
+            trained.model.save_pretrained(beside)
+            trained.tokenizer.save_pretrained(beside)
+        return {
+            "seconds": round(time.perf_counter() - started, 1),
+            "parameters": int(trained.model.num_parameters()),
+            "losses": [asdict(loss) for loss in trained.losses],
+        }
+
+
+def _finite(epsilon: float) -> float | None:
+    """JSON knows no infinity; None stands for a promise that bounds nothing."""
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,213 @@
+"""Auditing figures of a run with controls: membership AUC, TPR at 1 % FPR and lower bounds on ε.
+
+Pure functions of the findings of ``canary_exposure``. The score is the exposure; a planted canary is a member of the
+training data, a control is not. Canaries are compared where they are alike in kind and |R| alone, so that nothing but
+the training tells them apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.metrics.epsilon import fewest_pairs, row_bound, secret_bound, swap_bound
+from leakage_tasks.metrics.membership import ONE_IN, auc, tpr_at_low_fpr
+
+FEWEST = 5
+"""Planted canaries, and controls, that an AUC takes."""
+
+
+@dataclass(frozen=True)
+class AuditFigure:
+    """One figure, or the reason why there is none (``refused``), in which case all numbers are None.
+
+    ``low`` and ``high`` are the 95 % interval of ``value``; a ``lower_bound`` has none, being one end itself. ``basis``
+    says what the figure rests on, ``words`` what it means and what not, ``chance`` what it is without a leak, ``best``
+    what a perfect attack could have shown with as many canaries.
+    """
+
+    name: str
+    title: str
+    words: str
+    chance: float
+    basis: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+    lower_bound: bool = False
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Guesses at which canary of each pair was planted: the one of higher exposure; equals are no guess.
+
+    ``repetitions`` is how often the canary planted most was.
+    """
+
+    pairs: int
+    guesses: int
+    right: int
+    repetitions: int
+
+    @property
+    def words(self) -> str:
+        """What a bound on ε rests on."""
+        tied = self.pairs - self.guesses
+        return f"{self.right} of {self.guesses} pairs guessed right" + (f", {tied} tied" if tied else "")
+
+
+def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
+    """All figures of one run, in a fixed order, those it is too small for with the reason.
+
+    ``delta`` is δ of (ε, δ)-DP. Raises ValueError for a δ that is none.
+    """
+    if not 0 <= delta < 1:
+        raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
+    ranked = [found for found in findings if found.exposure is not None and found.kind != "supporting"]
+    members, others = _comparable(ranked)
+    matched = match(ranked)
+    return [
+        _auc(members, others),
+        _tpr(members, others),
+        _epsilon(matched, delta),
+        _epsilon_row(matched, delta),
+        _epsilon_secret(ranked),
+    ]
+
+
+def match(findings: Iterable[Finding]) -> Matched:
+    """Planted canaries and controls of kind ``random`` and the same |R| in pairs, at random by their ids alone."""
+    groups: dict[float, tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
+    for found in findings:
+        if found.kind == "random" and found.exposure is not None:
+            groups[found.log2_size][not found.planted].append(found)
+    pairs = [
+        (planted, control)
+        for both in groups.values()
+        for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
+    ]
+    leads = [_bits(planted) - _bits(control) for planted, control in pairs]
+    copies = max((planted.repetitions for planted, _ in pairs), default=1)
+    return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
+
+
+def _lot(found: Finding) -> str:
+    """A place in line that depends on the canary's id and nothing that was measured."""
+    return hashlib.sha256(f"pair:{found.canary}".encode()).hexdigest()
+
+
+def _bits(found: Finding) -> float:
+    assert found.exposure is not None
+    return found.exposure
+
+
+def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
+    """Exposures of planted canaries and of controls that have their like, in kind and |R|, on the other side."""
+    sides = [{(each.kind, each.log2_size) for each in findings if each.planted is planted} for planted in (True, False)]
+    kept = [each for each in findings if (each.kind, each.log2_size) in sides[0] & sides[1]]
+    return [_bits(each) for each in kept if each.planted], [_bits(each) for each in kept if not each.planted]
+
+
+def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
+    words = (
+        "probability that a planted canary is more exposed than a control, equal ones counting half; 0.5 if the model "
+        "treats them alike; it speaks of canaries planted as often as these, not of other training text"
+    )
+    basis = f"{len(members)} planted, {len(others)} controls"
+    figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
+    if min(len(members), len(others)) < FEWEST:
+        return replace(
+            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of like kind and |R|: {basis}"
+        )
+    found = auc(members, others)
+    return replace(figure, value=found.value, low=found.low, high=found.high, best=1.0)
+
+
+def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
+    words = (
+        "share of planted canaries more exposed than all but 1 % of the controls: those a cautious attacker finds; the "
+        "interval takes the threshold, which the controls set, as given"
+    )
+    basis = f"{len(members)} planted, {len(others)} controls"
+    figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
+    if len(others) < ONE_IN or not members:
+        return replace(figure, refused=f"takes {ONE_IN} controls, and a planted canary of their kind and |R|: {basis}")
+    (value, low, high), hits, _ = tpr_at_low_fpr(members, others)
+    return replace(figure, value=value, low=low, high=high, best=1.0, basis=f"{hits} of {basis}")
+
+
+def _epsilon(matched: Matched, delta: float) -> AuditFigure:
+    words = (
+        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
+        "differing by one canary, all its copies, in the place of another; 0 shows nothing, privacy least of all"
+    )
+    figure = AuditFigure("epsilon", "ε, one canary swapped", words, 0.0, matched.words, lower_bound=True)
+    best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta)
+    if not best:
+        return replace(figure, refused=_too_few(matched, delta, 1))
+    value = swap_bound(matched.right, matched.guesses, matched.pairs, delta)
+    return replace(figure, value=value, best=best)
+
+
+def _epsilon_row(matched: Matched, delta: float) -> AuditFigure:
+    rows = 2 * matched.repetitions
+    words = (
+        f"the same for one training row added or removed, as DP-SGD accounts for it: a swap changes up to {rows} rows, "
+        "if no copy is spread over several rows; many copies make it small, whatever leaked"
+    )
+    basis = f"{matched.words}, up to {rows} rows a swap"
+    figure = AuditFigure("epsilon_row", "ε, one training row", words, 0.0, basis, lower_bound=True)
+    best = row_bound(matched.pairs, matched.pairs, matched.pairs, rows, delta)
+    if not best:
+        return replace(figure, refused=_too_few(matched, delta, rows))
+    value = row_bound(matched.right, matched.guesses, matched.pairs, rows, delta)
+    return replace(figure, value=value, best=best)
+
+
+def _too_few(matched: Matched, delta: float, rows: int) -> str:
+    fewest = fewest_pairs(delta, rows)
+    if fewest is None:
+        return f"no number of pairs can show any ε at δ = {delta:g}: give a smaller δ"
+    return (
+        f"takes {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
+        f"there are {matched.pairs}"
+    )
+
+
+def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
+    words = (
+        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
+        "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
+    )
+    drawn = [each for each in findings if each.kind == "random"]
+    planted = [each for each in drawn if each.planted]
+    first = sum(each.method == "exact" and each.rank == 1 for each in planted)
+    basis = f"{first} of {len(planted)} secrets proven likeliest"
+    figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
+    if not any(each.method == "exact" for each in planted):
+        return replace(figure, refused="takes an exact rank of a planted canary of kind 'random': there is none")
+    log_others = min(_log_others(each.log2_size, len(drawn)) for each in planted)
+    best = secret_bound(len(planted), len(planted), log_others)
+    if not best:
+        return replace(
+            figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{_least(planted):.3g} fillings"
+        )
+    return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
+
+
+def _least(planted: Sequence[Finding]) -> float:
+    return min(each.log2_size for each in planted)
+
+
+def _log_others(log2_size: float, taken: int) -> float:
+    """ln(N − 1): where secrets were drawn to differ, those of the ``taken`` − 1 others are no values of this one."""
+    if log2_size > 52:
+        return log2_size * math.log(2)
+    others = round(2**log2_size) - taken
+    return math.log(others) if others > 0 else -math.inf

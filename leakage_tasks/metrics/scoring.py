@@ -1,0 +1,185 @@
+"""From an attack's answer to the values of a task's metrics, apart from harness and model.
+
+The tasks score their answers here, and so does whoever has saved answers: the same answers give the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from leakage_tasks.attacks.confidences import CONFIDENCES, TRAINED
+from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.suffix_finding import (
+    HEADLINE,
+    Reading,
+    Selection,
+    left_out_reading,
+    selections,
+    suffix_finding_from_json,
+)
+from leakage_tasks.attacks.suffix_order import DEFAULT_CONFIDENCE
+from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.aggregates import count
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.option_types import SCHEME_TYPES
+from leakage_tasks.targets.scheme import Scheme
+from leakage_tasks.unanswered import reason_of
+
+Order = Mapping[str, Any]
+"""What was asked of the attack, as a request carries it."""
+Values = dict[str, Any]
+"""By metric, what one document gives it; None where it gives nothing."""
+Scores = dict[str, dict[str, float | None]]
+"""By column, by metric."""
+
+
+class Answered(NamedTuple):
+    """One document's answer (a finding as JSON, or why there is none), its column of results and its order."""
+
+    answer: str
+    column: str
+    order: Order
+
+
+class DamagedAnswer(ValueError):
+    """An answer that is no finding of its task; ``place`` counts from 0 among those scored."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+@contextmanager
+def reading(place: int) -> Iterator[None]:
+    """Raise DamagedAnswer for whatever reading an answer raises that is not as it was written."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DamagedAnswer(place, f"{type(error).__name__}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a task's answers become values.
+
+    ``metrics`` are its rows, ``values`` what one answer gives them in one column. ``nulls`` are the rows of a task that
+    stayed unanswered. ``unscored`` are rows that answers do not tell, each with the reason.
+    """
+
+    task: str
+    metrics: Callable[[Order], Sequence[Metric[Any, Any]]]
+    values: Callable[[str, str, Order], Values]
+    nulls: Callable[[], Iterable[str]]
+    unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
+
+
+SCORINGS: dict[str, Scoring] = {}
+"""By the task's name."""
+
+
+def register_scoring(scoring: Scoring) -> Scoring:
+    """Make a task's scoring known; its name must be new."""
+    assert scoring.task not in SCORINGS, f"{scoring.task} has a scoring already"
+    SCORINGS[scoring.task] = scoring
+    return scoring
+
+
+def score(scoring: Scoring, answered: Sequence[Answered]) -> Scores:
+    """What the rows of a task come to over all its documents, as the harness aggregates them.
+
+    A task whose first answer is none is null, on all documents. Raises DamagedAnswer.
+    """
+    if not answered:
+        return {}
+    if reason_of(answered[0].answer) is not None:
+        return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
+    found: dict[str, dict[str, list[Any]]] = {}
+    for place, each in enumerate(answered):
+        rows = found.setdefault(each.column, {})
+        with reading(place):
+            values = scoring.values(*each)
+        for name, value in values.items():
+            rows.setdefault(name, []).append(value)
+    metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order)}
+    return {
+        column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}
+        for column, rows in found.items()
+    }
+
+
+_NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
+
+
+def _of_canaries(task: str, metrics: Sequence[Metric[Finding, Any]]) -> Scoring:
+    """The scoring of a task whose answers are findings about canaries."""
+
+    def values(answer: str, column: str, order: Order) -> Values:
+        finding = finding_from_json(answer)
+        return {metric.name: metric.value(finding) for metric in metrics if metric.applies(finding)}
+
+    def nulls() -> list[str]:
+        return [metric.name for metric in metrics if metric.applies(_NO_ATTACK)]
+
+    return register_scoring(Scoring(task, lambda order: metrics, values, nulls))
+
+
+LEFT_OUT: Metric[Reading, Any] = Metric(
+    "left_out", lambda reading: None, count, None, "pairs that do not survive the way through text, left out"
+)
+"""Its values come of readings that there are not."""
+NULLS = ("recall", "recall_early_stop", "p_z")
+"""Rows of ``suffix_extraction`` where it stayed unanswered: more would fill the table with nothing."""
+
+
+def selection_of(column: str, order: Order) -> Selection:
+    """What a column of ``suffix_extraction`` is read off, by its name."""
+    known = [*CONFIDENCES, TRAINED]
+    views = [] if column in (HEADLINE, *known) else [column]
+    named = {each.name: each for each in selections(order.get("confidence", DEFAULT_CONFIDENCE), known, views)}
+    return named[column]
+
+
+def reading_of(answer: str, column: str, order: Order) -> Reading | None:
+    """What a column reads off one answer; None for a pair that was left out."""
+    return selection_of(column, order).reading(suffix_finding_from_json(answer))
+
+
+@lru_cache
+def _suffix_rows(wrong: int | None) -> Sequence[Metric[Reading, Any]]:
+    return suffix_metrics(wrong)
+
+
+def _suffix_values(answer: str, column: str, order: Order) -> Values:
+    """The values of one column for one pair; all None where the pair was left out."""
+    selection, finding = selection_of(column, order), suffix_finding_from_json(answer)
+    reading = selection.reading(finding)
+    plain = Scheme(**{name: order[name] for name in SCHEME_TYPES if name in order}).plain
+    like = reading or left_out_reading(finding, selection, plain)
+    rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
+    values = {row.name: None if reading is None else row.value(reading) for row in rows}
+    if selection.kind == "headline" and finding.nodes == 0:
+        values[LEFT_OUT.name] = 1.0 if reading is None else None
+    return values
+
+
+def _unscored(order: Order) -> Mapping[str, str]:
+    written = "it counts what the run wrote to a file, and samples do not hold the guesses"
+    return {} if order.get("guesses") is None else {"guesses_written": written}
+
+
+CANARY_EXPOSURE = _of_canaries("canary_exposure", exposure.METRICS)
+CANARY_EXTRACTION = _of_canaries("canary_extraction", extraction.METRICS)
+SUFFIX_EXTRACTION = register_scoring(
+    Scoring(
+        "suffix_extraction",
+        lambda order: [*_suffix_rows(order.get("wrong")), LEFT_OUT],
+        _suffix_values,
+        partial(list, NULLS),
+        _unscored,
+    )
+)

@@ -1,0 +1,130 @@
+"""What was tested, by which attacks, and what that leaves open, in a model card's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.report.declared import Declared
+from leakage_tasks.report.markdown import escaped
+from leakage_tasks.report.run import Run
+
+_MOST = 50
+"""log2 of the largest number that is written out."""
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list of lines that are Markdown already."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def what_was_tested(tested: Mapping[str, Any]) -> str:
+    """What the figures of a task rest on; what is not known here stands as ``name: value``. Markdown."""
+    hidden = "natural" in _list(tested.get("kinds"))
+    said = []
+    for name, value in tested.items():
+        if name in ("repetitions", "example"):
+            continue
+        said.append(_words(name, value, tested))
+    example = tested.get("example")
+    if isinstance(example, str) and not hidden:
+        said.append(f"for instance “{escaped(example)}”, where the secret stands in braces")
+    return "; ".join(said) or "the results do not say what"
+
+
+def which_attacks(attacks: Sequence[tuple[str, str]]) -> str:
+    """Which attacks ran, with the access each took. Markdown."""
+    if not attacks:
+        return "the results do not say which"
+    return "; ".join(escaped(attack) + (f" ({escaped(access)})" if access else "") for attack, access in attacks)
+
+
+def limits(run: Run) -> Iterator[str]:
+    """What the figures of a run do not show, for the kinds of tasks that ran. Markdown."""
+    tested = [each.tested for each in _declared(run)]
+    yield (
+        "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
+        "training data are safe."
+    )
+    if any("planted" in each for each in tested):
+        yield (
+            "Canaries stand for text like them that was trained on as often. Other text, or the same more often, may "
+            "leak more or less."
+        )
+    if any("natural" in _list(each.get("kinds")) for each in tested):
+        yield "Natural secrets were not drawn at random: without a leak they need not be at chance."
+    if any("pairs" in each for each in tested):
+        yield (
+            "Suffixes that come out may be guessable without having been trained on: only what is above the figure for "
+            "text the model never saw is a leak."
+        )
+    yield "The figures hold for the model as tested, not for versions trained further, cut down or quantized."
+
+
+def _declared(run: Run) -> list[Declared]:
+    return [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
+
+
+def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
+    try:
+        return _KNOWN[name](value, tested)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return escaped(f"{name}: {shown}")
+
+
+def _planted(value: Any, tested: Mapping[str, Any]) -> str:
+    times = tested.get("repetitions")
+    how = (
+        ", ".join(f"{int(n):,} of them {_times(t)}" for t, n in times.items())
+        if isinstance(times, dict) and times
+        else ""
+    )
+    return f"{int(value):,} canaries planted" + (f" ({how})" if how else "")
+
+
+def _times(text: str) -> str:
+    return "once" if int(text) == 1 else f"{int(text):,} times"
+
+
+def _size(value: Any, tested: Mapping[str, Any]) -> str:
+    low, high = _ends(value)
+    each = _count(low) if low == high else f"{_count(low)} to {_count(high)}"
+    return f"each secret is one of {each} possible values"
+
+
+def _count(bits: float) -> str:
+    return f"2^{bits:.1f} (about {float(f'{2**bits:.2g}'):,.0f})" if bits <= _MOST else f"2^{bits:.1f}"
+
+
+def _tokens(of: str) -> Callable[[Any, Mapping[str, Any]], str]:
+    def words(value: Any, tested: Mapping[str, Any]) -> str:
+        low, high = _ends(value)
+        return f"{of} of {f'{low:,.0f}' if low == high else f'{low:,.0f} to {high:,.0f}'} tokens"
+
+    return words
+
+
+def _ends(value: Any) -> tuple[float, float]:
+    low, high = value if isinstance(value, list) else (value, value)
+    return float(low), float(high)
+
+
+def _kinds(value: Any, tested: Mapping[str, Any]) -> str:
+    return f"kind: {escaped(', '.join(value))}"
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+_KNOWN: Mapping[str, Callable[[Any, Mapping[str, Any]], str]] = {
+    "planted": _planted,
+    "controls": lambda value, tested: f"{int(value):,} controls, made alike and never planted",
+    "kinds": _kinds,
+    "log2_size": _size,
+    "pairs": lambda value, tested: f"{int(value):,} pairs of a prefix and the suffix that follows it",
+    "prefix_tokens": _tokens("prefixes"),
+    "suffix_tokens": _tokens("suffixes"),
+}

@@ -1,0 +1,86 @@
+"""``leakage check``: a limit on leakage that a build can fail by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leakage_tasks.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from leakage_tasks.report.check import Limit
+    from leakage_tasks.report.results import Run
+
+_OFTEN = 0.05
+
+
+def check_command(
+    results: Annotated[list[Path], typer.Argument(help="Results files of lm_eval, or folders of them.")],
+    max_exposure: Annotated[
+        float | None, typer.Option(help="Most bits of exposure that any planted canary may have.")
+    ] = None,
+    max_extracted: Annotated[
+        float | None, typer.Option(help="Largest share of planted canaries that may be extracted.")
+    ] = None,
+    max_recall: Annotated[
+        float | None, typer.Option(help="Largest share of suffixes that may come out verbatim.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="A limit on any other figure, as metric=number or task/metric=number; may be repeated."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Judge by the worse end of the 95 % interval, where there is one.")
+    ] = False,
+) -> None:
+    """Exit with 1 if a run leaks more than it may, or if its controls show that the measurement is at fault."""
+    from leakage_tasks.report.check import Limit, limit_from, verdicts
+    from leakage_tasks.report.results import read_runs
+
+    named = (("exposure_max", max_exposure), ("extracted", max_extracted), ("recall", max_recall))
+    limits = [Limit(None, metric, value) for metric, value in named if value is not None]
+    limits += [limit_from(text) for text in limit or []]
+    if not limits:
+        raise OptionError("nothing to check: give --max-exposure, --max-extracted, --max-recall or --limit")
+    runs = read_runs(results)
+    found = verdicts(runs, limits, strict=strict)
+    for verdict in found:
+        print(f"{'PASS' if verdict.kept else 'FAIL'}  {verdict.words}")
+    for note in _notes(runs, limits):
+        print(f"note  {note}")
+    raise typer.Exit(0 if all(verdict.kept for verdict in found) else 1)
+
+
+def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
+    """What a reader of verdicts should know: figures on too few documents, and limits that chance alone passes."""
+    from leakage_tasks.report.figures import flags
+    from leakage_tasks.report.wording import flag_words
+
+    for run in runs:
+        for words in flag_words(
+            flag for _, each in sorted(run.tasks.items()) for flag in flags(each) if not flag.fault
+        ):
+            yield f"{run.name}: {words}"
+        for limit in limits:
+            if limit.metric == "exposure_max":
+                yield from _by_chance(run, limit)
+
+
+def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
+    from leakage_tasks.report.check import passed_by_chance
+    from leakage_tasks.report.figures import figure
+    from leakage_tasks.report.wording import number
+
+    for task, result in sorted(run.tasks.items()):
+        found = figure(result, limit.metric)
+        chance = passed_by_chance(limit.value, found.count) if found.value is not None and found.count else 0.0
+        if chance > _OFTEN:
+            yield (
+                f"{run.name}: {task}: of {found.count} secrets that no model saw, the most exposed passes "
+                f"{number(limit.value)} bits in {chance:.0%} of runs by chance: raise the limit, or limit the mean "
+                "with --limit exposure=…"
+            )

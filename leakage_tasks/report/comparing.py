@@ -1,0 +1,95 @@
+"""Which runs may be ranked against each other: those that were asked the same about the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.report.results import Run, TaskResult
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def measured(run: Run) -> dict[str, TaskResult]:
+    """The leakage tasks that have any figure, by name."""
+    return {
+        task: result
+        for task, result in sorted(run.tasks.items())
+        if result.is_leakage
+        and any(value is not None for values in result.values.values() for value in values.values())
+    }
+
+
+def comparable(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs in groups within which every leakage task that two of them share was asked alike.
+
+    Those that measured most decide; runs without leakage figures are a group of their own.
+    """
+    groups: list[list[Run]] = []
+    for run in sorted(runs, key=lambda run: (-len(measured(run)), run.name)):
+        fitting = (
+            group for group in groups if not any(differences(run, member) for member in group) and _shares(run, group)
+        )
+        group = next(fitting, None)
+        if group is None:
+            groups.append([run])
+        else:
+            group.append(run)
+    return groups
+
+
+def apart(run: Run, first: Run) -> str:
+    """Why ``run`` is not ranked with ``first``, in words; nothing where it may be."""
+    if run is first:
+        return ""
+    if not measured(run):
+        return "" if not measured(first) else "no leakage was measured"
+    found = differences(run, first)
+    if found:
+        return "; ".join(found)
+    return "" if _shares(run, [first]) else f"other tasks: {', '.join(measured(run))}"
+
+
+def differences(run: Run, other: Run) -> list[str]:
+    """What ``run`` was asked otherwise than ``other`` in the leakage tasks that both have, in words."""
+    ours, theirs = measured(run), measured(other)
+    said: dict[str, list[str]] = {}
+    for task in ours.keys() & theirs.keys():
+        for words in _between(protocol(ours[task]), protocol(theirs[task])):
+            said.setdefault(words, []).append(task)
+    return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in said.items())
+
+
+def protocol(result: TaskResult) -> dict[str, Any]:
+    """What a task was asked, by name: its declared protocol, the attacks that ran, the number of documents."""
+    assert result.declared is not None
+    attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
+    # The attack asked for may be "auto"; that which ran tells more.
+    asked = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
+    return {**asked, **({"attack": attacks} if attacks else {}), "documents": result.samples}
+
+
+def _shares(run: Run, group: Sequence[Run]) -> bool:
+    ours = measured(run)
+    return any(ours.keys() & measured(member).keys() or not (ours or measured(member)) for member in group)
+
+
+def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    names = [name for name in dict.fromkeys([*ours, *theirs]) if _text(ours.get(name)) != _text(theirs.get(name))]
+    return [_other(name, ours.get(name), theirs.get(name)) for name in names]
+
+
+def _other(name: str, ours: Any, theirs: Any) -> str:
+    if all(isinstance(each, str) and _HASH.fullmatch(each) for each in (ours, theirs)):
+        return f"other {name} ({ours[:8]}… instead of {theirs[:8]}…)"
+    return f"{name} {_shown(ours)} instead of {_shown(theirs)}"
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

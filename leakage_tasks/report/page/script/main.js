@@ -1,0 +1,5 @@
+document.documentElement.classList.add("js");
+startTable();
+startAbout();
+startScatter();
+startRun();

@@ -1,0 +1,56 @@
+function startTable() {
+  const table = byId("board");
+  const bodies = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].filter((row) => !row.matches(".group")) }));
+  const rows = bodies.flatMap((each) => each.rows);
+  const heads = [...table.querySelectorAll("thead th[data-sort]")];
+  const found = byId("found");
+  byId("tools").addEventListener("submit", (event) => event.preventDefault());
+
+  function keyOf(row, at, kind) {
+    const cell = row.cells[at];
+    if (kind === "text") return cell.querySelector(".run").textContent;
+    return cell.dataset.value ? Number(cell.dataset.value) : null;
+  }
+
+  function sort(at, kind, sign) {
+    for (const { body, rows: own } of bodies) {
+      const keyed = own.map((row, place) => ({ row, place, key: keyOf(row, at, kind) }));
+      keyed.sort((left, right) => {
+        if (left.key === null || right.key === null) return (left.key === null) - (right.key === null) || left.place - right.place;
+        const order = kind === "text" ? left.key.localeCompare(right.key, "en", { numeric: true }) : left.key - right.key;
+        return sign * order || left.place - right.place;
+      });
+      body.append(...keyed.map((each) => each.row));
+    }
+  }
+
+  heads.forEach((head, at) => {
+    const label = head.querySelector(".sort");
+    const button = h("button", { type: "button", class: "sort", "data-about": label.dataset.about });
+    button.append(...label.childNodes);
+    label.replaceWith(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => {
+      const rising = head.getAttribute("aria-sort") !== "ascending";
+      for (const each of heads) each.setAttribute("aria-sort", "none");
+      head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      sort(at, head.dataset.sort, rising ? 1 : -1);
+      const title = button.querySelector(".title").textContent;
+      found.textContent = `Sorted by ${title}, ${rising ? "ascending" : "descending"}; runs without a figure last.`;
+    });
+  });
+
+  function filter() {
+    const words = byId("find").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const kind = byId("kind") ? byId("kind").value : "";
+    for (const row of rows) {
+      const text = row.dataset.find.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word)) || (kind !== "" && row.dataset.kind !== kind);
+    }
+    for (const { body, rows: own } of bodies) body.hidden = own.every((row) => row.hidden);
+    const shown = rows.filter((row) => !row.hidden).length;
+    found.textContent = shown === rows.length ? "" : `${shown} of ${counted(rows.length, "run")} shown`;
+  }
+  byId("find").addEventListener("input", filter);
+  if (byId("kind")) byId("kind").addEventListener("change", filter);
+}

@@ -1,0 +1,26 @@
+"""Reports of results in one call, for whoever has run the harness already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakage_tasks.files import replacing
+from leakage_tasks.report.audits import audit_of
+from leakage_tasks.report.board import make_board
+from leakage_tasks.report.card import make_card, read_card, read_one_run, write_card
+from leakage_tasks.report.page import page
+from leakage_tasks.report.results import read_runs
+
+
+def write_board(results: Path, path: Path) -> None:
+    """Write the page of all runs in a folder, or of one file. Raises LeakageError."""
+    text = page(make_board(read_runs([results])))
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
+
+
+def update_card(results: Path, path: Path, name: str | None = None) -> None:
+    """Write what a run tells into a model card, which is made if there is none. Raises LeakageError."""
+    run = read_one_run(results)
+    card = make_card(read_card(path), path, run, asked=name, audited=audit_of(run, 0.0))
+    write_card(path, card.text)

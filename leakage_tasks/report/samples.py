@@ -1,0 +1,192 @@
+"""Reading the samples that the harness logs (``--log_samples``): what the attacks answered, one document a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.errors import ResultsError
+from leakage_tasks.metrics.scoring import (
+    CANARY_EXPOSURE,
+    CANARY_EXTRACTION,
+    SCORINGS,
+    Answered,
+    DamagedAnswer,
+    Scores,
+    Scoring,
+    reading,
+    score,
+)
+from leakage_tasks.report.run import STAMP
+from leakage_tasks.unanswered import reason_of
+
+NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
+"""How the harness names a file of samples: by its task, and by the time that the results file has as well."""
+AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
+_SHOWN = 80
+"""Characters of what is wrong that a message shows."""
+
+
+class _Line(NamedTuple):
+    document: Any
+    answered: Answered
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What one run logged of one task.
+
+    ``answered`` are all documents' answers in all columns, ``lines`` the line each stands in, from 1, ``documents`` how
+    many documents there are.
+    """
+
+    file: Path
+    scoring: Scoring
+    answered: tuple[Answered, ...]
+    lines: tuple[int, ...]
+    documents: int
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self.scoring.task
+
+    @property
+    def unanswered(self) -> str | None:
+        """Why the task is null; None where it is not."""
+        return reason_of(self.answered[0].answer)
+
+    @property
+    def unscored(self) -> Mapping[str, str]:
+        """Rows of the run that samples do not tell, each with the reason."""
+        return self.scoring.unscored(self.answered[0].order)
+
+    @property
+    def results(self) -> Path | None:
+        """The results file that the same run wrote beside; None without one."""
+        stamp = NAME.fullmatch(self.file.name)
+        beside = sorted(self.file.parent.glob(f"*_{stamp['stamp']}.json")) if stamp else []
+        return next((each for each in beside if STAMP.search(each.name)), None)
+
+    def findings(self) -> list[Finding]:
+        """What was found out about each canary; nothing for a task that is null or about anything else.
+
+        Raises ResultsError.
+        """
+        if self.scoring not in (CANARY_EXPOSURE, CANARY_EXTRACTION) or self.unanswered is not None:
+            return []
+        found = []
+        with self._damage_by_line():
+            for place, each in enumerate(self.answered):
+                with reading(place):
+                    found.append(finding_from_json(each.answer))
+        return found
+
+    def scores(self) -> Scores:
+        """All rows of the run, computed again. Raises ResultsError."""
+        with self._damage_by_line():
+            return score(self.scoring, self.answered)
+
+    @contextmanager
+    def _damage_by_line(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedAnswer as error:
+            raise _wrong(
+                self.file, self.lines[error.place], "resps", f"no finding of {self.task} ({_short(error)})"
+            ) from None
+
+
+def read_samples(path: str | Path) -> Samples:
+    """The samples in a file that has the name the harness gave it. Raises ResultsError naming file, line and field."""
+    file = Path(path)
+    scoring = _scoring(file)
+    found: dict[int, _Line] = {}
+    seen: dict[tuple[Any, str], int] = {}
+    # The same answer stands in every column of its document.
+    answers: dict[str, str] = {}
+    for number, data in _objects(file):
+        line = _line(file, number, data, answers)
+        first = seen.setdefault((line.document, line.answered.column), number)
+        if first != number:
+            raise _wrong(file, number, "doc_id", f"document {line.document} again, as in line {first}")
+        if found and line.answered.order != next(iter(found.values())).answered.order:
+            raise _wrong(file, number, "arguments", "asked otherwise than line 1: lines of several runs")
+        found[number] = line
+    if not found:
+        raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
+    documents = len({line.document for line in found.values()})
+    return Samples(file, scoring, tuple(line.answered for line in found.values()), tuple(found), documents)
+
+
+def _scoring(file: Path) -> Scoring:
+    """How the task in the file's name is scored."""
+    known = ", ".join(SCORINGS)
+    name = NAME.fullmatch(file.name)
+    if name is None:
+        raise ResultsError(
+            f"{file}: not named as lm_eval names samples: call it samples_TASK_TIME.jsonl, TASK being one of {known}"
+        )
+    if name["task"] not in SCORINGS:
+        raise ResultsError(f"{file}: holds samples of {name['task']}, which cannot be scored again: give {known}")
+    return SCORINGS[name["task"]]
+
+
+def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file's lines that are not empty, with their number."""
+    try:
+        with file.open("rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                if raw.strip():
+                    yield number, _object(file, number, raw)
+    except OSError as error:
+        raise ResultsError(f"{file}: cannot be read ({error.strerror}): check the path") from None
+
+
+def _object(file: Path, number: int, raw: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        if not raw.endswith(b"\n"):
+            raise ResultsError(f"{file}:{number}: the line is cut off, the file incomplete: {AGAIN}") from None
+        raise ResultsError(f"{file}:{number}: not JSON ({_short(error)}): {AGAIN}") from None
+    if not isinstance(data, dict):
+        raise ResultsError(f"{file}:{number}: expected an object, found {_short(data)}: {AGAIN}")
+    return data
+
+
+def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, str]) -> _Line:
+    """One sample, checked to be of the form that the harness gives it."""
+    try:
+        answer = data["resps"][0][0]
+    except (KeyError, IndexError, TypeError):
+        raise _wrong(file, number, "resps", "missing or empty") from None
+    if not isinstance(answer, str):
+        raise _wrong(file, number, "resps", f"expected a finding, found {_short(answer)}")
+    column, document = data.get("filter"), data.get("doc_id")
+    if not isinstance(column, str):
+        raise _wrong(file, number, "filter", f"expected text, found {_short(column)}")
+    if not isinstance(document, int | str):
+        raise _wrong(file, number, "doc_id", f"expected a number, found {_short(document)}")
+    try:
+        order = data["arguments"]["gen_args_0"]["arg_1"]
+    except (KeyError, TypeError):
+        order = None
+    if not isinstance(order, dict):
+        raise _wrong(file, number, "arguments", f"no order of an attack in it, found {_short(order)}")
+    return _Line(document, Answered(answers.setdefault(answer, answer), column, order))
+
+
+def _wrong(file: Path, line: int, field: str, what: str) -> ResultsError:
+    return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")
+
+
+def _short(what: object) -> str:
+    text = " ".join(str(what).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,57 @@
+"""What an attack takes of a model, in words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from leakage_tasks.attacks import access as words
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.registry import ATTACKS
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.protocols import ProposesValues
+from tests.oracles import letters, tiny_gpt2
+
+
+class Proposing:
+    """A target that proposes values by a generator of that name."""
+
+    def __init__(self, name: str) -> None:
+        self.generator_name = name
+
+    def propose(self, space: object, heads: object, slot: int) -> list[object]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("attack", "goal", "expected"),
+    [("exposure", "exposure", words.NEXT_TOKEN), ("sampled", "exposure", words.LIKELIHOOD)],
+)
+def test_a_finding_says_what_its_attack_took(attack: str, goal: str, expected: str):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    (found,) = run_attack(attack, target, make_canaries("it is {digits:2}.", 1), goal=goal, budget=100)
+    assert found.access == expected
+
+
+@pytest.mark.parametrize(
+    ("generator", "expected"),
+    [
+        ("frankenstein", f"{words.WEIGHTS}, for candidates"),
+        ("exhaustive", words.LABELS),
+        ("causal:model", f"{words.LABELS}, {words.SECOND}"),
+    ],
+)
+def test_where_candidates_come_from_decides_what_they_take(generator: str, expected: str):
+    assert words.access([ProposesValues], Proposing(generator), {}) == expected
+
+
+def test_a_shortlist_by_gradient_takes_the_weights():
+    needs = ATTACKS["label-search"].needs
+    assert words.access(needs, SimpleNamespace(), {"shortlist": 50}).startswith(words.WEIGHTS)
+
+
+def test_every_attack_takes_something_that_has_words():
+    needs = {need for attack in ATTACKS.values() for need in attack.needs} - {ProposesValues}
+    assert needs <= words._TAKES.keys()

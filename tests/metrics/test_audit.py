@@ -1,0 +1,245 @@
+"""Auditing figures of findings: against counting by hand, by simulation, and where they are refused."""
+
+import json
+import math
+import re
+from dataclasses import asdict, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.intervals import clopper_pearson
+from leakage_tasks.metrics.audit import audit, match
+from leakage_tasks.metrics.epsilon import row_bound, secret_bound, swap_bound
+from leakage_tasks.metrics.membership import auc, auc_interval, tpr_at_low_fpr
+
+BITS = math.log2(10**6)
+
+
+def finding(name, bits, planted=True, **fields):
+    settings = {"kind": "random", "log2_size": BITS, "method": "exact", "repetitions": int(planted), **fields}
+    return Finding(name, "exposure", planted, rank=2 ** (settings["log2_size"] - bits), **settings)
+
+
+def run(planted, controls, **fields):
+    """Findings of these exposures."""
+    members = [finding(f"canary-{place}", bits, **fields) for place, bits in enumerate(planted)]
+    return members + [finding(f"control-{place}", bits, planted=False) for place, bits in enumerate(controls)]
+
+
+def figures(findings, delta=0.0):
+    return {each.name: each for each in audit(findings, delta)}
+
+
+scores = st.lists(st.integers(0, 12).map(float), min_size=1, max_size=30)
+exposures = st.lists(st.integers(0, 19).map(float), min_size=5, max_size=30)
+
+
+# -- membership ---------------------------------------------------------------------------------------------
+
+
+@given(scores, scores)
+def test_the_auc_is_the_share_of_pairs_in_the_right_order(members, others):
+    counted = sum((a > b) + (a == b) / 2 for a, b in product(members, others)) / len(members) / len(others)
+    found = auc(members, others)
+    assert found.value == pytest.approx(counted)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(st.floats(0.01, 0.99), st.integers(2, 200), st.integers(2, 200))
+def test_the_ends_of_the_auc_s_interval_solve_newcombe_s_equation(value, members, others):
+    star = max(members, others) - 1
+    for end in auc_interval(value, members, others):
+        spread = end * (1 - end) * (1 + star * ((1 - end) / (2 - end) + end / (1 + end))) / (members * others)
+        assert (value - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * spread, rel=1e-4, abs=1e-12)
+
+
+@given(st.integers(2, 200))
+def test_the_interval_has_a_length_at_the_ends_and_mirrors(number):
+    low, high = auc_interval(1.0, number, number)
+    assert high == 1
+    assert 0.1 < low < 1
+    assert auc_interval(0.0, number, number) == pytest.approx((0, 1 - low))
+
+
+@pytest.mark.parametrize("true", [0.5, 0.75, 0.9])
+@pytest.mark.parametrize("shape", ["normal", "exponential", "some"])
+@pytest.mark.parametrize(("members", "others"), [(10, 10), (40, 20), (20, 200)])
+def test_the_interval_covers_the_true_auc(true, shape, members, others):
+    generator = np.random.default_rng(5)
+    covered = 0
+    for _ in range(1000):
+        if shape == "normal":
+            a = generator.normal(stats.norm.ppf(true) * math.sqrt(2), 1, members)
+            b = generator.normal(0, 1, others)
+        elif shape == "exponential":
+            # P(A > B) = s / (1 + s) for exponentials of means s and 1.
+            a, b = generator.exponential(true / (1 - true), members), generator.exponential(1, others)
+        else:
+            # Some members are known for sure, the rest not at all.
+            known = generator.random(members) < 2 * true - 1
+            a, b = np.where(known, 1e3, generator.exponential(1, members)), generator.exponential(1, others)
+        low, high = auc_interval(float((a[:, None] > b).mean()), members, others)
+        covered += low <= true <= high
+    # Of 1000 cases, 0.95 spreads by 0.007.
+    assert covered / 1000 >= 0.93
+
+
+@given(scores, st.lists(st.integers(0, 12).map(float), min_size=100, max_size=250))
+def test_at_most_one_control_in_a_hundred_is_flagged(members, others):
+    (rate, low, high), hits, threshold = tpr_at_low_fpr(members, others)
+    assert sum(score > threshold for score in others) <= len(others) // 100
+    assert rate == sum(score > threshold for score in members) / len(members) == hits / len(members)
+    assert (low, high) == clopper_pearson(hits, len(members))
+
+
+def test_the_threshold_is_as_low_as_it_may_be():
+    found = tpr_at_low_fpr([98.0, 98.5, 99.0], [float(n) for n in range(100)])
+    assert (found.hits, found.threshold) == (2, 98.0)
+    tied = tpr_at_low_fpr([98.5, 99.0, 99.5], [*(float(n) for n in range(98)), 99.0, 99.0])
+    assert tied.hits == 1
+
+
+# -- figures of findings ------------------------------------------------------------------------------------
+
+
+def test_all_figures_of_a_run_by_hand():
+    found = figures(run([19.0] * 18 + [0.0, 0.0], [1.0] * 19 + [19.9], repetitions=3))
+    assert found["auc"].value == pytest.approx(18 * 19 / 400)
+    assert found["tpr_at_1_fpr"].refused == (
+        "takes 100 controls, and a planted canary of their kind and |R|: 20 planted, 20 controls"
+    )
+    matched = match(run([19.0] * 18 + [0.0, 0.0], [1.0] * 19 + [19.9]))
+    assert (matched.pairs, matched.guesses) == (20, 20)
+    assert 17 <= matched.right <= 18
+    assert found["epsilon"].value == swap_bound(matched.right, 20, 20)
+    assert found["epsilon"].best == swap_bound(20, 20, 20)
+    assert found["epsilon_row"].value == row_bound(matched.right, 20, 20, 6)
+    assert found["epsilon_secret"].value == 0
+    assert found["epsilon_secret"].best == pytest.approx(secret_bound(20, 20, math.log(10**6 - 40)))
+
+
+def test_delta_lowers_the_bounds_that_know_it():
+    findings = run([19.0] * 50, [1.0] * 50)
+    with_delta, without = figures(findings, 1e-3), figures(findings)
+    for name in ("epsilon", "epsilon_row"):
+        assert 0 < with_delta[name].value < without[name].value
+        assert with_delta[name].best < without[name].best
+    assert with_delta["epsilon_secret"] == without["epsilon_secret"]
+
+
+@given(exposures, exposures, st.permutations(range(60)))
+def test_the_order_of_canaries_changes_nothing(planted, controls, order):
+    findings = run(planted, controls)
+    shuffled = [findings[place] for place in order if place < len(findings)]
+    assert audit(shuffled, 1e-5) == audit(findings, 1e-5)
+
+
+@given(exposures, exposures)
+def test_figures_are_numbers_within_their_limits(planted, controls):
+    for figure in audit(run(planted, controls)):
+        if figure.refused is not None:
+            assert (figure.value, figure.low, figure.high, figure.best) == (None,) * 4
+        elif figure.lower_bound:
+            assert 0 <= figure.value <= figure.best
+            assert figure.low is figure.high is None
+        else:
+            assert 0 <= figure.low <= figure.value <= figure.high <= 1 == figure.best
+
+
+def test_who_is_paired_with_whom_does_not_depend_on_exposures():
+    """Turn all exposures round, and every guess that was right is wrong."""
+    some = run([float(n) for n in range(10)], [n + 0.5 for n in range(10)])
+    turned = [replace(each, rank=2**BITS * 2.0**-20 / each.rank) for each in some]
+    assert match(turned).right == 10 - match(some).right
+
+
+def test_equal_exposures_are_no_guess():
+    matched = match(run([3.0] * 6, [3.0] * 6))
+    assert (matched.pairs, matched.guesses, matched.right) == (6, 0, 0)
+    assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].basis == "0 of 0 pairs guessed right, 6 tied"
+    assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].value == 0
+
+
+def test_canaries_meet_controls_of_their_kind_and_size_only():
+    natural = [finding(f"n-{n}", 19.0, kind="natural") for n in range(9)]
+    large = [finding(f"l-{n}", 19.0, log2_size=40.0) for n in range(9)]
+    found = figures([*run([1.0] * 5, [2.0] * 5), *natural, *large])
+    assert found["auc"].value == 0
+    assert found["auc"].basis == "5 planted, 5 controls"
+    assert found["epsilon"].basis == "0 of 5 pairs guessed right"
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_bound_of_a_simulated_audit_is_seldom_above_the_true_epsilon(epsilon):
+    """Each pair's coin goes through randomized response, and the exposures show what came out."""
+    generator, above = np.random.default_rng(2), 0
+    for _ in range(300):
+        truth = generator.random(30) < 1 / (1 + math.exp(-epsilon))
+        # With one exposure for all controls it does not matter whom a canary meets.
+        findings = run(np.where(truth, 19.0, 1.0), [10.0] * 30)
+        above += figures(findings)["epsilon"].value > epsilon
+    assert above / 300 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
+
+
+# -- secrets ------------------------------------------------------------------------------------------------
+
+
+def test_only_proven_first_places_count_for_secrets():
+    findings = [finding("a", BITS), finding("b", BITS, method="estimated"), finding("c", 3.0), finding("d", BITS)]
+    found = figures(findings)["epsilon_secret"]
+    assert found.basis == "2 of 4 secrets proven likeliest"
+    assert found.value == pytest.approx(secret_bound(2, 4, math.log(10**6 - 4)))
+
+
+def test_the_smallest_space_decides_for_secrets():
+    findings = [finding("a", BITS), finding("b", math.log2(1000), log2_size=math.log2(1000))]
+    assert figures(findings)["epsilon_secret"].value == pytest.approx(secret_bound(2, 2, math.log(1000 - 2)))
+
+
+def test_a_space_beyond_floats_is_no_trouble():
+    assert figures([finding("a", 400.0, log2_size=400.0)])["epsilon_secret"].value == pytest.approx(
+        math.log(0.05 / 0.95) + 400 * math.log(2)
+    )
+
+
+# -- refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("findings", "name", "reason"),
+    [
+        (run([1.0] * 4, [1.0] * 8), "auc", "takes 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
+        (run([1.0] * 9, [1.0] * 99), "tpr_at_1_fpr", "takes 100 controls, .*: 9 planted, 99 controls"),
+        (run([1.0] * 4, [1.0] * 8), "epsilon", r"takes 5 pairs .* at δ = 0: there are 4$"),
+        (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"takes 5 pairs .* at δ = 0: there are 4$"),
+        (run([1.0], [], method="estimated"), "epsilon_secret", "takes an exact rank"),
+        (run([], [1.0] * 8), "epsilon_secret", "takes an exact rank"),
+        ([finding("a", 3.0, log2_size=math.log2(10))], "epsilon_secret", r"1 of 2\^3.32 fillings"),
+        ([finding("a", 0.0, log2_size=0.0)], "epsilon_secret", r"1 of 2\^0 fillings"),
+        ([], "auc", "0 planted, 0 controls"),
+    ],
+)
+def test_too_little_is_refused_by_number(findings, name, reason):
+    found = figures(findings)[name]
+    assert found.value is None
+    assert re.search(reason, found.refused)
+
+
+def test_a_delta_that_hides_everything_is_named():
+    assert "no number of pairs" in figures(run([19.0] * 50, [1.0] * 50), delta=0.05)["epsilon"].refused
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(ValueError, match="δ is"):
+        audit([], delta)
+
+
+def test_figures_are_json_able():
+    json.dumps([asdict(each) for each in audit(run([19.0] * 9, [1.0] * 9))], allow_nan=False)

@@ -1,0 +1,149 @@
+"""Answers to values: what the harness' aggregation makes of them, and which columns, nulls and rows there are."""
+
+import json
+
+import pytest
+
+from leakage_tasks.attacks.finding import Finding, Guess
+from leakage_tasks.attacks.suffix_finding import Choice, SuffixFinding, SuffixView
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.scoring import (
+    CANARY_EXPOSURE,
+    CANARY_EXTRACTION,
+    SCORINGS,
+    SUFFIX_EXTRACTION,
+    Answered,
+    DamagedAnswer,
+    Scoring,
+    register_scoring,
+    score,
+    selection_of,
+)
+from leakage_tasks.unanswered import unanswered
+
+
+def canary(name, rank, planted=True, **fields):
+    return Finding(name, "exposure", planted, int(planted), "random", 10.0, rank=rank, method="exact", **fields)
+
+
+def answered(findings, order=None, column="none"):
+    return [Answered(each.to_json(), column, order or {}) for each in findings]
+
+
+def test_a_canary_tasks_rows_by_hand():
+    found = score(CANARY_EXPOSURE, answered([canary("a", 1), canary("b", 4), canary("c", 512, planted=False)]))["none"]
+    assert (found["exposure"], found["exposure_max"], found["control_exposure"]) == (9, 10, 1)
+    assert (found["rank"], found["n_planted"], found["n_controls"]) == (2.5, 2, 1)
+    assert found["log_perplexity"] is None
+
+
+def test_the_guess_decides_what_is_extracted():
+    guess = (Guess(("1",), "pin 1", 2.0),)
+    right = canary("a", None, guesses=guess, correct=(True,), place=1)
+    wrong = canary("b", None, guesses=guess, correct=(False,))
+    assert score(CANARY_EXTRACTION, answered([right, wrong]))["none"]["extracted"] == 0.5
+
+
+def test_a_null_task_is_null_in_every_column():
+    none = [Answered(unanswered("no such thing"), column, {}) for column in ("none", "zlib")]
+    found = score(SUFFIX_EXTRACTION, none)
+    assert found == dict.fromkeys(("none", "zlib"), dict.fromkeys(SUFFIX_EXTRACTION.nulls()))
+    assert "n_planted" in score(CANARY_EXPOSURE, none)["none"]
+
+
+def test_nothing_scored_is_nothing():
+    assert score(CANARY_EXPOSURE, []) == {}
+
+
+def test_the_answer_that_is_damaged_is_named_by_its_place():
+    with pytest.raises(DamagedAnswer) as caught:
+        score(CANARY_EXPOSURE, [*answered([canary("a", 1)]), Answered("{}", "none", {})])
+    assert caught.value.place == 1
+
+
+# -- suffixes -----------------------------------------------------------------------------------------------
+
+
+def pair(number, confidence, wrong=0.0, nodes=10, views=("none",)):
+    def choice(shift):
+        return Choice(confidence + shift, confidence, 1, wrong, 1, 3.0)
+
+    view = SuffixView(6, 3, 8, 4, 2.0, 1.0, True, {"calibrated": choice(0.0), "zlib": choice(1.0)})
+    return SuffixFinding(number, "", 8, "calibrated", dict.fromkeys(views, view), nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "view", "confidence"),
+    [
+        ("none", "headline", "none", "calibrated"),
+        ("zlib", "confidence", "none", "zlib"),
+        ("trained", "confidence", "none", "trained"),
+        ("prefix_2", "length", "prefix_2", "calibrated"),
+        ("suffix_2", "length", "suffix_2", "calibrated"),
+        ("samples_2", "draws", "samples_2", "calibrated"),
+    ],
+)
+def test_a_column_s_name_says_what_it_is_read_off(column, kind, view, confidence):
+    found = selection_of(column, {})
+    assert (found.name, found.kind, found.view, found.confidence) == (column, kind, view, confidence)
+
+
+def test_the_confidence_asked_for_chooses_the_guesses_of_the_headline():
+    assert selection_of("none", {"confidence": "zlib"}).confidence == "zlib"
+    assert selection_of("prefix_2", {"confidence": "zlib"}).confidence == "zlib"
+
+
+def test_wrong_guesses_allowed_are_those_of_the_order():
+    findings = [pair(0, 3.0), pair(1, 2.0, wrong=1.0), pair(2, 1.0), pair(3, 0.5, wrong=1.0), pair(4, 0.1)]
+    shares = [
+        score(SUFFIX_EXTRACTION, answered(findings, {"wrong": n}))["none"]["recall_early_stop"] for n in (1, 2, 3)
+    ]
+    assert shares == [0.2, 0.4, 0.6]
+
+
+def test_a_pair_left_out_is_counted_and_has_no_values():
+    lost = pair(1, 0.0, nodes=0, views=())
+    found = score(SUFFIX_EXTRACTION, answered([pair(0, 1.0, nodes=0), lost], {"temperature": 1, "top_p": 1}))["none"]
+    assert (found["left_out"], found["n"], found["recall"]) == (1, 1, 1.0)
+
+
+def test_a_model_asked_on_ids_leaves_no_pair_out():
+    assert "left_out" not in score(SUFFIX_EXTRACTION, answered([pair(0, 1.0)]))["none"]
+
+
+@pytest.mark.parametrize(
+    ("order", "known"),
+    [({}, False), ({"temperature": 1.0, "top_p": 1.0}, True), ({"temperature": 1.0, "top_p": 1.0, "top_k": 3}, False)],
+)
+def test_which_rows_a_lost_pair_has_depends_on_the_scheme_that_drew(order, known):
+    lost = pair(1, 0.0, nodes=0, views=())
+    assert ("p_z" in score(SUFFIX_EXTRACTION, answered([lost], order))["none"]) == known
+
+
+def test_guesses_written_are_unscored_where_they_were_asked_for():
+    assert SUFFIX_EXTRACTION.unscored({}) == {}
+    assert set(SUFFIX_EXTRACTION.unscored({"guesses": "g.csv"})) == {"guesses_written"}
+
+
+def test_every_value_has_a_metric_that_says_how_it_aggregates():
+    values = SUFFIX_EXTRACTION.values(pair(0, 1.0, nodes=0, views=()).to_json(), "none", {})
+    assert set(values) <= {metric.name for metric in SUFFIX_EXTRACTION.metrics({})}
+
+
+# -- the registry -------------------------------------------------------------------------------------------
+
+
+def test_a_new_task_is_known_once_registered(monkeypatch):
+    monkeypatch.setattr("leakage_tasks.metrics.scoring.SCORINGS", dict(SCORINGS))
+    size = Metric("size", len, sum, None, "a size")
+    made = register_scoring(
+        Scoring("toy", lambda order: [size], lambda answer, column, order: {"size": len(answer)}, lambda: ["size"])
+    )
+    assert score(made, [Answered("abc", "none", {}), Answered("d", "none", {})]) == {"none": {"size": 4}}
+    with pytest.raises(AssertionError, match="toy has a scoring already"):
+        register_scoring(made)
+
+
+def test_scores_are_strict_json():
+    found = score(CANARY_EXPOSURE, answered([canary("a", 1), canary("b", 4, planted=False)]))
+    json.dumps(found, allow_nan=False)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.report.check import passed_by_chance
+from tests.report.made import leaking, results, write
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with a largest exposure of 12 bits and a quarter extracted."""
+    return write(tmp_path, results({**leaking(), "arc": {"acc": 0.5}}))
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--max-exposure", 12], 0),
+        (["--max-exposure", 11.9], 1),
+        (["--max-extracted", 0.25], 0),
+        (["--max-extracted", 0], 1),
+        (["--max-exposure", 12, "--max-extracted", 0], 1),
+        (["--limit", "exposure=9"], 0),
+        (["--limit", "exposure=8.9"], 1),
+        (["--limit", "canary_extraction/extracted=0.3"], 0),
+        (["--limit", "canary_extraction/extracted=0.3", "--strict"], 1),
+        (["--limit", "canary_extraction/extracted=0.49", "--strict"], 0),
+        (["--limit", "arc/acc=0.5"], 0),
+        (["--limit", "arc/acc=0.6"], 1),
+    ],
+)
+def test_a_limit_that_is_passed_is_exit_code_1(leakage: Leakage, run: Path, options: list, code: int):
+    assert leakage("check", run, *options)[0] == code
+
+
+def test_says_which_figure_keeps_to_which_limit(leakage: Leakage, run: Path):
+    _, out, _ = leakage("check", run, "--max-exposure", 20, "--max-extracted", 0)
+    assert "PASS  one: canary_exposure/exposure_max 12.0 ≤ 20.0" in out
+    assert "FAIL  one: canary_extraction/extracted 0.250 > 0.00" in out
+
+
+def test_controls_that_are_not_at_chance_fail_whatever_the_limit(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, results(leaking(control_p=0.001)))
+    code, out, _ = leakage("check", path, "--max-exposure", 99)
+    assert code == 1
+    assert "FAIL  one: canary_exposure: controls are not at chance" in out
+
+
+def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results(leaking(), model="a"))
+    write(tmp_path / "b", results(leaking(extracted=0.9), model="b"))
+    code, out, _ = leakage("check", tmp_path, "--max-extracted", 0.5)
+    assert code == 1
+    assert "PASS  a: " in out
+    assert "FAIL  b: " in out
+
+
+def test_too_few_canaries_are_noted_and_do_not_fail(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, results(leaking(n_planted=4)))
+    code, out, _ = leakage("check", path, "--max-exposure", 20)
+    assert code == 0
+    assert "note  one: canary_exposure, canary_extraction: underpowered" in out
+
+
+def test_a_limit_that_chance_passes_is_noted(leakage: Leakage, run: Path):
+    _, out, _ = leakage("check", run, "--max-exposure", 5)
+    assert "of 20 secrets that no model saw, the most exposed passes 5.00 bits in 47% of runs by chance" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ([], "nothing to check"),
+        (["--max-recall", 0.1], "recall is not in it, so its limit cannot be checked"),
+        (["--limit", "nonsense=1"], "nonsense is not in it"),
+        (["--limit", "recall"], "expected metric=number"),
+        (["--limit", "recall=nan"], "expected metric=number"),
+        (["--limit", "=3"], "expected metric=number"),
+        (["--limit", "control_exposure=3"], "has no better side"),
+        (["--limit", "other/exposure=3"], "other/exposure is not in it"),
+    ],
+)
+def test_what_cannot_be_checked_is_an_error_and_never_passes(leakage: Leakage, run: Path, options: list, part: str):
+    code, _, err = leakage("check", run, *options)
+    assert code == 2
+    assert part in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_figure_without_a_value_is_an_error(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, results(leaking(exposure_max=None)))
+    code, _, err = leakage("check", path, "--max-exposure", 5)
+    assert code == 2
+    assert "exposure_max has no value" in err
+
+
+@pytest.mark.parametrize(("bits", "count"), [(2, 5), (3, 20), (5, 20)])
+def test_chance_of_the_most_exposed_equals_simulation(bits: int, count: int):
+    stream, fillings, runs = random.Random(0), 2**20, 4000
+    passed = sum(min(stream.randrange(1, fillings + 1) for _ in range(count)) < fillings / 2**bits for _ in range(runs))
+    assert passed / runs == pytest.approx(passed_by_chance(bits, count), abs=0.025)

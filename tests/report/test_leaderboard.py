@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.report.made import declaration, leaking, results, write
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two runs that compare and one that does not."""
+    write(tmp_path / "a", results({**leaking(n_planted=4), "arc": {"acc": 0.5, "acc_norm": 0.6}}, model="a"))
+    write(tmp_path / "b", results(leaking(exposure=2.0), model="b"))
+    declared = {task: declaration(task, protocol={"canaries": "cd" * 32}) for task in leaking()}
+    write(tmp_path / "c", results(leaking(), model="c", declared=declared))
+    return tmp_path
+
+
+def test_prints_a_figure_with_its_interval_controls_and_count(leakage: Leakage, folder: Path):
+    code, out, _ = leakage("leaderboard", folder / "b")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    row = next(place for place, words in enumerate(lines) if words[:2] == ["1.", "b"])
+    assert lines[row][2] == "2.00"
+    assert lines[row + 1][:3] == ["hf", "[7.50,", "10.5]"]
+    assert lines[row + 2][:2] == ["controls", "1.50"]
+
+
+def test_prints_groups_with_their_reason_and_flags_in_words(leakage: Leakage, folder: Path):
+    _, out, _ = leakage("leaderboard", folder)
+    assert "Group 2 of 2, not ranked against group 1: canary_exposure, canary_extraction: other canaries" in out
+    assert "! a: canary_exposure, canary_extraction: underpowered" in out
+    assert "2. ! a" in out
+
+
+def test_shows_headlines_unless_all_is_asked_for(leakage: Leakage, folder: Path):
+    assert "acc_norm" not in leakage("leaderboard", folder)[1]
+    assert "acc_norm" in leakage("leaderboard", folder, "--all")[1]
+
+
+def test_writes_all_kinds_of_files(leakage: Leakage, folder: Path, tmp_path: Path):
+    files = [tmp_path / f"board.{kind}" for kind in ("md", "csv", "json")]
+    code, out, _ = leakage("leaderboard", folder, *(word for file in files for word in ("-o", file)))
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("wrote")] == [f"wrote {file}" for file in files]
+    assert all(file.stat().st_size for file in files)
+
+
+def test_csv_holds_every_figure_with_what_belongs_to_it(leakage: Leakage, folder: Path, tmp_path: Path):
+    leakage("leaderboard", folder, "-o", tmp_path / "board.csv")
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO((tmp_path / "board.csv").read_text()))}
+    key = "canary_exposure/exposure"
+    found = [rows["b"][f"{key}{each}"] for each in ("", "_ci_low", "_ci_high", "_control", "_n")]
+    assert found == ["2.0", "7.5", "10.5", "1.5", "20"]
+    assert rows["b"]["arc/acc"] == ""
+    assert rows["a"]["arc/acc_norm"] == "0.6"
+
+
+def test_csv_keeps_text_from_being_a_formula(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results(leaking(), model="=1+1"))
+    leakage("leaderboard", tmp_path, "-o", tmp_path / "board.csv")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "board.csv").read_text()))
+    assert row["name"] == "'=1+1"
+
+
+def test_json_is_strict_and_holds_intervals(leakage: Leakage, folder: Path, tmp_path: Path):
+    leakage("leaderboard", folder, "-o", tmp_path / "board.json")
+    board = json.loads((tmp_path / "board.json").read_text(), parse_constant=pytest.fail)
+    best = board["groups"][0]["runs"][0]
+    assert best["name"] == "b"
+    assert best["figures"]["canary_exposure/exposure"]["high"] == 10.5
+    assert [each["words"] for each in board["columns"] if each["key"] == "canary_extraction/extracted"] == [
+        "share of canaries whose best guess is the secret"
+    ]
+
+
+def test_markdown_keeps_names_from_being_markup(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results(leaking(), model="a|b<script>[x](y)`c`"))
+    leakage("leaderboard", tmp_path, "-o", tmp_path / "board.md")
+    text = (tmp_path / "board.md").read_text()
+    assert "a\\|b&lt;script&gt;\\[x\\](y)\\`c\\`" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
+
+
+def test_another_kind_of_file_is_refused_before_anything_is_read(leakage: Leakage, tmp_path: Path):
+    code, _, err = leakage("leaderboard", tmp_path / "nowhere", "-o", tmp_path / "board.xls")
+    assert code == 2
+    assert err.strip().endswith("let it end in .html, .md, .csv, .json")
+
+
+def test_a_place_that_cannot_be_written_is_refused(leakage: Leakage, folder: Path, tmp_path: Path):
+    code, _, err = leakage("leaderboard", folder, "-o", tmp_path / "no" / "board.md")
+    assert code == 2
+    assert "make it first" in err
