@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -49,6 +50,9 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run ``leakage``; what the user can put right is one line on stderr and exit code 2, Ctrl-C is 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names from elsewhere may hold what the terminal's encoding, or any, has no form for.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         build_app()()
     except LeakageError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ class LocalTask(Task):
         self.optional = bool((config or {}).get("optional", False))
         self.lacking: str | None = None
         self._attacks: set[tuple[str, str]] = set()
+        self._used: list[dict[str, Any]] | None = None
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.VERSION = self.metadata.get("version", 0)
@@ -80,9 +82,14 @@ class LocalTask(Task):
         """
         return {}
 
+    @property
+    def used(self) -> list[dict[str, Any]]:
+        """The documents of the run: all, or as many or those that the user asked for."""
+        return self._docs if self._used is None else self._used
+
     def tested(self) -> dict[str, Any]:
         """What the figures rest on, by name, in words or numbers: for reports to say what was planted."""
-        return {self.DOCUMENTS: len(self._docs)}
+        return {self.DOCUMENTS: len(self.used)}
 
     def note_attack(self, answer: str) -> None:
         """Note which attack an answer came of, and what access to the model it took."""
@@ -94,11 +101,17 @@ class LocalTask(Task):
             "schema": 1,
             "version": __version__,
             "measures": self.MEASURES,
-            "protocol": {} if self.is_null else self.protocol(),
+            "protocol": {} if self.is_null else {**self.protocol(), **self._part()},
             "tested": {} if self.is_null else self.tested(),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             "rows": {metric.name: metric.declaration() for metric in self.METRICS},
         }
+
+    def _part(self) -> dict[str, str]:
+        """The hash of the documents of the run, where they are not all there are."""
+        if len(self.used) == len(self._docs):
+            return {}
+        return {"part": hashlib.sha256(json.dumps(self.used, sort_keys=True).encode()).hexdigest()}
 
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""
@@ -131,7 +144,9 @@ class LocalTask(Task):
         if self.lacking is not None:
             self._stand_in(rank)
             return
-        number = len(rest.get("samples") or self._docs[:limit])
+        chosen = rest.get("samples")
+        self._used = [self._docs[place] for place in chosen] if chosen else self._docs[:limit]
+        number = len(self._used)
         if number < world_size:
             raise OptionError(
                 f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -101,8 +102,21 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
     named = ("goal", "attack", "budget", "settings", "seed")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    stamped = (dataclasses.replace(found, manifest=order["manifest"], settings=digest) for found in findings)
+    beside = _supporting(order["canaries"])
+    stamped = (
+        dataclasses.replace(found, manifest=order["manifest"], settings=digest, supporting=beside[found.canary])
+        for found in findings
+    )
     return [found if order["reveal"] else _redacted(found) for found in stamped]
+
+
+def _supporting(manifest: str | None) -> Counter[str]:
+    """Copies of the supporting canaries of each canary, which are not attacked themselves."""
+    copies: Counter[str] = Counter()
+    for canary in [] if manifest is None else read_manifest(manifest):
+        if canary.supports is not None:
+            copies[canary.supports] += canary.repetitions
+    return copies
 
 
 def _resolved(docs: Sequence[Mapping[str, Any]], manifest: str | None) -> list[Canary]:

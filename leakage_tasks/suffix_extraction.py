@@ -25,7 +25,7 @@ from leakage_tasks.option_types import PAIR_TYPES
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.suffix_options import TASK, SuffixOptions, check_sweeps, read_suffix_options
+from leakage_tasks.suffix_options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 from leakage_tasks.unanswered import reason_of
 
 _NO_PROTOCOL = {*PAIR_TYPES, "seed", "reveal", "guesses"}
@@ -92,12 +92,13 @@ class SuffixExtraction(LocalTask):
 
     def protocol(self) -> dict[str, Any]:
         """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
-        asked = {name: value for name, value in self.options.given.items() if name not in _NO_PROTOCOL}
+        given, usual = self.options.given, _usual()
+        asked = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
         return {"data": pairs_hash(self._pairs), **asked}
 
     def tested(self) -> dict[str, Any]:
         """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""
-        sizes = [(len(pair.prefix), len(pair.suffix)) for pair in self._pairs]
+        sizes = [tuple(doc["tokens"]) for doc in self.used]
         prefixes, suffixes = zip(*sizes, strict=True)
         return {
             "pairs": len(sizes),
@@ -131,6 +132,12 @@ class Selected(Filter):
             return answer
         text = self.selection.of(suffix_finding_from_json(answer)).to_json()
         return Answer(text, answer.guess if isinstance(answer, Answer) else None)
+
+
+def _usual() -> dict[str, Any]:
+    """What options are unless given, as far as they have a value then."""
+    asked = suffix_options({"data": ""})
+    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
 
 
 def _document(place: int, pair: Pair, reveal: bool) -> dict[str, Any]:

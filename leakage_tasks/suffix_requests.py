@@ -76,16 +76,18 @@ def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[Suffix
     )
     data, settings = pairs_hash(options.tested()), settings_hash(options)
     extra = {} if trained is None else {"trained": trained.to_json()}
-    stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target))
+    stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target, options))
     return [stamped(each, extra={**each.extra, **extra}) for each in findings]
 
 
-def _access(lm: LM, target: DrawsSuffixes) -> str:
-    """What drawing and scoring takes of the model; a prompt was tuned with its weights."""
-    if isinstance(target, HarnessSuffixes):
-        return f"{TEXT}, and likelihoods"
+def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
+    """What drawing and choosing takes of the model and besides; a prompt was tuned with its weights."""
     prompted = isinstance(lm, HFLM) and getattr(lm.model, "peft_config", None)
-    return f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else NEXT_TOKEN
+    black = f"{TEXT}, and likelihoods" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
+    taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
+    taken += ["and another model of the same tokenizer"] * (options.order.confidence == "comparing_lm")
+    taken += ["and other pairs of the training data"] * (options.order.confidence == TRAINED)
+    return ", ".join(taken)
 
 
 def settings_hash(options: SuffixOptions) -> str:

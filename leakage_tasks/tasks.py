@@ -15,7 +15,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.attacks.registry import ATTACKS, AUTO, Goal
+from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Goal, known_settings
 from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
@@ -106,12 +106,17 @@ class CanaryTask(LocalTask):
     def protocol(self) -> dict[str, Any]:
         """The manifest's hash and the attack's options; its seed decides nothing that two runs must share."""
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
-        budget = {} if self.options.budget is None else {"budget": self.options.budget}
-        return {"canaries": self._manifest, **attack, **budget, **self.options.settings}
+        known = known_settings()
+        given = {"budget": self.options.budget, **self.options.settings}
+        usual: dict[str, Any] = {"budget": BUDGET, **{name: each.default for name, each in known.items()}}
+        decides = {name for name in given if name not in known or known[name].decides}
+        asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual[name])}
+        return {"canaries": self._manifest, **attack, **asked}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""
-        there = self._canaries
+        ids = {doc["id"] for doc in self.used}
+        there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
         bits = [math.log2(canary.space.size) for canary in there]
         example = next((canary.template for canary in there if canary.kind != "natural"), None)

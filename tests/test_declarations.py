@@ -11,6 +11,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks.access import NEXT_TOKEN
+from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
 from leakage_tasks.local_task import DECLARED
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
@@ -71,6 +72,23 @@ def test_options_of_an_attack_are_part_of_what_was_asked(lm: HFLM, canaries: lis
     write_manifest(canaries, tmp_path / "c.jsonl")
     given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "sampled"}
     assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "sampled"
+
+
+def test_what_changes_no_figure_is_no_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    given = {"canaries": str(tmp_path / "c.jsonl"), "budget": BUDGET, "histogram": 20, "seed": 1, "reveal": True}
+    found = declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")
+    assert found["protocol"] == {"canaries": manifest_hash(canaries)}
+
+
+def test_a_part_of_the_canaries_is_told_as_such(lm: HFLM, canaries: list[Canary], tmp_path: Path):
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    given = {"canaries": str(tmp_path / "c.jsonl")}
+    found = declared(evaluate(lm, ["canary_exposure"], given, limit=2), "canary_exposure")
+    assert (found["tested"]["planted"], found["tested"]["controls"]) == (1, 1)
+    other = declared(evaluate(lm, ["canary_exposure"], given, samples={"canary_exposure": [0, 2]}), "canary_exposure")
+    assert (other["tested"]["planted"], other["tested"]["controls"]) == (2, 0)
+    assert found["protocol"]["part"] != other["protocol"]["part"]
 
 
 def test_pairs_tell_their_hash_lengths_and_options(tmp_path: Path):

@@ -19,6 +19,7 @@ TEXT = "black box: text the model writes"
 LABELS = "black box: probabilities of the classes of texts of the attacker's choice"
 WEIGHTS = "white box: the weights"
 SECOND = "and another model, which proposes candidates"
+REFERENCE = "and another classifier of the same labels"
 _TAKES: Mapping[type, str] = {
     PredictsNextToken: NEXT_TOKEN,
     ScoresSequences: LIKELIHOOD,
@@ -29,6 +30,11 @@ _TAKES: Mapping[type, str] = {
 
 def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
     """What an attack with these needs (the first that ``target`` serves) and these settings takes."""
+    second = f", {REFERENCE}" if settings.get("signal") == "calibrated" else ""
+    return f"{_taken(needs, target, settings)}{second}"
+
+
+def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
     if settings.get("shortlist"):
         return f"{WEIGHTS}, for gradients"
     need = next(need for need in needs if isinstance(target, need))

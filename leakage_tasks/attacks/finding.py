@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 GUESSES = 10
 """The most guesses a finding keeps."""
@@ -31,7 +31,7 @@ class Finding:
     exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound.
     ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
     the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored. ``access`` says
-    what of the model the attack takes.
+    what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it.
     """
 
     canary: str
@@ -54,6 +54,7 @@ class Finding:
     manifest: str = ""
     settings: str = ""
     access: str = ""
+    supporting: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,13 +69,34 @@ class Finding:
 
 
 def finding_from_json(text: str) -> Finding:
-    """Inverse of :meth:`Finding.to_json`."""
+    """Inverse of :meth:`Finding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
     data = json.loads(text)
     data.pop("exposure")
+    _check(data)
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])
     return Finding(**data)
+
+
+def _check(data: dict[str, Any]) -> None:
+    """Raise ValueError for a field of another type, or a number that cannot be."""
+    for name in ("canary", "attack", "kind", "manifest", "settings"):
+        if not isinstance(data[name], str):
+            raise ValueError(f"{name} is no text")
+    if data["method"] not in (None, *get_args(Method)):
+        raise ValueError("method is none that is known")
+    least = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
+    scores = {"score": [guess["score"] for guess in data["guesses"]]}
+    numbers = {name: [data[name]] for name in (*least, "log_perplexity", "seconds")} | scores
+    for name, values in numbers.items():
+        for value in values:
+            if value is None and name not in ("log2_size", "repetitions", "model_calls", "seconds", "score"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{name} is no number")
+            if value < least.get(name, -math.inf):
+                raise ValueError(f"{name} is below {least[name]}")
 
 
 def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> dict[str, Any]:

@@ -24,7 +24,10 @@ MOST_BITS = 400
 
 @dataclass(frozen=True)
 class Setting:
-    """An option of an attack: its name for ``--metadata``, its type, what it is unless given, and what it means."""
+    """An option of an attack: its name for ``--metadata``, its type, what it is unless given, and what it means.
+
+    One that does not ``decide`` anything leaves all figures what they are without it.
+    """
 
     name: str
     kind: type
@@ -32,6 +35,7 @@ class Setting:
     words: str
     choices: tuple[str, ...] = ()
     least: float | None = None
+    decides: bool = True
 
 
 @dataclass(frozen=True)

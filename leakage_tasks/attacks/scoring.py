@@ -24,6 +24,7 @@ HISTOGRAM = Setting(
     0,
     "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget",
     least=0,
+    decides=False,
 )
 
 

@@ -30,7 +30,9 @@ SHORTLIST_AT = Setting(
     "or at the mask",
     (POINTS, MEAN, AT_MASK),
 )
-AUDIT = Setting("audit", bool, False, "whether to score all values too and report what the shortlist kept")
+AUDIT = Setting(
+    "audit", bool, False, "whether to score all values too and report what the shortlist kept", decides=False
+)
 
 
 def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:

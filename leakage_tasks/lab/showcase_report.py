@@ -87,13 +87,17 @@ def _effort(model: ModelResult) -> str:
 
 def _promise(training: Mapping[str, Any]) -> str:
     groups = [
-        f"{copies} copies: {'no bound' if epsilon is None else f'ε = {epsilon:.0f}'}"
+        f"{copies} cop{'ies' if copies > 1 else 'y'}: {'no bound' if epsilon is None else f'ε = {epsilon:.0f}'}"
         for copies, epsilon in training["epsilon_by_copies"].items()
-        if copies > 1
     ]
+    listed = "; of ".join(groups)
     return (
         f"  DP-SGD: ε = {training['epsilon']:.2f} at δ = {training['delta']:g} for one of {training['rows']:,} rows"
-        + (f"; by group privacy for a canary of {'; of '.join(groups)}" if groups else "")
+        + (
+            f"; by group privacy, for another secret in all copies of a canary, two rows each, of {listed}"
+            if groups
+            else ""
+        )
     )
 
 

@@ -76,7 +76,7 @@ class TextVictims:
         return self._saved(trained, LSTM, started)
 
     def train_privately(self) -> dict[str, Any]:
-        """The same LSTM trained with DP-SGD; ``epsilon_by_copies`` is what that promises a secret of so many copies."""
+        """The same LSTM trained with DP-SGD; ``epsilon_by_copies`` is its promise for secrets of so many copies."""
         from leakage_tasks.lab.private import Privacy
         from leakage_tasks.lab.private_lm import train_private_char_lm
 
@@ -115,7 +115,7 @@ class TextVictims:
             **asdict(promise),
             "epsilon": promise.epsilon(),
             # A copy is a line, and a line that fits is in one row.
-            "epsilon_by_copies": {copies: _finite(promise.epsilon_of(copies)) for copies in own.repetitions},
+            "epsilon_by_copies": {copies: _finite(promise.epsilon_of(2 * copies)) for copies in own.repetitions},
         }
 
     def _saved(self, trained: TrainedLM, name: str, started: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,13 +47,13 @@ class AuditFigure:
 class Matched:
     """Guesses at which canary of each pair was planted: the one of higher exposure; equals are no guess.
 
-    ``repetitions`` is how often the canary planted most was.
+    ``copies`` is how many texts the canary planted most has in the data, its supporting canaries' among them.
     """
 
     pairs: int
     guesses: int
     right: int
-    repetitions: int
+    copies: int
 
     @property
     def words(self) -> str:
@@ -93,7 +93,7 @@ def match(findings: Iterable[Finding]) -> Matched:
         for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
     ]
     leads = [_bits(planted) - _bits(control) for planted, control in pairs]
-    copies = max((planted.repetitions for planted, _ in pairs), default=1)
+    copies = max((planted.repetitions + planted.supporting for planted, _ in pairs), default=1)
     return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
 
 
@@ -108,10 +108,14 @@ def _bits(found: Finding) -> float:
 
 
 def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
-    """Exposures of planted canaries and of controls that have their like, in kind and |R|, on the other side."""
-    sides = [{(each.kind, each.log2_size) for each in findings if each.planted is planted} for planted in (True, False)]
-    kept = [each for each in findings if (each.kind, each.log2_size) in sides[0] & sides[1]]
-    return [_bits(each) for each in kept if each.planted], [_bits(each) for each in kept if not each.planted]
+    """Exposures of planted canaries and of controls of one kind and one |R|, those of which most pairs can be made.
+
+    Several kinds or sizes in one pool would be told apart by what they are, not by what the model saw.
+    """
+    alike: dict[tuple[str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for each in findings:
+        alike[each.kind, each.log2_size][not each.planted].append(_bits(each))
+    return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 
 def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
@@ -145,7 +149,8 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
 def _epsilon(matched: Matched, delta: float) -> AuditFigure:
     words = (
         f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
-        "differing by one canary, all its copies, in the place of another; 0 shows nothing, privacy least of all"
+        "differing by one canary, with all its copies and supporting canaries, in the place of another; 0 shows "
+        "nothing, privacy least of all"
     )
     figure = AuditFigure("epsilon", "ε, one canary swapped", words, 0.0, matched.words, lower_bound=True)
     best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta)
@@ -156,10 +161,11 @@ def _epsilon(matched: Matched, delta: float) -> AuditFigure:
 
 
 def _epsilon_row(matched: Matched, delta: float) -> AuditFigure:
-    rows = 2 * matched.repetitions
+    rows = 2 * matched.copies
+    other = "" if delta else "; DP-SGD promises with a δ above 0, so score with its own before you compare"
     words = (
-        f"the same for one training row added or removed, as DP-SGD accounts for it: a swap changes up to {rows} rows, "
-        "if no copy is spread over several rows; many copies make it small, whatever leaked"
+        f"the same for one training row added or removed, the neighbour of DP-SGD: a swap changes up to {rows} rows, "
+        f"if each copy is a row of its own; many copies make it small, whatever leaked{other}"
     )
     basis = f"{matched.words}, up to {rows} rows a swap"
     figure = AuditFigure("epsilon_row", "ε, one training row", words, 0.0, basis, lower_bound=True)
@@ -185,20 +191,27 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
         "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
     )
-    drawn = [each for each in findings if each.kind == "random"]
+    drawn = _most_alike([each for each in findings if each.kind == "random"])
     planted = [each for each in drawn if each.planted]
     first = sum(each.method == "exact" and each.rank == 1 for each in planted)
     basis = f"{first} of {len(planted)} secrets proven likeliest"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
     if not any(each.method == "exact" for each in planted):
         return replace(figure, refused="takes an exact rank of a planted canary of kind 'random': there is none")
-    log_others = min(_log_others(each.log2_size, len(drawn)) for each in planted)
+    log_others = _log_others(_least(planted), len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)
     if not best:
         return replace(
             figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{_least(planted):.3g} fillings"
         )
     return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
+
+
+def _most_alike(findings: Sequence[Finding]) -> list[Finding]:
+    """Those of the |R| that most planted canaries have, of equals the largest."""
+    sizes = Counter(each.log2_size for each in findings if each.planted)
+    most = max(sizes, key=lambda size: (sizes[size], size), default=None)
+    return [each for each in findings if each.log2_size == most]
 
 
 def _least(planted: Sequence[Finding]) -> float:

@@ -38,12 +38,13 @@ FEW = 17
 class Alarm:
     """Where a run's figures may not be read as they stand: the row's value is under ``below``, for the reason given.
 
-    With ``fault`` they then mean nothing, rather than little.
+    With ``fault`` they then mean nothing, rather than little; with ``low`` they may be too low where less is better.
     """
 
     below: float
     words: str
     fault: bool = False
+    low: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,13 @@ def exposure_fraction(found: Finding) -> float | None:
     return found.exposure / found.log2_size
 
 
-CHANCE = "1.44 bits on average (1.14 for 10 fillings), whatever the model"
+def exposure_known(found: Finding) -> float | None:
+    """1 if the exposure is exact or has an interval, 0 if it is a lower bound alone; None without one."""
+    return None if found.exposure is None else float(found.method != "lower_bound")
+
+
+CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
+BOUNDS_ONLY = Alarm(1, "of some canaries the exposure is only known to be so high or higher: raise budget=", low=True)
 NOT_AT_CHANCE = Alarm(0.01, "controls are not at chance: the figures show a fault, not a leak", fault=True)
 METRICS: list[Metric] = [
     *headline(
@@ -53,8 +59,16 @@ METRICS: list[Metric] = [
             )
         ],
         "Exposure, maximum",
-        control="control_exposure_max",
         count="n_planted",
+    ),
+    Metric(
+        "exposure_known",
+        planted(exposure_known),
+        mean,
+        "higher",
+        "share of canaries whose exposure is more than a lower bound",
+        "share",
+        alarm=BOUNDS_ONLY,
     ),
     Metric(
         "exposure_fraction",

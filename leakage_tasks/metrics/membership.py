@@ -74,15 +74,14 @@ def _deviation(theta: float, members: int, others: int) -> float:
 
 
 def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: int = ONE_IN) -> Flagged:
-    """Share of members above a threshold that at most one in ``one_in`` of the others is above.
+    """Share of members above a threshold that another is above with a chance of 1 in ``one_in`` or less.
 
-    The threshold is the score of the first of the others that may not be flagged, so whatever equals it is not flagged
-    either. The interval is Clopper and Pearson's for that threshold. Raises ValueError where not even one of the others
-    may be flagged, and without members.
+    One more of n others' kind is above the k-th highest of them with a chance of k/(n + 1), so the threshold is the
+    lowest place that this allows. What equals it is not flagged either. The interval is Clopper and Pearson's for that
+    threshold. Raises ValueError for fewer than ``one_in`` others, and without members.
     """
-    allowed = len(others) // one_in
-    if not allowed:
+    if len(others) < one_in:
         raise ValueError(f"{len(others)} others: a false positive rate of 1 in {one_in} takes {one_in} or more")
-    threshold = sorted(others, reverse=True)[allowed]
+    threshold = sorted(others, reverse=True)[(len(others) + 1) // one_in - 1]
     hits = sum(score > threshold for score in members)
     return Flagged(Estimate(hits / len(members), *clopper_pearson(hits, len(members))), hits, threshold)

@@ -77,8 +77,11 @@ def make_board(runs: Sequence[Run]) -> Board:
     ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
     gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
     groups = tuple(
-        Group(_ranked([_entry(run, columns) for run in members], ranking), apart(members[0], gathered[0][0]))
-        for members in gathered
+        Group(
+            _ranked([_entry(run, columns) for run in members], ranking),
+            apart(members, gathered[0]) if at else "",
+        )
+        for at, members in enumerate(gathered)
     )
     return Board(columns, groups, tuple(column.key for column in ranking))
 
@@ -93,27 +96,33 @@ def _entry(run: Run, columns: Sequence[Column]) -> Entry:
 
 
 def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
-    """The entries with their places, the least leaking first; equal figures share a place."""
+    """The entries with their places, the least leaking first; equal figures share a place.
 
-    def key(entry: Entry) -> tuple[tuple[bool, float], ...]:
-        return tuple(_cost(entry.figures.get(column.key), column) for column in ranking)
+    Places go by the columns that all of them have, those whose controls show a fault left out of it.
+    """
+    sound = [entry for entry in entries if not any(flag.fault for flag in entry.flags)]
+    common = [column for column in ranking if sound and all(_has(entry, column) for entry in sound)]
 
-    sound = [entry for entry in entries if not any(flag.fault for flag in entry.flags) and _has_any(entry, ranking)]
+    def key(entry: Entry) -> tuple[float, ...]:
+        return tuple(_cost(entry.figures[column.key], column) for column in common)
+
+    if not common:
+        return tuple(sorted(entries, key=lambda entry: entry.run.name))
     others = sorted((entry for entry in entries if entry not in sound), key=lambda entry: entry.run.name)
     sound.sort(key=lambda entry: (key(entry), entry.run.name))
     places = [1 + sum(key(other) < key(entry) for other in sound) for entry in sound]
     return (*(dataclasses.replace(entry, place=place) for entry, place in zip(sound, places, strict=True)), *others)
 
 
-def _cost(found: Figure | None, column: Column) -> tuple[bool, float]:
-    """What a figure is to the defender, the lower the better; none comes after all others."""
-    if found is None or found.value is None:
-        return True, 0.0
-    return False, found.value if column.better == "lower" else -found.value
+def _cost(found: Figure, column: Column) -> float:
+    """What a figure is to the defender, the lower the better."""
+    assert found.value is not None
+    return found.value if column.better == "lower" else -found.value
 
 
-def _has_any(entry: Entry, ranking: Sequence[Column]) -> bool:
-    return any(not _cost(entry.figures.get(column.key), column)[0] for column in ranking)
+def _has(entry: Entry, column: Column) -> bool:
+    found = entry.figures.get(column.key)
+    return found is not None and found.value is not None
 
 
 def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:

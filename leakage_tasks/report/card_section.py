@@ -51,7 +51,8 @@ def _has(entry: Entry, column: Column) -> bool:
 
 
 def _opening(run: Run, name: str) -> str:
-    day = f" on {datetime.fromtimestamp(run.date, UTC):%Y-%m-%d}" if run.date > 0 else ""
+    date = max((task.date for task in run.tasks.values() if task.is_leakage and task.answered), default=0.0)
+    day = f" on {datetime.fromtimestamp(date, UTC):%Y-%m-%d}" if date > 0 else ""
     known = {"lm_eval": "lm-evaluation-harness", "transformers": "transformers"}
     own = sorted({task.declared.version for task in run.tasks.values() if task.declared and task.declared.version})
     named = [f"lm-eval-leakage {escaped(each)}" for each in own]
@@ -67,7 +68,7 @@ def _tested(run: Run) -> Iterator[str]:
     said: dict[str, list[str]] = {}
     ran: dict[str, list[str]] = {}
     for task, result in run.tasks.items():
-        if result.is_leakage and result.declared is not None and _answered(result):
+        if result.is_leakage and result.declared is not None and result.answered:
             said.setdefault(what_was_tested(result.declared.tested), []).append(_named(task))
             ran.setdefault(which_attacks(result.declared.attacks), []).append(_named(task))
     yield "### What was tested"
@@ -81,16 +82,12 @@ def _warnings(entry: Entry) -> Iterator[str]:
     lines += [
         f"{_named(task)}: no figures, the model or the options at hand could not serve it"
         for task, result in entry.run.tasks.items()
-        if result.is_leakage and not _answered(result)
+        if result.is_leakage and not result.answered
     ]
     if lines:
         fault = any(flag.fault for flag in entry.flags)
         said = "The measurement is at fault: do not rely on these figures." if fault else "Read with care."
         yield "\n".join([f"> **{said}**", ">", *(f"> - {line}" for line in lines)])
-
-
-def _answered(result: TaskResult) -> bool:
-    return any(value is not None for values in result.values.values() for value in values.values())
 
 
 def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
@@ -154,7 +151,7 @@ def _rests_on(result: TaskResult, column: Column, found: Figure) -> str:
 def _useful(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
     if not shown:
         return
-    yield "### What the model is good for, in the same run"
+    yield "### What the model is good for: other figures of the same model"
     rows = [
         [
             escaped(heading(column)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from leakage_tasks.report.check import Limit
     from leakage_tasks.report.results import Run
 
+_MOST = "exposure_max"
 _OFTEN = 0.05
 
 
@@ -31,7 +33,7 @@ def check_command(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="A limit on any other figure, as metric=number or task/metric=number; may be repeated."),
+        typer.Option(help="A limit on any other figure, as [task/]metric[/filter]=number; may be repeated."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Judge by the worse end of the 95 % interval, where there is one.")
@@ -41,8 +43,9 @@ def check_command(
     from leakage_tasks.report.check import Limit, limit_from, verdicts
     from leakage_tasks.report.results import read_runs
 
-    named = (("exposure_max", max_exposure), ("extracted", max_extracted), ("recall", max_recall))
-    limits = [Limit(None, metric, value) for metric, value in named if value is not None]
+    _check_values(max_exposure, max_extracted, max_recall)
+    named = ((_MOST, max_exposure), ("extracted", max_extracted), ("recall", max_recall))
+    limits = [Limit(metric, value) for metric, value in named if value is not None]
     limits += [limit_from(text) for text in limit or []]
     if not limits:
         raise OptionError("nothing to check: give --max-exposure, --max-extracted, --max-recall or --limit")
@@ -55,8 +58,17 @@ def check_command(
     raise typer.Exit(0 if all(verdict.kept for verdict in found) else 1)
 
 
+def _check_values(exposure: float | None, extracted: float | None, recall: float | None) -> None:
+    """Raise OptionError for a limit that is none."""
+    if exposure is not None and math.isnan(exposure):
+        raise OptionError("--max-exposure is nan: give a number of bits, such as 10")
+    for option, share in (("--max-extracted", extracted), ("--max-recall", recall)):
+        if share is not None and not 0 <= share <= 1:
+            raise OptionError(f"{option} is {share:g}: give a share from 0 to 1, such as 0.01")
+
+
 def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
-    """What a reader of verdicts should know: figures on too few documents, and limits that chance alone passes."""
+    """What a reader of verdicts should know: figures on too few documents, and limits that chance alone exceeds."""
     from leakage_tasks.report.figures import flags
     from leakage_tasks.report.wording import flag_words
 
@@ -66,21 +78,22 @@ def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
         ):
             yield f"{run.name}: {words}"
         for limit in limits:
-            if limit.metric == "exposure_max":
-                yield from _by_chance(run, limit)
+            yield from _by_chance(run, limit)
 
 
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
-    from leakage_tasks.report.check import passed_by_chance
-    from leakage_tasks.report.figures import figure
+    from leakage_tasks.report.check import exceeded_by_chance
+    from leakage_tasks.report.figures import HEADLINE, figure
     from leakage_tasks.report.wording import number
 
     for task, result in sorted(run.tasks.items()):
-        found = figure(result, limit.metric)
-        chance = passed_by_chance(limit.value, found.count) if found.value is not None and found.count else 0.0
+        if limit.name not in (_MOST, f"{task}/{_MOST}", f"{task}/{_MOST}/{HEADLINE}"):
+            continue
+        found = figure(result, _MOST)
+        chance = exceeded_by_chance(limit.value, found.count) if found.value is not None and found.count else 0.0
         if chance > _OFTEN:
             yield (
-                f"{run.name}: {task}: of {found.count} secrets that no model saw, the most exposed passes "
+                f"{run.name}: {task}: of {found.count} secrets that no model saw, the most exposed exceeds "
                 f"{number(limit.value)} bits in {chance:.0%} of runs by chance: raise the limit, or limit the mean "
                 "with --limit exposure=…"
             )

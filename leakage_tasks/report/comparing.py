@@ -40,16 +40,12 @@ def comparable(runs: Sequence[Run]) -> list[list[Run]]:
     return groups
 
 
-def apart(run: Run, first: Run) -> str:
-    """Why ``run`` is not ranked with ``first``, in words; nothing where it may be."""
-    if run is first:
-        return ""
-    if not measured(run):
-        return "" if not measured(first) else "no leakage was measured"
-    found = differences(run, first)
-    if found:
-        return "; ".join(found)
-    return "" if _shares(run, [first]) else f"other tasks: {', '.join(measured(run))}"
+def apart(group: Sequence[Run], first: Sequence[Run]) -> str:
+    """Why the runs of a group are not ranked with those of the ``first`` one, in words."""
+    if not measured(group[0]):
+        return "no leakage was measured"
+    found = next((found for run in group for other in first if (found := differences(run, other))), None)
+    return "; ".join(found) if found else f"other tasks: {', '.join(measured(group[0]))}"
 
 
 def differences(run: Run, other: Run) -> list[str]:
@@ -66,9 +62,15 @@ def protocol(result: TaskResult) -> dict[str, Any]:
     """What a task was asked, by name: its declared protocol, the attacks that ran, the number of documents."""
     assert result.declared is not None
     attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
+    access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
     # The attack asked for may be "auto"; that which ran tells more.
     asked = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
-    return {**asked, **({"attack": attacks} if attacks else {}), "documents": result.samples}
+    return {
+        **asked,
+        **({"attack": attacks} if attacks else {}),
+        **({"access": access} if access else {}),
+        "documents": result.samples,
+    }
 
 
 def _shares(run: Run, group: Sequence[Run]) -> bool:

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.report.fields import WrongField, all_printable, finite, printable
+
+SCHEMA = 1
+"""The newest form of a declaration that is known here."""
 
 
 @dataclass(frozen=True)
 class Row:
     """A metric as it declared itself: see :class:`leakage_tasks.metrics.Metric`.
 
-    ``below``, ``alarm`` (its words) and ``fault`` are its alarm's.
+    ``below``, ``alarm`` (its words), ``fault`` and ``low`` are its alarm's.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Row:
     below: float | None = None
     alarm: str = ""
     fault: bool = False
+    low: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,39 +58,83 @@ def declared_from_json(data: Any, where: str) -> Declared | None:
     if data is None:
         return None
     try:
-        return Declared(
-            measures=_text(data["measures"]),
-            protocol=dict(data["protocol"]),
-            tested=dict(data["tested"]),
-            attacks=tuple((_text(each["attack"]), _text(each["access"])) for each in data["attacks"]),
-            rows={str(name): _row(str(name), row) for name, row in data["rows"].items()},
-            version=_text(data.get("version", "")),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise ResultsError(f"{where}: not a task's declaration ({what}): give the file as lm_eval wrote it") from None
+        return _declared(_object(data, "leakage"), where)
+    except WrongField as error:
+        raise ResultsError(
+            f"{where}: not a task's declaration ({printable(str(error))}): give the file as lm_eval wrote it"
+        ) from None
 
 
-def _row(name: str, data: Mapping[str, Any]) -> Row:
-    alarm, ends = data.get("alarm"), data.get("interval")
-    return Row(
-        name=name,
-        words=_text(data.get("words", "")),
-        unit=_text(data.get("unit", "")),
-        chance=data.get("chance"),
-        better=data.get("better"),
-        interval=None if ends is None else (_text(ends[0]), _text(ends[1])),
-        title=_text(data.get("title", "")),
-        headline=bool(data.get("headline", False)),
-        control=data.get("control"),
-        count=data.get("count"),
-        below=None if alarm is None else float(alarm["below"]),
-        alarm="" if alarm is None else _text(alarm["words"]),
-        fault=alarm is not None and bool(alarm.get("fault", False)),
+def _declared(data: Mapping[str, Any], where: str) -> Declared:
+    if finite(data.get("schema", SCHEMA), "schema") > SCHEMA:
+        raise ResultsError(f"{where}: written by a newer lm-eval-leakage: update this one")
+    rows = _object(data.get("rows"), "rows")
+    return Declared(
+        measures=_text(data, "measures", None),
+        protocol=all_printable(_object(data.get("protocol"), "protocol")),
+        tested=all_printable(_object(data.get("tested"), "tested")),
+        attacks=tuple(_attack(each, f"attacks.{n}") for n, each in enumerate(_list(data.get("attacks"), "attacks"))),
+        rows={printable(name): _row(name, _object(row, f"rows.{name}")) for name, row in rows.items()},
+        version=_text(data, "version"),
     )
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {value!r:.40}")
+def _attack(data: Any, where: str) -> tuple[str, str]:
+    each = _object(data, where)
+    return _text(each, "attack", None, where), _text(each, "access", None, where)
+
+
+def _row(name: str, data: Mapping[str, Any]) -> Row:
+    where = f"rows.{name}"
+    better = _optional(data, "better", where)
+    if better not in (None, "lower", "higher"):
+        raise WrongField(f"{where}.better", "lower or higher", better, "another word")
+    alarm = None if data.get("alarm") is None else _object(data["alarm"], f"{where}.alarm")
+    return Row(
+        name=printable(name),
+        words=_text(data, "words", within=where),
+        unit=_text(data, "unit", within=where),
+        chance=_optional(data, "chance", where),
+        better=better,
+        interval=_interval(data.get("interval"), f"{where}.interval"),
+        title=_text(data, "title", within=where),
+        headline=data.get("headline") is True,
+        control=_optional(data, "control", where),
+        count=_optional(data, "count", where),
+        below=None if alarm is None else finite(alarm.get("below"), f"{where}.alarm.below"),
+        alarm="" if alarm is None else _text(alarm, "words", None, f"{where}.alarm"),
+        fault=alarm is not None and alarm.get("fault") is True,
+        low=alarm is not None and alarm.get("low") is True,
+    )
+
+
+def _interval(ends: Any, where: str) -> tuple[str, str] | None:
+    if ends is None:
+        return None
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        raise WrongField(where, "the names of two rows", ends)
+    return printable(ends[0]), printable(ends[1])
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise WrongField(name, "an object", value)
     return value
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise WrongField(name, "a list", value)
+    return value
+
+
+def _optional(data: Mapping[str, Any], name: str, within: str) -> str | None:
+    return None if data.get(name) is None else _text(data, name, within=within)
+
+
+def _text(data: Mapping[str, Any], name: str, usual: str | None = "", within: str = "") -> str:
+    """A text as one line that can be shown; ``usual`` where it is missing. Raises WrongField."""
+    value = data.get(name, usual)
+    if not isinstance(value, str):
+        raise WrongField(f"{within}.{name}" if within else name, "text", value)
+    return printable(value)

@@ -32,13 +32,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a task's figures may not be read as they stand: the value of a row; with ``fault`` they mean nothing."""
+    """Why a task's figures may not be read as they stand: the value of a row.
+
+    With ``fault`` they mean nothing, with ``low`` they may be too low where less is better.
+    """
 
     task: str
     row: str
     value: float
     words: str
     fault: bool = False
+    low: bool = False
 
 
 def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
@@ -73,7 +77,7 @@ def flags(result: TaskResult) -> list[Flag]:
     for name, row in rows.items():
         value = values.get(name)
         if value is not None and row.below is not None and value < row.below:
-            raised.append(Flag(result.task, name, value, row.alarm, row.fault))
+            raised.append(Flag(result.task, name, value, row.alarm, row.fault, row.low))
     return raised
 
 
@@ -89,7 +93,7 @@ def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[flo
 
     A share of right answers, which its standard error of √(p(1−p)/(n−1)) tells, has the Clopper-Pearson one.
     """
-    value, error = result.values[column].get(metric), result.errors.get(column, {}).get(metric)
+    value, error = result.values.get(column, {}).get(metric), result.errors.get(column, {}).get(metric)
     if value is None or error is None:
         return None, None, ""
     count = result.samples or 0
@@ -100,4 +104,6 @@ def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[flo
     ):
         return *clopper_pearson(round(value * count), count), "Clopper-Pearson"
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
+    if not math.isfinite(value - reach) or not math.isfinite(value + reach):
+        return None, None, ""
     return value - reach, value + reach, "normal, from the standard error"

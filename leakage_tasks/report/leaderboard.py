@@ -26,17 +26,13 @@ from leakage_tasks.report.wording import (
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
 _EMPTY = Figure(None)
-_READING = (
-    "Arrows point to the better side. Every rate has its 95 % interval; n is the number of documents it rests on; "
-    "controls were never shown to the model."
-)
 
 
 def as_text(board: Board, *, every: bool = False, width: int | None = None) -> str:
     """A table a group, figures above their intervals, with flags in words below; at most ``width`` characters wide."""
     columns = shown_columns(board, every)
     parts = [part for at, group in enumerate(board.groups, 1) for part in _group_text(board, at, group, columns, width)]
-    return "\n\n".join([*parts, _READING]) + "\n"
+    return "\n\n".join([*parts, _reading(board, columns, "above")]) + "\n"
 
 
 def as_markdown(board: Board, *, every: bool = False) -> str:
@@ -53,7 +49,7 @@ def as_markdown(board: Board, *, every: bool = False) -> str:
         title = [f"**{markdown.escaped(_title(board, at, group))}**\n"] if len(board.groups) > 1 else []
         notes = "".join(f"- {markdown.escaped(note)}\n" for note in _notes(group))
         parts += [*title, markdown.table(head, rows), *([notes] if notes else [])]
-    return "\n".join([*parts, f"{_READING}\n"])
+    return "\n".join([*parts, f"{_reading(board, shown_columns(board, every), 'before')}\n"])
 
 
 def as_csv(board: Board) -> str:
@@ -62,10 +58,11 @@ def as_csv(board: Board) -> str:
     writer = csv.writer(out, lineterminator="\n")
     extra = ("", "_ci_low", "_ci_high", "_control", "_n")
     columns = [f"{column.key}{each}" for column in board.columns for each in extra]
-    writer.writerow(["group", "apart_because", "place", "name", "model", "source", *columns, "flags"])
+    told = ["group", "apart_because", "place", "name", "model", "source", "date"]
+    writer.writerow([*told, *map(_harmless, columns), "flags"])
     for at, group in enumerate(board.groups, 1):
         for entry in group.entries:
-            texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source]
+            texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source, _date(entry)]
             figures = [entry.figures.get(column.key, _EMPTY) for column in board.columns]
             values = [
                 value for each in figures for value in (each.value, each.low, each.high, each.control, each.count)
@@ -88,16 +85,32 @@ def as_json(board: Board) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _date(entry: Entry) -> str:
+    """When its newest results were written, as ISO 8601 in UTC; nothing where that is not known."""
+    return "" if entry.run.time is None else entry.run.time.isoformat(timespec="seconds")
+
+
 def _json_entry(entry: Entry) -> dict[str, Any]:
     return {
         "place": entry.place,
         "name": entry.run.name,
         "model": entry.run.model,
         "source": entry.run.source,
+        "date": _date(entry) or None,
         "files": [str(file) for file in entry.run.files],
         "figures": {key: dataclasses.asdict(found) for key, found in entry.figures.items()},
         "flags": [dataclasses.asdict(flag) for flag in entry.flags],
     }
+
+
+def _reading(board: Board, columns: Sequence[Column], where: str) -> str:
+    """How to read the tables; ``where`` a figure stands, seen from its interval."""
+    entries = [entry for group in board.groups for entry in group.entries]
+    figures = [entry.figures.get(column.key, _EMPTY) for entry in entries for column in columns]
+    said = f"Arrows point to the better side. A figure stands {where} its 95 % interval, where it has one; n is the "
+    said += "number of documents it rests on."
+    controls = any(each.control is not None for each in figures)
+    return f"{said} Controls were never shown to the model." if controls else said
 
 
 def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], width: int | None) -> Iterator[str]:

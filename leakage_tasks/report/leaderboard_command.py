@@ -42,7 +42,7 @@ def leaderboard_command(
     print(as_text(board, every=every, width=width), end="")
     for path, text in zip(paths, texts, strict=True):
         with replacing(path) as beside:
-            beside.write_text(text, encoding="utf-8", newline="")
+            beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
         print(f"wrote {path}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,21 +106,38 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
     return placed
 
 
+def _different(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries without repetitions: those of one label and one look are one; of one label alone they are numbered."""
+    found: dict[tuple[str, str], Any] = {}
+    for handle, label in entries:
+        found.setdefault((label, _look(handle)), handle)
+    seen: Counter[str] = Counter()
+    named = []
+    for (label, _), handle in found.items():
+        seen[label] += 1
+        named.append((handle, label if seen[label] == 1 else f"{label} ({seen[label]})"))
+    return named
+
+
+def _look(handle: Any) -> str:
+    """What tells a mark in a legend from another."""
+    asked = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
+    return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in asked if hasattr(handle, name))])
+
+
 def legend_below(figure: Figure, entries: Iterable[Entry]) -> None:
     """One legend under all panels, in as many columns as its longest entry lets stand side by side."""
-    found: dict[str, Any] = {}
-    for handle, label in entries:
-        found.setdefault(label, handle)
+    found = _different(entries)
     if not found:
         return
-    widest = max(map(len, found)) * SMALL * 0.58 / 72 + 0.7
+    widest = max(len(label) for _, label in found) * SMALL * 0.58 / 72 + 0.7
     rows = -(-len(found) // max(1, int(figure.get_figwidth() / widest)))
     columns = -(-len(found) // rows)
     # What many rows take is added below, so that the panels keep their height.
     figure.set_figheight(figure.get_figheight() + max(0, rows - 2) * SMALL * 1.6 / 72)
     figure.legend(
-        list(found.values()),
-        list(found),
+        [handle for handle, _ in found],
+        [label for _, label in found],
         loc="outside lower center",
         ncols=columns,
         frameon=False,

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.notices import warn_once
+from leakage_tasks.report.naming import named
 from leakage_tasks.report.results_file import read_run
 from leakage_tasks.report.run import STAMP, Run, TaskResult
 
 __all__ = ["Run", "TaskResult", "read_runs", "results_files"]
+OURS = ("canary_exposure", "canary_extraction", "suffix_extraction")
+"""Tasks of this package, which declare themselves."""
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Run]:
@@ -19,8 +23,8 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     Each run has a name that no other has. Raises ResultsError naming the file, and what of it, cannot be used.
     """
     files = list(dict.fromkeys(file.resolve() for path in paths for file in results_files(path)))
-    runs = sorted((read_run(file) for file in files), key=lambda run: (run.source, run.model, run.date))
-    return _named(_joined(runs))
+    runs = sorted(map(_read, files), key=lambda run: (run.source, run.model, run.date, str(run.files[0])))
+    return named(_joined(runs))
 
 
 def results_files(path: str | Path) -> list[Path]:
@@ -38,14 +42,21 @@ def results_files(path: str | Path) -> list[Path]:
     return [place]
 
 
+def _read(file: Path) -> Run:
+    """A file's run without tasks of ours that say nothing about their rows: those would pass for usefulness."""
+    run = read_run(file)
+    old = [task for task in OURS if task in run.tasks and run.tasks[task].declared is None]
+    for task in old:
+        warn_once(f"{file}: {task}: written by a version that declared nothing about its rows: run the task again")
+    return dataclasses.replace(run, tasks={task: each for task, each in run.tasks.items() if task not in old})
+
+
 def _joined(runs: Sequence[Run]) -> list[Run]:
-    """Runs of the same model with the same arguments as one, as long as no task comes twice."""
+    """Runs of the same model with the same arguments as one, as long as no task has figures twice; the latest first."""
     joined: list[Run] = []
     for run in runs:
-        fit = (
-            place for place, each in enumerate(joined) if _same_model(each, run) and not each.tasks.keys() & run.tasks
-        )
-        place = next(fit, None)
+        fitting = (at for at in reversed(range(len(joined))) if _same_model(joined[at], run))
+        place = next((at for at in fitting if not _answered(joined[at]) & _answered(run)), None)
         if place is None:
             joined.append(run)
         else:
@@ -53,8 +64,8 @@ def _joined(runs: Sequence[Run]) -> list[Run]:
     return joined
 
 
-def _disjoint(one: Run, other: Run) -> bool:
-    return not one.tasks.keys() & other.tasks.keys()
+def _answered(run: Run) -> set[str]:
+    return {task for task, result in run.tasks.items() if result.answered}
 
 
 def _same_model(one: Run, other: Run) -> bool:
@@ -65,35 +76,12 @@ def _same_model(one: Run, other: Run) -> bool:
     ) and one.arguments == other.arguments
 
 
-def _union(one: Run, other: Run) -> Run:
-    newer = max(one, other, key=lambda run: run.date)
+def _union(one: Run, newer: Run) -> Run:
+    """Both as one: of a task that both have, what has figures, else what is newer."""
+    kept = _answered(one) - _answered(newer)
     return dataclasses.replace(
         newer,
-        tasks={**one.tasks, **other.tasks},
-        configs={**one.configs, **other.configs},
-        files=(*one.files, *other.files),
+        tasks={**one.tasks, **{task: each for task, each in newer.tasks.items() if task not in kept}},
+        configs={**one.configs, **{task: each for task, each in newer.configs.items() if task not in kept}},
+        files=(*one.files, *newer.files),
     )
-
-
-def _named(runs: Sequence[Run]) -> list[Run]:
-    """Each run with the shortest name that no other has: model, then with its kind, its whole path, and a number."""
-    names = [_names(run) for run in runs]
-    taken = [_first_unique(place, names) for place in range(len(runs))]
-    named = []
-    for place, run in enumerate(runs):
-        name, same = taken[place], [other for other in range(len(runs)) if taken[other] == taken[place]]
-        named.append(dataclasses.replace(run, name=name if len(same) == 1 else f"{name} #{same.index(place) + 1}"))
-    return named
-
-
-def _names(run: Run) -> list[str]:
-    added = [str(run.arguments[name]) for name in ("peft", "prompt", "delta") if run.arguments.get(name)]
-    short = " + ".join(each.rstrip("/\\").replace("\\", "/").split("/")[-1] for each in [run.source, *added])
-    return [short, f"{short} ({run.model})", run.source, f"{run.source} ({run.model})"]
-
-
-def _first_unique(place: int, names: Sequence[Sequence[str]]) -> str:
-    for length, name in enumerate(names[place]):
-        if sum(each[length] == name for each in names) == 1:
-            return name
-    return names[place][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ class TaskResult:
 
     ``values`` and ``errors`` (the harness' standard errors) are by column and metric, None where there is none;
     ``samples`` how many documents were used; ``higher_is_better`` is by metric; ``declared`` is None for tasks that
-    declare nothing about themselves, the harness' own among them. ``parents`` are the groups it is a member of.
+    declare nothing about themselves, the harness' own among them. ``parents`` are the groups it is a member of,
+    ``date`` seconds since 1970 of its file.
     """
 
     task: str
@@ -34,11 +36,17 @@ class TaskResult:
     file: Path
     shots: int | None = None
     parents: tuple[str, ...] = ()
+    date: float = 0.0
 
     @property
     def is_leakage(self) -> bool:
         """Whether its figures are about leakage rather than about usefulness."""
         return self.declared is not None and self.declared.measures == "leakage"
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has any figure that is not null."""
+        return any(value is not None for values in self.values.values() for value in values.values())
 
     @property
     def logged(self) -> Path | None:
@@ -67,3 +75,8 @@ class Run:
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+
+    @property
+    def time(self) -> datetime | None:
+        """When its newest file was written, in UTC; None where that is not known."""
+        return datetime.fromtimestamp(self.date, UTC) if self.date > 0 else None

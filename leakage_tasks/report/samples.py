@@ -23,14 +23,13 @@ from leakage_tasks.metrics.scoring import (
     reading,
     score,
 )
+from leakage_tasks.report.fields import WrongField, finite, kind_of
 from leakage_tasks.report.run import STAMP
 from leakage_tasks.unanswered import reason_of
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
-_SHOWN = 80
-"""Characters of what is wrong that a message shows."""
 
 
 class _Line(NamedTuple):
@@ -98,9 +97,9 @@ class Samples:
         try:
             yield
         except DamagedAnswer as error:
-            raise _wrong(
-                self.file, self.lines[error.place], "resps", f"no finding of {self.task} ({_short(error)})"
-            ) from None
+            # The rest of the reason may hold what the answer holds.
+            kind, _, _ = str(error).partition(":")
+            raise _wrong(self.file, self.lines[error.place], "resps", f"no finding of {self.task} ({kind})") from None
 
 
 def read_samples(path: str | Path) -> Samples:
@@ -115,7 +114,7 @@ def read_samples(path: str | Path) -> Samples:
         line = _line(file, number, data, answers)
         first = seen.setdefault((line.document, line.answered.column), number)
         if first != number:
-            raise _wrong(file, number, "doc_id", f"document {line.document} again, as in line {first}")
+            raise _wrong(file, number, "doc_id", f"the document of line {first} again")
         if found and line.answered.order != next(iter(found.values())).answered.order:
             raise _wrong(file, number, "arguments", "asked otherwise than line 1: lines of several runs")
         found[number] = line
@@ -155,9 +154,10 @@ def _object(file: Path, number: int, raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if not raw.endswith(b"\n"):
             raise ResultsError(f"{file}:{number}: the line is cut off, the file incomplete: {AGAIN}") from None
-        raise ResultsError(f"{file}:{number}: not JSON ({_short(error)}): {AGAIN}") from None
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        raise ResultsError(f"{file}:{number}: not JSON ({reason}): {AGAIN}") from None
     if not isinstance(data, dict):
-        raise ResultsError(f"{file}:{number}: expected an object, found {_short(data)}: {AGAIN}")
+        raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")
     return data
 
 
@@ -168,25 +168,38 @@ def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, s
     except (KeyError, IndexError, TypeError):
         raise _wrong(file, number, "resps", "missing or empty") from None
     if not isinstance(answer, str):
-        raise _wrong(file, number, "resps", f"expected a finding, found {_short(answer)}")
+        raise _wrong(file, number, "resps", f"expected a finding, found {kind_of(answer)}")
+    if answer not in answers:
+        _check_numbers(file, number, answer)
     column, document = data.get("filter"), data.get("doc_id")
     if not isinstance(column, str):
-        raise _wrong(file, number, "filter", f"expected text, found {_short(column)}")
+        raise _wrong(file, number, "filter", f"expected text, found {kind_of(column)}")
     if not isinstance(document, int | str):
-        raise _wrong(file, number, "doc_id", f"expected a number, found {_short(document)}")
+        raise _wrong(file, number, "doc_id", f"expected a number, found {kind_of(document)}")
     try:
         order = data["arguments"]["gen_args_0"]["arg_1"]
     except (KeyError, TypeError):
         order = None
     if not isinstance(order, dict):
-        raise _wrong(file, number, "arguments", f"no order of an attack in it, found {_short(order)}")
+        raise _wrong(file, number, "arguments", f"no order of an attack in it, found {kind_of(order)}")
     return _Line(document, Answered(answers.setdefault(answer, answer), column, order))
+
+
+def _check_numbers(file: Path, line: int, answer: str) -> None:
+    """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
+    try:
+        json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_finite)
+    except WrongField:
+        raise _wrong(file, line, "resps", "a number in it is not finite") from None
+    except json.JSONDecodeError:
+        pass  # An answer that is no JSON is told of where it is scored.
+    except RecursionError:
+        raise _wrong(file, line, "resps", "nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    return finite(float(text), "resps")
 
 
 def _wrong(file: Path, line: int, field: str, what: str) -> ResultsError:
     return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")
-
-
-def _short(what: object) -> str:
-    text = " ".join(str(what).split())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

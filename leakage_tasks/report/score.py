@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,8 @@ class Line:
 class Comparison:
     """The rows scored beside those of a results file.
 
-    ``equal`` counts the rows that are the same, ``differences`` says in words which are not, ``newer`` names those that
-    the run does not have, of metrics that came later.
+    ``equal`` counts the rows that are the same but for rounding, ``differences`` says in words which are not, ``newer``
+    names those that the run does not have, of metrics that came later.
     """
 
     file: Path
@@ -110,10 +111,17 @@ def _compared(samples: Samples, scores: Scores) -> Comparison | None:
         return None
     theirs, ours = _flat(result.values), _flat(scores)
     expected = {key: value for key, value in theirs.items() if key[1] not in samples.unscored}
-    differing = [key for key, value in expected.items() if key not in ours or ours[key] != value]
+    differing = [key for key, value in expected.items() if key not in ours or not _same(value, ours[key])]
     words = [_documents(samples, result), *(_difference(key, expected[key], ours) for key in differing)]
     newer = tuple(_name(key) for key in ours if key not in theirs)
     return Comparison(file, len(expected) - len(differing), tuple(each for each in words if each), newer)
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    """Whether two figures are equal but for what other versions of libraries, or processors, round otherwise."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[tuple[str, str], float | None]:

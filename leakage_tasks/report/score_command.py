@@ -60,4 +60,4 @@ def _write(output: Path, runs: list[Scored], delta: float) -> None:
     data = {"schema": 1, "version": __version__, "delta": delta, "runs": [run.to_json() for run in runs]}
     with replacing(output) as beside:
         text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
-        beside.write_text(text + "\n", encoding="utf-8")
+        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")

@@ -52,6 +52,11 @@ def test_a_shortlist_by_gradient_takes_the_weights():
     assert words.access(needs, SimpleNamespace(), {"shortlist": 50}).startswith(words.WEIGHTS)
 
 
+def test_a_second_classifier_to_calibrate_by_is_named():
+    found = words.access([ProposesValues], Proposing("exhaustive"), {"signal": "calibrated"})
+    assert found == f"{words.LABELS}, {words.REFERENCE}"
+
+
 def test_every_attack_takes_something_that_has_words():
     needs = {need for attack in ATTACKS.values() for need in attack.needs} - {ProposesValues}
     assert needs <= words._TAKES.keys()

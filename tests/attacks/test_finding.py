@@ -32,3 +32,22 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
     assert marked(GUESSES, ("1", "3")) == {"guesses": GUESSES, "correct": (True, False), "place": 2}
     assert marked(GUESSES, ("9", "9")) == {"guesses": GUESSES, "correct": (False, False), "place": None}
     assert marked([], ("1", "3")) == {"guesses": (), "correct": (False, False)}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rank", 0),
+        ("rank", float("nan")),
+        ("repetitions", "x"),
+        ("model_calls", "x"),
+        ("canary", ["x"]),
+        ("method", "guessed"),
+        ("log2_size", None),
+        ("guesses", [{"filling": ["1"], "text": "1", "score": "y"}]),
+    ],
+)
+def test_what_is_no_finding_is_refused(field, value):
+    data = json.loads(Finding("c", "a", True, 1, "random", 3.0, rank=2.0).to_json())
+    with pytest.raises(ValueError, match="no text|no number|none that is known|below"):
+        finding_from_json(json.dumps({**data, field: value}))

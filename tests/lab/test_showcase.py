@@ -45,7 +45,7 @@ SMALL = Sizes(
     budget=100,
 )
 TRAINING = {"seconds": 12.3, "parameters": 1234}
-PROMISE = {"epsilon": 7.996, "delta": 1e-5, "rows": 4861, "epsilon_by_copies": {1: 7.996, 4: 171.4, 16: None}}
+PROMISE = {"epsilon": 7.996, "delta": 1e-5, "rows": 4861, "epsilon_by_copies": {1: 26.2, 4: None}}
 
 
 def finding(name: str, copies: int, rank: float) -> Finding:
@@ -89,7 +89,7 @@ def test_it_shows_the_essentials_of_the_tasks_that_ran(measured, tmp_path, capsy
 def test_it_says_what_dp_sgd_promises_and_where_that_ends(measured, tmp_path, capsys):
     text = said(capsys, tmp_path, ModelResult("lstm-dp-sgd", measured, "", 4.0, {**TRAINING, **PROMISE}))
     assert "ε = 8.00 at δ = 1e-05 for one of 4,861 rows" in text
-    assert "by group privacy for a canary of 4 copies: ε = 171; of 16 copies: no bound" in text
+    assert "two rows each, of 1 copy: ε = 26; of 4 copies: no bound" in text
 
 
 def test_it_says_where_everything_is(measured, tmp_path, capsys):

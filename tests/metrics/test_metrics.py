@@ -43,6 +43,9 @@ FINDINGS = [
 ]
 
 
+METHODS = ("exact", "lower_bound", "sampled", "lower_bound")
+
+
 def test_exposure_is_of_planted_canaries_and_controls_stand_apart():
     found = table(exposure.METRICS, FINDINGS)
     bits = [math.log2(1000 / rank) for rank in (1, 8, 500)]
@@ -116,6 +119,14 @@ def test_aggregates_skip_what_is_undefined(values):
         assert mean(values) == pytest.approx(sum(defined) / len(defined))
         assert median(values) == pytest.approx(statistics.median(defined))
         assert maximum(values) == max(defined)
+
+
+def test_exposures_that_are_lower_bounds_alone_raise_the_alarm():
+    bounds = [dataclasses.replace(each, method=method) for each, method in zip(FINDINGS, METHODS, strict=True)]
+    known = table(exposure.METRICS, bounds)["exposure_known"]
+    assert known == pytest.approx(2 / 3)
+    assert known < exposure.BOUNDS_ONLY.below
+    assert exposure.BOUNDS_ONLY.low
 
 
 @pytest.mark.parametrize("number", [1, 8, 40])

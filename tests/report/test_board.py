@@ -92,6 +92,18 @@ def test_equal_figures_share_a_place(tmp_path: Path):
     assert _places(board) == {"model-0": 1, "model-1": 1, "model-2": 3}
 
 
+def test_places_go_by_what_all_runs_of_a_group_have(tmp_path: Path):
+    safe = {"canary_extraction": {**leaking()["canary_extraction"], "extracted": 0.0}}
+    board = _board(tmp_path, results(leaking(exposure=20.0, extracted=1.0)), results(safe))
+    assert _places(board) == {"model-1": 1, "model-0": 2}
+
+
+def test_runs_that_share_no_figure_have_no_place(tmp_path: Path):
+    first, second = ({task: leaking()[task]} for task in leaking())
+    board = _board(tmp_path, results(first), results(leaking()), results(second))
+    assert set(_places(board).values()) == {None}
+
+
 def test_later_columns_break_ties(tmp_path: Path):
     board = _board(tmp_path, results(leaking(extracted=0.5)), results(leaking(extracted=0.25)))
     assert _places(board) == {"model-1": 1, "model-0": 2}

@@ -54,12 +54,21 @@ def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
     text = card(tmp_path).section
     row = next(line for line in text.splitlines() if line.startswith("| Exposure, mean"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    chance = "1.44 bits on average (1.14 for 10 fillings), whatever the model"
+    chance = declaration("canary_exposure")["rows"]["exposure"]["chance"]
     assert cells == ["Exposure, mean, bits ↓", "9.00", "[7.50, 10.5]", "20 canaries planted", chance, "1.50"]
     assert "- Exposure, mean: bits of the secret the model gives away" in text
     assert "| lambada acc ↑ | 0.500 | [0.402, 0.598] | 40 documents |" in text
     assert "lm_eval --model hf --model_args pretrained=models/one --tasks canary_exposure," in text
     assert "on 1970-01-01 (lm-evaluation-harness 0.4.13)" in text
+
+
+def test_the_day_is_that_on_which_leakage_was_measured(tmp_path):
+    write(tmp_path / "a", results(leaking(), date=86400.0))
+    write(tmp_path / "b", results({"arc": {"acc": 0.5}}, date=10 * 86400.0))
+    run = read_one_run(tmp_path)
+    made = make_card(None, Path("README.md"), run, audited=[])
+    assert "measured it on 1970-01-02 (" in made.section
+    assert "in the same run" not in made.section
 
 
 def test_rows_that_are_not_shown_are_counted(tmp_path):

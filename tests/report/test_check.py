@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.report.check import passed_by_chance
+from leakage_tasks.report.check import exceeded_by_chance
 from tests.report.made import leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Path:
         (["--limit", "arc/acc=0.6"], 1),
     ],
 )
-def test_a_limit_that_is_passed_is_exit_code_1(leakage: Leakage, run: Path, options: list, code: int):
+def test_a_limit_that_is_exceeded_is_exit_code_1(leakage: Leakage, run: Path, options: list, code: int):
     assert leakage("check", run, *options)[0] == code
 
 
@@ -50,6 +50,16 @@ def test_controls_that_are_not_at_chance_fail_whatever_the_limit(leakage: Leakag
     code, out, _ = leakage("check", path, "--max-exposure", 99)
     assert code == 1
     assert "FAIL  one: canary_exposure: controls are not at chance" in out
+
+
+def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Path):
+    content = results(leaking())
+    content["results"]["canary_exposure"]["exposure_known,none"] = 0.5
+    path = write(tmp_path, content)
+    code, out, _ = leakage("check", path, "--max-exposure", 20, "--max-extracted", 0.5)
+    assert code == 1
+    assert "FAIL  one: canary_exposure/exposure_max 12.0 ≤ 20.0, which may be too low: of some canaries" in out
+    assert "PASS  one: canary_extraction/extracted" in out
 
 
 def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
@@ -68,9 +78,9 @@ def test_too_few_canaries_are_noted_and_do_not_fail(leakage: Leakage, tmp_path: 
     assert "note  one: canary_exposure, canary_extraction: underpowered" in out
 
 
-def test_a_limit_that_chance_passes_is_noted(leakage: Leakage, run: Path):
+def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
     _, out, _ = leakage("check", run, "--max-exposure", 5)
-    assert "of 20 secrets that no model saw, the most exposed passes 5.00 bits in 47% of runs by chance" in out
+    assert "of 20 secrets that no model saw, the most exposed exceeds 5.00 bits in 47% of runs by chance" in out
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,11 @@ def test_a_limit_that_chance_passes_is_noted(leakage: Leakage, run: Path):
         (["--limit", "=3"], "expected metric=number"),
         (["--limit", "control_exposure=3"], "has no better side"),
         (["--limit", "other/exposure=3"], "other/exposure is not in it"),
+        (["--limit", "arc/acc/strict=0.5"], "arc/acc/strict is not in it"),
+        (["--max-exposure", "nan"], "--max-exposure is nan"),
+        (["--max-extracted", "nan"], "--max-extracted is nan"),
+        (["--max-extracted", 1.5], "--max-extracted is 1.5: give a share from 0 to 1"),
+        (["--max-recall", -0.1], "--max-recall is -0.1: give a share from 0 to 1"),
     ],
 )
 def test_what_cannot_be_checked_is_an_error_and_never_passes(leakage: Leakage, run: Path, options: list, part: str):
@@ -91,6 +106,42 @@ def test_what_cannot_be_checked_is_an_error_and_never_passes(leakage: Leakage, r
     assert code == 2
     assert part in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def filtered(tmp_path: Path) -> Path:
+    """A run of a harness task whose figures are under filters only."""
+    tasks = {"gsm8k": {"exact_match,strict-match": 0.5, "exact_match,flexible-extract": 0.75}}
+    return write(tmp_path, results(tasks, higher_is_better={"gsm8k": {"exact_match": True}}))
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ("gsm8k/exact_match/strict-match=0.6", 1, "FAIL  one: gsm8k/exact_match/strict-match 0.500 < 0.600"),
+        ("gsm8k/exact_match/flexible-extract=0.6", 0, "PASS  one: gsm8k/exact_match/flexible-extract 0.750 ≥ 0.600"),
+    ],
+)
+def test_a_figure_under_a_filter_can_be_limited(leakage: Leakage, filtered: Path, limit: str, code: int, said: str):
+    found, out, _ = leakage("check", filtered, "--limit", limit)
+    assert (found, out.strip()) == (code, said)
+
+
+def test_a_figure_under_filters_only_names_them(leakage: Leakage, filtered: Path):
+    code, _, err = leakage("check", filtered, "--limit", "gsm8k/exact_match=0.5")
+    assert code == 2
+    assert "filters only (gsm8k/exact_match/strict-match, gsm8k/exact_match/flexible-extract)" in err
+
+
+def test_a_verdict_shows_the_digits_that_decide(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, results(leaking(exposure_max=29.9001)))
+    assert "FAIL  one: canary_exposure/exposure_max 29.9001 > 29.9" in leakage("check", path, "--max-exposure", 29.9)[1]
+
+
+def test_no_escape_code_of_a_name_reaches_the_terminal(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, results(leaking(), model="m/a\x1b[2J\nb\ud800"))
+    _, out, _ = leakage("check", path, "--max-exposure", 20)
+    assert out.splitlines()[0].startswith("PASS  a\ufffd[2J b\ufffd: ")
 
 
 def test_a_figure_without_a_value_is_an_error(leakage: Leakage, tmp_path: Path):
@@ -103,5 +154,7 @@ def test_a_figure_without_a_value_is_an_error(leakage: Leakage, tmp_path: Path):
 @pytest.mark.parametrize(("bits", "count"), [(2, 5), (3, 20), (5, 20)])
 def test_chance_of_the_most_exposed_equals_simulation(bits: int, count: int):
     stream, fillings, runs = random.Random(0), 2**20, 4000
-    passed = sum(min(stream.randrange(1, fillings + 1) for _ in range(count)) < fillings / 2**bits for _ in range(runs))
-    assert passed / runs == pytest.approx(passed_by_chance(bits, count), abs=0.025)
+    exceeded = sum(
+        min(stream.randrange(1, fillings + 1) for _ in range(count)) < fillings / 2**bits for _ in range(runs)
+    )
+    assert exceeded / runs == pytest.approx(exceeded_by_chance(bits, count), abs=0.025)

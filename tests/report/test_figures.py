@@ -49,6 +49,15 @@ def test_without_a_standard_error_there_is_no_interval(tmp_path: Path):
     assert (found.value, found.low, found.high, found.kind) == (0.5, None, None, "")
 
 
+def test_an_interval_beyond_all_numbers_is_none(tmp_path: Path):
+    found = figure(_task(tmp_path, {"ppl": {"ppl": 1e308, "ppl_stderr": 1e308}}, "ppl"), "ppl")
+    assert (found.value, found.low, found.high) == (1e308, None, None)
+
+
+def test_a_column_that_is_not_there_has_no_figure(tmp_path: Path):
+    assert figure(_task(tmp_path, {"gsm": {"match,strict": 0.5}}, "gsm"), "match").value is None
+
+
 def test_sound_figures_raise_no_flag(tmp_path: Path):
     assert flags(_task(tmp_path, leaking(), "canary_exposure")) == []
 

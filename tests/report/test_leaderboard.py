@@ -70,6 +70,36 @@ def test_csv_keeps_text_from_being_a_formula(leakage: Leakage, tmp_path: Path):
     assert row["name"] == "'=1+1"
 
 
+def test_csv_keeps_headers_from_being_formulas(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results({"=1+1": {"acc": 0.5}}))
+    leakage("leaderboard", tmp_path, "-o", tmp_path / "board.csv")
+    assert "'=1+1/acc" in next(csv.reader(io.StringIO((tmp_path / "board.csv").read_text())))
+
+
+def test_files_tell_when_the_results_were_written(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results(leaking(), date=86400.5))
+    leakage("leaderboard", tmp_path, "-o", tmp_path / "board.csv", "-o", tmp_path / "board.json")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "board.csv").read_text()))
+    (run,) = json.loads((tmp_path / "board.json").read_text())["groups"][0]["runs"]
+    assert row["date"] == run["date"] == "1970-01-02T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(("tasks", "said"), [(leaking(), True), ({"arc": {"acc": 0.5}}, False)])
+def test_controls_are_explained_where_there_are_any(leakage: Leakage, tmp_path: Path, tasks: dict, said: bool):
+    write(tmp_path / "a", results(tasks))
+    _, out, _ = leakage("leaderboard", tmp_path)
+    assert "A figure stands above its 95 % interval, where it has one" in out
+    assert ("Controls were never shown to the model." in out) is said
+
+
+def test_a_name_that_no_encoding_has_is_shown_and_written(leakage: Leakage, tmp_path: Path):
+    write(tmp_path / "a", results({**leaking(), "t\ud800": {"acc\ud800": 0.5}}, model="m\ud800"))
+    files = [tmp_path / f"board.{kind}" for kind in ("html", "md", "csv", "json")]
+    code, out, _ = leakage("leaderboard", tmp_path, "--all", *(word for file in files for word in ("-o", file)))
+    assert code == 0
+    assert "m\ufffd" in out
+
+
 def test_json_is_strict_and_holds_intervals(leakage: Leakage, folder: Path, tmp_path: Path):
     leakage("leaderboard", folder, "-o", tmp_path / "board.json")
     board = json.loads((tmp_path / "board.json").read_text(), parse_constant=pytest.fail)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.report.fields import printable
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.wording import interval, number
@@ -113,7 +114,7 @@ def test_names_from_results_stay_text(tmp_path: Path):
     assert {tag for tag, _ in parsed.elements} & {"img"} == set()
     assert len(parsed.of("script")) == 3
     assert parsed.data("run-data-0")["canaries"]["shown"][0]["head"][0] == NASTY.replace("\u2028\u2029", "")
-    assert parsed.data("scatter-data")["groups"][0]["points"][0]["model"] == NASTY
+    assert parsed.data("scatter-data")["groups"][0]["points"][0]["model"] == printable(NASTY)
     assert "\u2028" not in "".join(raw for _, raw in parsed.raw)
 
 
@@ -131,7 +132,7 @@ def test_nothing_is_loaded(folder: Path):
 
 def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path: Path):
     write_run(tmp_path, "models/\ud83d", [canary("a", rank=1)])
-    assert "models/?" in page(board(tmp_path)).encode().decode()
+    assert "\ufffd" in page(board(tmp_path)).encode().decode()
 
 
 @pytest.mark.parametrize("revealing", [False, True])

@@ -70,14 +70,14 @@ REMEDY = "give the file as lm_eval wrote it, or run lm_eval again with --log_sam
         (["\n"], "holds no samples"),
         ([sample(0), "{magic}\n"], "jsonl:2: not JSON (Expecting property name"),
         ([sample(0), '{"doc_id": 1, "resps"'], "jsonl:2: the line is cut off, the file incomplete"),
-        ([sample(0), "[1]\n"], "jsonl:2: expected an object, found [1]"),
+        ([sample(0), "[1]\n"], "jsonl:2: expected an object, found a list"),
         ([sample(0, resps=...)], "jsonl:1: field 'resps': missing or empty"),
         ([sample(0, resps=[[]])], "jsonl:1: field 'resps': missing or empty"),
-        ([sample(0, resps=[[[1.5, True]]])], "jsonl:1: field 'resps': expected a finding, found [1.5, True]"),
-        ([sample(0, filter=...)], "jsonl:1: field 'filter': expected text, found None"),
-        ([sample(0, doc_id=None)], "jsonl:1: field 'doc_id': expected a number, found None"),
+        ([sample(0, resps=[[[1.5, True]]])], "jsonl:1: field 'resps': expected a finding, found a list"),
+        ([sample(0, filter=...)], "jsonl:1: field 'filter': expected text, found nothing"),
+        ([sample(0, doc_id=None)], "jsonl:1: field 'doc_id': expected a number, found nothing"),
         ([sample(0, arguments={})], "jsonl:1: field 'arguments': no order of an attack in it"),
-        ([sample(0), sample(1), sample(0)], "jsonl:3: field 'doc_id': document 0 again, as in line 1"),
+        ([sample(0), sample(1), sample(0)], "jsonl:3: field 'doc_id': the document of line 1 again"),
         (
             [sample(0), sample(1, arguments={"gen_args_0": {"arg_1": {**ORDER, "seed": 1}}})],
             "jsonl:2: field 'arguments': asked otherwise than line 1: lines of several runs",
@@ -107,6 +107,20 @@ def test_an_answer_that_is_no_finding_is_named_by_its_line(tmp_path, answer):
     with pytest.raises(ResultsError, match="jsonl:3: field 'resps': no finding of canary_exposure") as caught:
         found.scores()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rank", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
+def test_a_number_that_is_not_finite_is_named_by_its_line(tmp_path, rank):
+    answer = sample(1)["resps"][0][0].replace('"rank": 4.0', f'"rank": {rank}')
+    with pytest.raises(ResultsError, match="jsonl:2: field 'resps': a number in it is not finite"):
+        read_samples(write(tmp_path, [sample(0), sample(1, resps=[[answer]])]))
+
+
+@pytest.mark.parametrize("resps", [["my secret"], [[["my secret"]]], [["my secret"]], [['{"my secret": 1}']]])
+def test_what_cannot_be_read_is_not_shown(tmp_path, resps):
+    with pytest.raises(ResultsError) as caught:
+        read_samples(write(tmp_path, [sample(0, resps=resps)])).scores()
+    assert "secret" not in str(caught.value)
 
 
 def test_a_finding_that_cannot_be_read_is_named_by_its_line(tmp_path):

@@ -1,6 +1,7 @@
 """A saved run scored again equals itself, to the last bit; what does not is named."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -189,9 +190,22 @@ def change(results, edit):
 
 def test_a_row_that_differs_is_named_with_both_values(copy):
     before = rows(copy, EXPOSURE)["exposure,none"]
-    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": before + 2**-40}))
-    assert compared.differences == (f"exposure,none: {before + 2**-40!r} in the run, {before!r} here",)
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": before + 2**-20}))
+    assert compared.differences == (f"exposure,none: {before + 2**-20!r} in the run, {before!r} here",)
     assert compared.equal == len(rows(copy, EXPOSURE)) - 1
+
+
+def test_a_row_that_differs_by_rounding_is_equal(copy):
+    before = rows(copy, EXPOSURE)["exposure,none"]
+    compared = change(
+        copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": math.nextafter(before, math.inf)})
+    )
+    assert (compared.differences, compared.equal) == ((), len(rows(copy, EXPOSURE)))
+
+
+def test_a_row_that_is_null_differs_from_one_that_is_zero(copy):
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": None}))
+    assert len(compared.differences) == 1
 
 
 def test_a_row_that_cannot_be_scored_is_named(copy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,13 +69,13 @@ PAIR_HEADS = (
 def canary_order(canary: CanaryDetail) -> tuple[bool, bool, float, str]:
     """Planted before controls, then the most exposed first."""
     bits = canary.bits
-    return not canary.planted, not canary.extracted, -1.0 if bits is None else -bits, canary.id
+    return not canary.planted, not canary.extracted, math.inf if bits is None else -bits, canary.id
 
 
 def pair_order(pair: PairDetail) -> tuple[float, float, int]:
     """The likeliest suffixes first, then the guesses with the fewest wrong tokens."""
     chance = p_z(pair.reading)
-    return -1.0 if chance is None else -chance, pair.reading.choice.wrong, pair.reading.pair
+    return math.inf if chance is None else -chance, pair.reading.choice.wrong, pair.reading.pair
 
 
 def _planted(canary: CanaryDetail) -> str:

@@ -1,0 +1,53 @@
+"""Fields of files that were written elsewhere: what kind of value they hold, and their text made fit to be shown."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
+
+
+class WrongField(ValueError):
+    """A field that holds something else than expected; ``name`` is the field's, within what was read.
+
+    ``words`` say what was found, if its kind is not what is wrong with it.
+    """
+
+    def __init__(self, name: str, expected: str, found: Any, words: str = "") -> None:
+        self.name, self.what = name, f"expected {expected}, found {words or kind_of(found)}"
+        super().__init__(f"{name}: {self.what}")
+
+
+def kind_of(value: Any) -> str:
+    """What kind of JSON value it is; never the value, which may be private."""
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
+
+
+def finite(value: Any, name: str) -> float:
+    """A number that a float can hold. Raises WrongField."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WrongField(name, "a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise WrongField(name, "a number below 1e308", value, "a larger one") from None
+    if not math.isfinite(number):
+        raise WrongField(name, "a finite number", value, "none")
+    return number
+
+
+def printable(text: str) -> str:
+    """Text as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
+    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+
+
+def all_printable(value: Any) -> Any:
+    """JSON with :func:`printable` done to every text in it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [all_printable(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(name): all_printable(each) for name, each in value.items()}
+    return value
