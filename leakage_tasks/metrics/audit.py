@@ -7,7 +7,6 @@ the training tells them apart.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.epsilon import fewest_pairs, row_bound, secret_bound, swap_bound
 from leakage_tasks.metrics.membership import ONE_IN, auc, tpr_at_low_fpr
+from leakage_tasks.metrics.pairing import Matched, bits_of, match
 
 FEWEST = 5
 """Planted canaries, and controls, that an AUC takes."""
@@ -43,25 +43,6 @@ class AuditFigure:
     refused: str | None = None
 
 
-@dataclass(frozen=True)
-class Matched:
-    """Guesses at which canary of each pair was planted: the one of higher exposure; equals are no guess.
-
-    ``copies`` is how many texts the canary planted most has in the data, its supporting canaries' among them.
-    """
-
-    pairs: int
-    guesses: int
-    right: int
-    copies: int
-
-    @property
-    def words(self) -> str:
-        """What a bound on ε rests on."""
-        tied = self.pairs - self.guesses
-        return f"{self.right} of {self.guesses} pairs guessed right" + (f", {tied} tied" if tied else "")
-
-
 def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     """All figures of one run, in a fixed order, those it is too small for with the reason.
 
@@ -81,32 +62,6 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     ]
 
 
-def match(findings: Iterable[Finding]) -> Matched:
-    """Planted canaries and controls of kind ``random`` and the same |R| in pairs, at random by their ids alone."""
-    groups: dict[float, tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
-    for found in findings:
-        if found.kind == "random" and found.exposure is not None:
-            groups[found.log2_size][not found.planted].append(found)
-    pairs = [
-        (planted, control)
-        for both in groups.values()
-        for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
-    ]
-    leads = [_bits(planted) - _bits(control) for planted, control in pairs]
-    copies = max((planted.repetitions + planted.supporting for planted, _ in pairs), default=1)
-    return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
-
-
-def _lot(found: Finding) -> str:
-    """A place in line that depends on the canary's id and nothing that was measured."""
-    return hashlib.sha256(f"pair:{found.canary}".encode()).hexdigest()
-
-
-def _bits(found: Finding) -> float:
-    assert found.exposure is not None
-    return found.exposure
-
-
 def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
     """Exposures of planted canaries and of controls of one kind and one |R|, those of which most pairs can be made.
 
@@ -114,7 +69,7 @@ def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
     """
     alike: dict[tuple[str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for each in findings:
-        alike[each.kind, each.log2_size][not each.planted].append(_bits(each))
+        alike[each.kind, each.log2_size][not each.planted].append(bits_of(each))
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 

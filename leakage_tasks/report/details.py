@@ -175,7 +175,8 @@ def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> Cana
     masked = found.guesses and all(set(guess.filling) == {MASK} for guess in found.guesses)
     found = dataclasses.replace(found, guesses=() if hidden or masked else found.guesses, extra={})
     if hidden:
-        canary = dataclasses.replace(canary, kind="natural", template=None, secret=None, label=None)
+        known = None if canary.exposure is None else dataclasses.replace(canary.exposure, guesses=())
+        canary = dataclasses.replace(canary, kind="natural", template=None, secret=None, label=None, exposure=known)
     if task == EXPOSURE:
         return dataclasses.replace(canary, exposure=found)
     secret = canary.secret

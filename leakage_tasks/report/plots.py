@@ -39,7 +39,7 @@ def read_history(path: str | Path) -> list[EpochExposure]:
     wanted = {field.name for field in fields(EpochExposure)}
     try:
         points = json.loads(Path(path).read_text(encoding="utf-8"))["exposures"]
-        return [EpochExposure(**{name: point[name] for name in wanted}) for point in points]
+        return [_sound(EpochExposure(**{name: point[name] for name in wanted})) for point in points]
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     except (ValueError, KeyError, TypeError):
@@ -47,6 +47,16 @@ def read_history(path: str | Path) -> list[EpochExposure]:
             f"{path}: field 'exposures': expected a list of objects with {', '.join(sorted(wanted))}: give the "
             "exposure_by_epoch.json of 'leakage demo', or what lm_eval wrote"
         ) from None
+
+
+def _sound(point: EpochExposure) -> EpochExposure:
+    """The point itself. Raises ValueError for one that cannot be drawn."""
+    numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
+    if not isinstance(point.canary, str) or not all(
+        isinstance(each, int | float) and math.isfinite(each) and each >= 0 for each in numbers
+    ):
+        raise ValueError(point.canary)
+    return point
 
 
 def chance_levels(sizes: Iterable[float]) -> dict[str, float]:

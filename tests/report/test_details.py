@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def test_a_document_that_holds_what_a_natural_one_must_not_is_not_believed(tmp_p
     write_run(tmp_path, "one", [(doc, ranked, searched)])
     (found,) = details(tmp_path).canaries
     assert (found.template, found.secret, found.label) == (None, None, None)
+
+
+def test_one_finding_of_a_natural_secret_hides_what_the_other_tells(tmp_path: Path):
+    doc, ranked, searched = canary("a", rank=1, guesses=[list("123456")])
+    ranked = replace(ranked, guesses=searched.guesses)
+    write_run(tmp_path, "one", [(doc, ranked, replace(searched, kind="natural"))])
+    (found,) = details(tmp_path).canaries
+    assert (found.template, found.secret) == (None, None)
+    assert found.exposure is not None
+    assert found.exposure.guesses == ()
 
 
 def test_revealed_natural_guesses_tell_the_secret_where_one_of_them_is_it(tmp_path: Path):

@@ -101,3 +101,13 @@ def test_another_file_is_no_history(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ResultsError, match="other.json: field 'exposures': expected a list of objects with canary"):
         read_history(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("epoch", "x"), ("canary", 3), ("exposure", None), ("exposure", math.nan), ("log2_size", -4)]
+)
+def test_a_point_that_cannot_be_drawn_is_no_history(tmp_path, field, value):
+    points = [{**asdict(point), field: value} for point in history()]
+    (tmp_path / "other.json").write_text(json.dumps({"exposures": points}))
+    with pytest.raises(ResultsError, match="expected a list of objects with canary"):
+        read_history(tmp_path / "other.json")
