@@ -181,6 +181,8 @@ def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys):
         return next(folder.rglob("results_*.json"))
 
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    # Or the command would give the harness' logger a handler, for all tests that come after.
+    monkeypatch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
     tiny_gpt2(letters()).save_pretrained(tmp_path / "a model")
     letters().save_pretrained(tmp_path / "a model")
     write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "the canaries.jsonl")
