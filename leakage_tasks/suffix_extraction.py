@@ -82,7 +82,8 @@ class SuffixExtraction(LocalTask):
         if self.is_null:
             return dict(self.nulls())
         name, answer = results[0]
-        self.note_attack(answer)
+        if name == HEADLINE:  # Every column is read off the same answers.
+            self.note_attack(answer)
         values = SUFFIX_EXTRACTION.values(answer, name, self.options.given)
         if name == HEADLINE and self.options.guesses is not None:
             reading = reading_of(answer, name, self.options.given)

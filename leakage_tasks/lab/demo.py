@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import string
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ import typer
 from leakage_tasks.files import replacing
 from leakage_tasks.lab.demo_report import DemoFiles, DemoResult, by_repetitions, show
 from leakage_tasks.lab.harness_run import HarnessCommand
+from leakage_tasks.lab.threads import one_thread
 from leakage_tasks.report.plots import EpochExposure, plot_exposure_by_epoch
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _train(
         history.extend(points)
         tqdm.write(f"epoch {epoch}: {losses[-1].validation:.2f} bits/character held out; {by_repetitions(points)}")
 
-    with _one_thread():
+    with one_thread():
         return train_char_lm(
             files.planted.read_text(encoding="utf-8"),
             validation=files.held_out.read_text(encoding="utf-8"),
@@ -157,19 +157,6 @@ def _train(
             device="cpu",
             on_epoch=watch,
         )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Batches this small gain nothing by a second core, and stall where other work keeps it busy."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _point(epoch: int, finding: Finding) -> EpochExposure:

@@ -63,4 +63,5 @@ def place(entry: Entry) -> str:
 
 def _measure(flag: Flag) -> str:
     name = "p" if flag.fault else flag.row
-    return f"{name} = {number(flag.value) if flag.fault else f'{flag.value:,.0f}'}"
+    counted = not flag.fault and flag.value.is_integer()
+    return f"{name} = {f'{flag.value:,.0f}' if counted else number(flag.value)}"

@@ -31,3 +31,7 @@ def test_the_same_flag_of_two_tasks_is_said_once():
     same = [Flag(task, "n_planted", 4.0, "few") for task in ("a", "b")]
     other = Flag("a", "control_p", 0.001, "not at chance", fault=True)
     assert flag_words([*same, other]) == ["a, b: few (n_planted = 4)", "a: not at chance (p = 1.0e-03)"]
+
+
+def test_a_share_that_raises_an_alarm_is_not_rounded_to_a_count():
+    assert flag_words([Flag("a", "exposure_known", 0.5, "bounds", low=True)]) == ["a: bounds (exposure_known = 0.500)"]
