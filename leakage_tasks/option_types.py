@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-CANARY_TYPES: dict[str, type] = {"canaries": str, "attack": str, "budget": int, "seed": int, "reveal": bool}
+CANARY_TYPES: dict[str, type] = {
+    "canaries": str,
+    "attack": str,
+    "budget": int,
+    "seed": int,
+    "known": str,
+    "reveal": bool,
+}
 """Of the canary tasks; their attacks have more."""
 
 PAIR_TYPES: dict[str, type] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from leakage_tasks.attacks.registry import known_settings, settings_of
+from leakage_tasks.canaries.known import Known
 from leakage_tasks.errors import OptionError
 from leakage_tasks.option_types import CANARY_TYPES, SUFFIX_TYPES
 
@@ -21,6 +22,8 @@ class Options:
     budget: int | None = None
     seed: int = 0
     reveal: bool = False
+    known: Known | None = None
+    """How much of its template the attacker is given; None for what each canary says."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, by name."""
 
@@ -33,6 +36,8 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     """
     types = CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
     own, typed = typed_options(metadata, task, types, SUFFIX_TYPES)
+    if typed.get("known") not in (None, *get_args(Known)):
+        raise OptionError(f"--metadata known={typed['known']!r} is unknown: use {', '.join(get_args(Known))}")
     settings = {name: value for name, value in typed.items() if name not in CANARY_TYPES}
     if "attack" in own:
         # What stands there for all tasks may be for the attacks of others.

@@ -16,8 +16,10 @@ from tqdm import tqdm
 
 from leakage_tasks import __version__
 from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.skew_normal import warn_of_rejected
 from leakage_tasks.canaries import Canary, canary_from_json, read_manifest
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
 from leakage_tasks.targets.harness import as_target
@@ -33,7 +35,7 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         nonlocal target
-        canaries = _resolved([request.doc for request in group], order["canaries"])
+        canaries = _resolved([request.doc for request in group], order)
         target = target or as_target(lm, _two_fillings(canaries))
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
@@ -99,7 +101,8 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         settings=order["settings"],
         progress=bar,
     )
-    named = ("goal", "attack", "budget", "settings", "seed")
+    warn_of_rejected(findings)
+    named = ("goal", "attack", "budget", "settings", "seed", "known")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     beside = _supporting(order["canaries"])
@@ -119,8 +122,9 @@ def _supporting(manifest: str | None) -> Counter[str]:
     return copies
 
 
-def _resolved(docs: Sequence[Mapping[str, Any]], manifest: str | None) -> list[Canary]:
-    """The documents' canaries; those whose secret is withheld are read from the manifest."""
+def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> list[Canary]:
+    """The documents' canaries; those whose secret is withheld are read from the manifest, as ``known`` says."""
+    manifest, part = order["canaries"], order["known"]
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
@@ -131,14 +135,24 @@ def _resolved(docs: Sequence[Mapping[str, Any]], manifest: str | None) -> list[C
         raise ManifestError(
             f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
         )
-    return [known[doc["id"]] for doc in docs]
+    found = [known[doc["id"]] for doc in docs]
+    return found if part is None else [known_as(canary, part) for canary in found]
 
 
 def _redacted(found: Finding) -> Finding:
-    """A natural secret's guesses masked: they may hold it, or another person's."""
+    """A natural secret's guesses masked, and what else an attack wrote down: it may be it, or another person's."""
     if found.kind != "natural":
         return found
     guesses = tuple(
         dataclasses.replace(guess, filling=tuple(MASK for _ in guess.filling), text=MASK) for guess in found.guesses
     )
-    return dataclasses.replace(found, guesses=guesses)
+    return dataclasses.replace(found, guesses=guesses, extra=_masked(found.extra))
+
+
+def _masked(value: Any) -> Any:
+    """A JSON value with every text in it masked, the keys of objects excepted."""
+    if isinstance(value, str):
+        return MASK
+    if isinstance(value, Mapping):
+        return {name: _masked(each) for name, each in value.items()}
+    return [_masked(each) for each in value] if isinstance(value, list | tuple) else value

@@ -19,6 +19,7 @@ from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Goal, known_se
 from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import OptionError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics import exposure, extraction, scoring
@@ -46,8 +47,11 @@ class CanaryTask(LocalTask):
         super().__init__(config)
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
-        self._canaries = _canaries(self.options)
-        self._manifest = manifest_hash(self._canaries)
+        given = _canaries(self.options)
+        self._manifest = manifest_hash(given)
+        known = self.options.known
+        self._canaries = given if known is None else [known_as(canary, known) for canary in given]
+        self._known = {} if self._canaries == given else {"known": known}
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
 
     def _check_attack(self, name: str) -> None:
@@ -80,6 +84,7 @@ class CanaryTask(LocalTask):
             "budget": self.options.budget,
             "settings": dict(self.options.settings),
             "seed": self.options.seed,
+            "known": self.options.known,
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
@@ -104,14 +109,17 @@ class CanaryTask(LocalTask):
         return self.SCORING.values(results[0], HEADLINE, self.order)
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash and the attack's options; its seed decides nothing that two runs must share."""
+        """The manifest's hash, the attack's options, and how much the attacker knows where that is not the manifest's.
+
+        The seed decides nothing that two runs must share.
+        """
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
-        known = known_settings()
+        settings = known_settings()
         given = {"budget": self.options.budget, **self.options.settings}
-        usual: dict[str, Any] = {"budget": BUDGET, **{name: each.default for name, each in known.items()}}
-        decides = {name for name in given if name not in known or known[name].decides}
+        usual: dict[str, Any] = {"budget": BUDGET, **{name: each.default for name, each in settings.items()}}
+        decides = {name for name in given if name not in settings or settings[name].decides}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual[name])}
-        return {"canaries": self._manifest, **attack, **asked}
+        return {"canaries": self._manifest, **attack, **asked, **self._known}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""

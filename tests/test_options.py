@@ -36,7 +36,7 @@ def test_numbers_the_command_line_made_floats_are_whole_again():
     [
         ({"budgt": 10}, "did you mean 'budget'"),
         ({"canary": "a"}, "did you mean 'canaries'"),
-        ({"t": {"width": 3}}, "t has no option 'width'"),
+        ({"t": {"breadth": 3}}, "t has no option 'breadth'"),
         ({"t": 3}, "expected options by name"),
         ({"budget": "many"}, "budget='many': expected int"),
         ({"budget": 1.5}, "budget=1.5: expected int"),

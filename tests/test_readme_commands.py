@@ -33,7 +33,7 @@ GUIDES = {
 
 def commands() -> Iterator[list[str]]:
     """The words of every ``leakage`` command in a code block of README."""
-    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL):
+    for block in re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("leakage "):
                 yield shlex.split(line, comments=True)

@@ -1,13 +1,17 @@
 """How secrets are got out: one file an attack; they know targets, never the harness."""
 
 from leakage_tasks.attacks import (  # noqa: F401 - importing registers them
+    beam,
+    brute_force,
     class_loss,
     exposure,
     greedy,
     label_search,
     mix_and_match,
+    sampling,
     scoring,
     shortest_path,
+    skew_normal,
 )
 from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json
 from leakage_tasks.attacks.registry import ATTACKS, run_attack

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakage_tasks.attacks.descents import descend
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of
 from leakage_tasks.attacks.finding import GUESSES, Guess
 from leakage_tasks.targets.protocols import FloatArray, IntArray
@@ -60,12 +61,16 @@ def ends_by_parent(explorer: Explorer, nodes: Nodes, children: Children, secret:
 def cheapest(explorer: Explorer, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
     """The cheapest fillings among ``best`` and the children."""
     ending = children[explorer.paths.ends(children.states)]
-    if not len(ending):
-        return best
-    worst = best[-1].score - explorer.prefix_cost if len(best) == GUESSES else np.inf
-    ending = ending[ending.costs < worst]
-    ending = ending[np.argsort(ending.costs, kind="stable")[: 4 * GUESSES]]
-    return merge_guesses(explorer, best, explorer.spelled(nodes, ending), GUESSES)
+    ending = ending[np.argsort(ending.costs, kind="stable")]
+    # Many at once, since telling what a path spells takes long; more than ten, since some spell no filling.
+    for first in range(0, len(ending), 4 * GUESSES):
+        worst = best[-1].score - explorer.prefix_cost if len(best) == GUESSES else np.inf
+        part = ending[first : first + 4 * GUESSES]
+        part = part[part.costs < worst]
+        if not len(part):
+            break
+        best = merge_guesses(explorer, best, explorer.spelled(nodes, part), GUESSES)
+    return best
 
 
 def merge_guesses(explorer: Explorer, best: list[Guess], found: Sequence[tuple], top: int) -> list[Guess]:
@@ -104,54 +109,12 @@ def draw(explorer: Explorer, secret: Sequence[int], bound: float, number: int, s
     child a draw takes depends on ``seed``, its number and its depth alone.
     """
     others, reads, squares = np.zeros(number), np.zeros(number), np.zeros(len(POWERS))
-    uniform: dict[int, FloatArray] = {}
-    waiting: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
-    # log2 of q for each of POWERS, [nodes, P]; the draws themselves use one of them.
     own = POWERS.index(power)
-    nodes, log2_q = explorer.root, np.zeros((1, len(POWERS)))
-    at, who = np.zeros(number, dtype=np.int64), np.arange(number)
-    while True:
-        weight = np.exp2(-log2_q[:, own])
-        children = explorer.children(nodes, bound)
-        ends = ends_by_parent(explorer, nodes, children, secret)
-        reads[who] += weight[at]
-        others[who] += (ends * weight)[at]
-        squares += ((ends * ends * weight)[:, None] * np.exp2(-log2_q))[at].sum(axis=0) / number
-        onward = children[explorer.paths.goes_on(children.states)]
-        first = np.searchsorted(onward.parents, np.arange(len(nodes) + 1))
-        chance = np.stack([_chances(onward, len(nodes), each) for each in POWERS], axis=1)
-        goes = first[at + 1] > first[at]
-        at, who = at[goes], who[goes]
-        depth = nodes.paths.shape[1]
-        if depth not in uniform:
-            uniform[depth] = _uniform(f"{seed}:{depth}", number)
-        taken = _take(chance[:, own], first, at, uniform[depth][who])
-        used, place = np.unique(taken, return_inverse=True)
-        onward, log2_q = onward[used], log2_q[onward.parents[used]] + np.log2(chance[used])
-        for part in explorer.parts(nodes, onward):
-            here = (place >= part.start) & (place < part.stop)
-            waiting.append((nodes, onward[part], log2_q[part], place[here] - part.start, who[here]))
-        if not waiting:
-            return Draws(others, reads, squares)
-        above, onward, log2_q, at, who = waiting.pop()
-        nodes = explorer.read_part(above, onward)
-
-
-def _chances(children: Children, nodes: int, power: float) -> FloatArray:
-    """q of each child among its siblings, shape ``[m]``."""
-    lowest = np.full(nodes, np.inf)
-    np.minimum.at(lowest, children.parents, children.costs)
-    mass = np.exp2(power * (lowest[children.parents] - children.costs))
-    return mass / np.bincount(children.parents, weights=mass, minlength=nodes)[children.parents]
-
-
-def _take(chance: FloatArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
-    """The child each draw goes on to: the inverse of its node's cumulative q at a uniform number."""
-    total = np.concatenate([[0.0], np.cumsum(chance)])
-    taken = np.searchsorted(total, total[first[at]] + uniform, side="right") - 1
-    return np.clip(taken, first[at], first[at + 1] - 1)
-
-
-def _uniform(seed: str, number: int) -> FloatArray:
-    words = np.frombuffer(seed.encode(), dtype=np.uint8)
-    return np.random.default_rng(words.astype(np.uint32)).random(number)
+    for visit in descend(explorer, range(number), seed, bound=bound, powers=POWERS, power=power, last=False):
+        weight = np.exp2(-visit.log2_q[:, own])
+        ends = ends_by_parent(explorer, visit.nodes, visit.children, secret)
+        reads[visit.who] += weight[visit.at]
+        others[visit.who] += (ends * weight)[visit.at]
+        each = (ends * ends * weight)[:, None] * np.exp2(-visit.log2_q)
+        squares += each[visit.at].sum(axis=0) / number
+    return Draws(others, reads, squares)

@@ -37,7 +37,7 @@ class Nodes:
     paths: IntArray
     memory: Any
     following: FloatArray = field(repr=False)
-    """Costs of the next token, ``[n, A]``."""
+    """Costs of the next token, ``[n, A]``; dropped once the children are laid out."""
 
     def __len__(self) -> int:
         return len(self.states)
@@ -60,13 +60,18 @@ class Children:
 
 
 class Explorer:
-    """One space laid out for one target, with a count of the sequences scored (``calls``)."""
+    """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
+
+    A node that is read twice counts twice in both; one whose memory was forgotten costs more calls.
+    """
 
     def __init__(self, target: PredictsNextToken, space: Space) -> None:
         self.target = target
         self.paths = target.paths(space)
-        self.calls = 1
+        self.calls = self.nodes = 1
         memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
+        # A cost that is no number lies below no bound: a search would find nothing, and the model look safe.
+        finite(self.prefix_cost + float(following.min()))
         no_path = np.zeros((1, 0), dtype=np.int64)
         self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
         self._kept: deque[Nodes] = deque()
@@ -115,6 +120,7 @@ class Explorer:
         tokens = self.tokens(children.columns)
         memory, following = self.target.extend(memories, which, rows, tokens, self.paths.columns)
         self.calls += len(children)
+        self.nodes += len(children)
         before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
         for n, nodes in enumerate(batches):
             before[which == n] = nodes.paths[children.parents[which == n]]
@@ -152,7 +158,8 @@ class Explorer:
         ]
 
     def keep(self, nodes: Nodes) -> None:
-        """Count a batch's memory; forget the oldest ones' when there is too much."""
+        """Count the memory of a batch whose children are laid out; forget the oldest ones' when there is too much."""
+        nodes.following = np.empty((0, 0))
         self._kept.append(nodes)
         self._bytes += self.target.state_bytes(nodes.memory)
         while self._bytes > MEMORY and len(self._kept) > 1:

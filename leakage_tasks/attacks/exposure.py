@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from leakage_tasks.attacks.brute_force import NO_SCORES, affordable
 from leakage_tasks.attacks.counting import Draws, count_exactly, draw
 from leakage_tasks.attacks.explorer import Explorer, within
 from leakage_tasks.attacks.finding import Guess, marked
-from leakage_tasks.attacks.registry import Order, register
-from leakage_tasks.attacks.scoring import HISTOGRAM, NO_SCORES, sampled, with_text_costs
-from leakage_tasks.canaries.spaces import Space
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.scoring import HISTOGRAM, sampled, with_text_costs
+from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.intervals import at_most, positive_mean
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
@@ -22,37 +23,83 @@ PRECISION = 0.1
 MOST_DRAWS = 200_000
 
 
-@register("exposure", "exposure", PredictsNextToken, ScoresSequences, auto=1, remedy=NO_SCORES, settings=(HISTOGRAM,))
+METHOD = Setting(
+    "method",
+    str,
+    "auto",
+    "how the rank is got: exact counts by pruned search or fails, estimated draws, auto does what the budget allows",
+    choices=("auto", "exact", "estimated"),
+)
+
+
+@register(
+    "exposure", "exposure", PredictsNextToken, ScoresSequences, auto=1, remedy=NO_SCORES, settings=(METHOD, HISTOGRAM)
+)
 def exposure(order: Order) -> dict[str, Any]:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
     256 draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made;
     if not, more draws are, until the 95 % interval is within a tenth of the rank or ``budget`` nodes are read.
-    The first draws come on top of the budget. A model that only scores whole texts gets the ``sampled`` attack.
-    ``histogram`` is as for :func:`~leakage_tasks.attacks.scoring.random_fillings`.
+    The first draws come on top of the budget. ``method=exact`` counts without a look, ``estimated`` never does.
+    A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
+    :func:`~leakage_tasks.attacks.scoring.random_fillings`. Raises OptionError where ``exact`` exceeds ``budget``, and
+    TargetError for ``estimated`` on a model without next-token probabilities.
     """
+    method = order.settings[METHOD.name]
     if not isinstance(order.target, PredictsNextToken):
-        return sampled(order)
-    space = order.canary.attack_space
-    explorer = Explorer(order.target, space)
+        return _of_whole_texts(order, method)
+    explorer = Explorer(order.target, order.canary.attack_space)
     secret = explorer.path_of(order.canary.secret)
     cost = explorer.follow(secret)
     bound = within(cost)
+    if method == "exact":
+        ranked = _counted(explorer, secret, bound, order)
+        if ranked is None:
+            raise _beyond_budget(order)
+    else:
+        ranked = _counted_or_drawn(explorer, secret, bound, order, count=method == "auto")
+    found = {"log_perplexity": explorer.prefix_cost + cost, **ranked, "model_calls": explorer.calls}
+    return with_text_costs(found, order)
+
+
+def _of_whole_texts(order: Order, method: str) -> dict[str, Any]:
+    """The rank on a model that only scores whole texts."""
+    if method == "estimated":
+        raise TargetError(
+            "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
+        )
+    if method == "exact" and not affordable(order):
+        raise _beyond_budget(order)
+    return sampled(order)
+
+
+def _beyond_budget(order: Order) -> OptionError:
+    return OptionError(
+        f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
+        "budget=…, or leave method=auto, which estimates instead"
+    )
+
+
+def _counted(explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order) -> dict[str, Any] | None:
+    """The exact rank, or None where it takes more than ``budget`` sequences."""
+    count = count_exactly(explorer, secret, bound, order.budget)
+    if count is None:
+        return None
+    space = order.canary.attack_space
+    guesses = [Guess(each.filling, space.fill(each.filling), each.score) for each in count.cheapest]
+    nodes = {"extra": {"nodes": explorer.nodes}}
+    return {"rank": count.others + 1, "method": "exact", **nodes, **marked(guesses, order.canary.secret)}
+
+
+def _counted_or_drawn(
+    explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, *, count: bool
+) -> dict[str, Any]:
+    """The exact rank if it is to ``count`` and a first few draws say that ``budget`` allows it, else an estimate."""
     limit = explorer.calls + order.budget
     pilot = draw(explorer, secret, bound, PILOT, f"{order.seed}:0", PILOT_POWER)
-    found: dict[str, Any] = {"log_perplexity": explorer.prefix_cost + cost}
-    if pilot.nodes.mean() <= order.budget:
-        count = count_exactly(explorer, secret, bound, order.budget)
-        if count is not None:
-            found |= {"rank": count.others + 1, "method": "exact"}
-            found |= marked([_worded(space, guess) for guess in count.cheapest], order.canary.secret)
-    if "rank" not in found:
-        found |= _estimate(explorer, secret, bound, pilot, order, limit)
-    return with_text_costs({**found, "model_calls": explorer.calls}, order)
-
-
-def _worded(space: Space, guess: Guess) -> Guess:
-    return Guess(guess.filling, space.fill(guess.filling), guess.score)
+    affords = count and pilot.nodes.mean() <= order.budget
+    counted = _counted(explorer, secret, bound, order) if affords else None
+    return _estimate(explorer, secret, bound, pilot, order, limit) if counted is None else counted
 
 
 def _estimate(

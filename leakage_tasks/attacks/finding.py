@@ -12,6 +12,10 @@ from typing import Any, Literal, get_args
 GUESSES = 10
 """The most guesses a finding keeps."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound"]
+EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
+"""The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
+FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
+"""What ``Finding.extra`` then says: bits, statistic, p and number of fillings of the fit; whether it is rejected."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,14 @@ class Finding:
     """One attack on one canary.
 
     ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
-    exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound.
+    exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound. An
+    ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; the rank is |R|·2^−exposure, or 1.
     ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
     the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it.
+
+    A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
+    counted twice. Where whole texts are scored each is a path of its own, and the nodes are the texts.
     """
 
     canary: str
@@ -59,7 +67,12 @@ class Finding:
 
     @property
     def exposure(self) -> float | None:
-        """log2|R| − log2 rank, in bits (The Secret Sharer, Definition 3); None without a rank."""
+        """log2|R| − log2 rank, in bits (The Secret Sharer, Definition 3); None without a rank.
+
+        Where extrapolated, what the fitted distribution gives, without an upper bound (section 4.3).
+        """
+        if self.method == EXTRAPOLATED:
+            return float(self.extra[EXTRAPOLATED])
         return None if self.rank is None else self.log2_size - math.log2(self.rank)
 
     def to_json(self) -> str:
@@ -79,6 +92,9 @@ def finding_from_json(text: str) -> Finding:
     return Finding(**data)
 
 
+_NEVER_NONE = ("log2_size", "repetitions", "model_calls", "seconds", "score", *FIT)
+
+
 def _check(data: dict[str, Any]) -> None:
     """Raise ValueError for a field of another type, or a number that cannot be."""
     for name in ("canary", "attack", "kind", "manifest", "settings"):
@@ -87,11 +103,16 @@ def _check(data: dict[str, Any]) -> None:
     if data["method"] not in (None, *get_args(Method)):
         raise ValueError("method is none that is known")
     least = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
-    scores = {"score": [guess["score"] for guess in data["guesses"]]}
-    numbers = {name: [data[name]] for name in (*least, "log_perplexity", "seconds")} | scores
+    numbers = {name: [data[name]] for name in (*least, "log_perplexity", "seconds")}
+    numbers["score"] = [guess["score"] for guess in data["guesses"]]
+    if data["method"] == EXTRAPOLATED:
+        numbers |= {name: [data["extra"][name]] for name in FIT[:-1]}
+        least |= dict.fromkeys(FIT[:-1], 0)
+        if not isinstance(data["extra"][FIT[-1]], bool):
+            raise ValueError(f"{FIT[-1]} is neither true nor false")
     for name, values in numbers.items():
         for value in values:
-            if value is None and name not in ("log2_size", "repetitions", "model_calls", "seconds", "score"):
+            if value is None and name not in _NEVER_NONE:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"{name} is no number")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from leakage_tasks.attacks.beam import BEAM, beam_search
 from leakage_tasks.attacks.explorer import Explorer
 from leakage_tasks.attacks.finding import Guess, marked
 from leakage_tasks.attacks.registry import Order, register
-from leakage_tasks.attacks.shortest_path import BEAM, beam, result
+from leakage_tasks.attacks.search_result import searched
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
@@ -29,9 +30,9 @@ def greedy(order: Order) -> dict[str, Any]:
     width = 1
     # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
     while not best and width <= BEAM:
-        best = beam(explorer, width, explorer.calls + order.budget)[:1]
+        best = beam_search(explorer, width, explorer.calls + order.budget)[:1]
         width *= 4
-    return result(order, explorer, best, 0)
+    return searched(order, explorer, best)
 
 
 def _written(order: Order) -> dict[str, Any]:
@@ -40,6 +41,11 @@ def _written(order: Order) -> dict[str, Any]:
     A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
     """
     space, secret = order.canary.attack_space, order.canary.secret
+    if not space.prefix.strip():
+        raise TargetError(
+            "attack=greedy needs text before the first slot on a model that only writes: leave known=all, or put some "
+            "into the template"
+        )
     longest = sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:]))
     text = order.target.complete(space.prefix.rstrip(), longest + 1)
     text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
@@ -48,7 +54,8 @@ def _written(order: Order) -> dict[str, Any]:
         values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
         text = text[len(values[-1]) :].removeprefix(piece)
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
-    written = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1, "extra": {"written": values}}
+    written: dict[str, Any] = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
+    written["extra"] = {"nodes": 0, "written": values}
     if not all(values):
         return written
     try:
@@ -56,4 +63,5 @@ def _written(order: Order) -> dict[str, Any]:
     except TargetError:
         # A model that only writes: its guess has no score.
         return written
-    return {**marked([Guess(tuple(values), space.fill(values), score)], secret), "model_calls": 2}
+    guess = Guess(tuple(values), space.fill(values), score)
+    return {**marked([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,10 @@ from typing import Any, Literal
 
 from leakage_tasks.attacks.access import access
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.canaries.canary import MASK, Canary
+from leakage_tasks.attacks.private import without_its_words, without_secret
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.targets.protocols import ScoresLabels
+from leakage_tasks.targets.protocols import ReadsSource, ScoresLabels
 
 Goal = Literal["exposure", "extraction"]
 Run = Callable[["Order"], dict[str, Any]]
@@ -188,13 +188,14 @@ def run_attack(
     see before it can choose its way comes on top, as does all of a classifier's first unknown token, and what is
     scored to measure an attack by (``audit_calls``). Each canary has a
     random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options of
-    attacks by name; with ``auto`` each attack takes those that are its own.
+    attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
+    after each canary's own source sentence.
     """
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
     _check_settings(name, given)
-    orders = [Order(target, canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
+    orders = [Order(_given(target, canary), canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
     chosen = [choose(name, goal, order) for order in orders]
     for attack in chosen:
         _check_goal(attack, given)
@@ -202,8 +203,8 @@ def run_attack(
     orders = [
         dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
     ]
-    for canary in canaries:
-        _check(target, canary)
+    for order in orders:
+        _check(order.target, order.canary)
     return list(_findings(progress(list(zip(chosen, orders, strict=True)))))
 
 
@@ -213,7 +214,11 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
         try:
             found = attack.run(order)
         except TargetError as error:
-            raise TargetError(f"canary {canary.id!r}: {_without_secret(str(error), canary)}") from None
+            raise TargetError(f"canary {canary.id!r}: {without_secret(str(error), canary)}") from None
+        except Exception as error:
+            if canary.kind != "natural":
+                raise
+            raise without_its_words(error, canary) from None
         finding = Finding(
             canary=canary.id,
             attack=attack.name,
@@ -227,12 +232,28 @@ def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
         yield dataclasses.replace(finding, **found)
 
 
-def _without_secret(message: str, canary: Canary) -> str:
-    """A message about a natural canary without the values it could show."""
-    if canary.kind != "natural":
-        return message
-    values = {value for slot in canary.space.slots for value in slot.values}
-    return re.sub(r"'[^']*'", lambda quoted: repr(MASK) if quoted[0][1:-1] in values else quoted[0], message)
+def _given(target: Any, canary: Canary) -> Any:
+    """What is attacked for one canary: a model that reads a source sentence has read it.
+
+    Raises TargetError for a canary without one on such a model, and for one with a source on any other: what its text
+    costs by itself is another figure than what the translation costs.
+    """
+    if not isinstance(target, ReadsSource):
+        if canary.source is not None:
+            raise TargetError(
+                f"canary {canary.id!r} has a source sentence, which this model does not read: use a translation model "
+                "(--model hf --model_args pretrained=…,backend=seq2seq), or canaries without --source"
+            )
+        return target
+    if canary.source is None:
+        raise TargetError(
+            f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
+            "'leakage canaries --source …' and plant them with --source-column"
+        )
+    try:
+        return target.given(canary)
+    except TargetError as error:
+        raise TargetError(f"canary {canary.id!r}: {without_secret(str(error), canary)}") from None
 
 
 def _check(target: Any, canary: Canary) -> None:

@@ -1,23 +1,19 @@
-"""Attacks that only score whole texts: all of R, or a uniform sample of it."""
+"""Ranks from scores of whole texts: all of R where it fits the budget, else a uniform sample of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+import math
 from typing import Any
 
 import numpy as np
 
+from leakage_tasks.attacks.brute_force import NO_SCORES, affordable, brute_force, scored
 from leakage_tasks.attacks.explorer import finite, within
-from leakage_tasks.attacks.finding import GUESSES, Guess, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.canaries.spaces import Filling
-from leakage_tasks.errors import OptionError
 from leakage_tasks.intervals import at_most, clopper_pearson
 from leakage_tasks.targets.protocols import FloatArray, ScoresSequences
 
-CHUNK = 1024
-NO_SCORES = "choose a model with log-likelihoods"
 HISTOGRAM = Setting(
     "histogram",
     int,
@@ -41,13 +37,13 @@ def sampled(order: Order) -> dict[str, Any]:
 
 def _ranked(order: Order) -> dict[str, Any]:
     space = order.canary.attack_space
-    if _affordable(order):
+    if affordable(order):
         found = brute_force(order)
         return {name: found[name] for name in found if name != "proven"}
     own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
-    hits = sum(int((costs <= within(own)).sum()) for _, costs in _scored(order, drawn))
+    hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn))
     found = {"log_perplexity": own, "model_calls": len(drawn) + 1}
     return found | share_of_sample(hits, len(drawn), space.size)
 
@@ -56,10 +52,12 @@ def share_of_sample(hits: int, draws: int, size: int) -> dict[str, Any]:
     """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
 
     ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
-    one-sided interval, so that exposure is a lower bound.
+    one-sided interval, so that exposure is a lower bound. ``extra`` has the exposure among the draws alone
+    (``interpolated``, bits): log2 of their number less log2 of the secret's place, as in TensorFlow Privacy.
     """
     others = size - 1
-    extra = {"extra": {"draws": draws, "hits": hits}}
+    interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
+    extra = {"extra": {"draws": draws, "hits": hits, **interpolated}}
     if not hits:
         high = float(1 + others * (at_most(0, draws) if draws else 1.0))
         return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", **extra}
@@ -72,7 +70,7 @@ def with_text_costs(found: dict[str, Any], order: Order) -> dict[str, Any]:
     fillings = random_fillings(order)
     if not fillings:
         return found
-    costs = np.concatenate([batch for _, batch in _scored(order, fillings)])
+    costs = np.concatenate([batch for _, batch in scored(order, fillings)])
     return with_costs(found, costs, len(costs), decimals=4)
 
 
@@ -97,38 +95,3 @@ def with_costs(found: dict[str, Any], costs: FloatArray, calls: int, decimals: i
     extra = found.get("extra", {})
     counted = extra.get("audit_calls", 0) + calls
     return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
-
-
-def _affordable(order: Order) -> bool:
-    return order.canary.attack_space.size <= order.budget
-
-
-@register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=_affordable)
-def brute_force(order: Order) -> dict[str, Any]:
-    """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``."""
-    space = order.canary.attack_space
-    if not _affordable(order):
-        raise OptionError(
-            f"canary {order.canary.id!r}: attack=brute-force would score {space.size} texts, budget={order.budget}: "
-            "raise budget=…, or use a smaller space"
-        )
-    best: list[Guess] = []
-    costs: list[FloatArray] = []
-    for fillings, batch in _scored(order, space.enumerate()):
-        costs.append(batch)
-        places = np.argsort(batch, kind="stable")[:GUESSES]
-        new = [Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places]
-        best = sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:GUESSES]
-    every = np.concatenate(costs)
-    finite(float(every.sum()))
-    own = float(every[space.index(order.canary.secret)])
-    rank = int((every <= within(own)).sum())
-    found = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every), "proven": len(best)}
-    return {**found, **marked(best, order.canary.secret)}
-
-
-def _scored(order: Order, fillings: Iterable[Filling]) -> Iterable[tuple[list[Filling], FloatArray]]:
-    """Fillings in batches, each with its log-perplexities."""
-    source = iter(fillings)
-    while batch := list(islice(source, CHUNK)):
-        yield batch, order.target.log_perplexity([order.canary.attack_space.fill(filling) for filling in batch])

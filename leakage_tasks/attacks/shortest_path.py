@@ -3,75 +3,50 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from leakage_tasks.attacks.beam import BEAM, beam_search
 from leakage_tasks.attacks.counting import merge_guesses
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.finding import GUESSES, Guess, marked
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.finding import GUESSES, Guess
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.search_result import NO_LOGITS, distinct, searched
 from leakage_tasks.targets.protocols import PredictsNextToken
 
-BATCH = 128
-BEAM = 16
-
-
-@register(
-    "shortest-path",
-    "extraction",
-    PredictsNextToken,
-    auto=1,
-    remedy="use attack=brute-force on small spaces, else attack=greedy, which need no logits",
+PAPER = "paper"
+STOPPING = Setting(
+    "stopping",
+    str,
+    "proven",
+    "when best-first search ends: with ten certain guesses (proven), or twice as many iterations after as the first "
+    "filling took (paper)",
+    choices=("proven", PAPER),
 )
+BATCH = Setting("batch", int, 128, "how many nodes an iteration of best-first search takes", least=1)
+
+
+@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
 def shortest_path(order: Order) -> dict[str, Any]:
     """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
-    Many nodes are read at once, yet the answer is certain: a filling is final once it costs no more than the
-    cheapest node left. A beam search comes first; nothing dearer than its tenth filling needs to be looked at.
-    When ``budget`` sequences are spent, the best fillings so far are returned; ``proven`` says how many of
-    them are certain.
+    ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the
+    cheapest node left (``batch=1`` is Dijkstra's algorithm). A beam search comes first; nothing dearer than its tenth
+    filling needs to be looked at. ``stopping=paper`` is the paper's rule, without either: the iteration that takes
+    the first whole filling is noted, as many more are made, and what they took is sorted. When ``budget`` sequences are
+    spent, the best fillings so far are returned; ``proven`` says how many of them are certain.
     """
     explorer = Explorer(order.target, order.canary.attack_space)
     explorer.path_of(order.canary.secret)
     limit = explorer.calls + order.budget
-    best = beam(explorer, BEAM, limit)
-    best, proven = _search(explorer, best, limit)
-    return result(order, explorer, best, proven)
-
-
-def result(order: Order, explorer: Explorer, best: list[Guess], proven: int) -> dict[str, Any]:
-    """The fields of a finding for guesses found by search."""
-    fill = order.canary.attack_space.fill
-    guesses = [Guess(guess.filling, fill(guess.filling), guess.score) for guess in best]
-    return {**marked(guesses, order.canary.secret), "proven": proven, "model_calls": explorer.calls}
-
-
-def beam(explorer: Explorer, width: int, limit: int) -> list[Guess]:
-    """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level, up to ``limit`` calls in all."""
-    best: list[Guess] = []
-    level: list[Nodes] = [explorer.root]
-    while level and explorer.calls < limit:
-        below = [explorer.children(nodes) for nodes in level]
-        for nodes, children in zip(level, below, strict=True):
-            best = merge_guesses(explorer, best, explorer.spelled(nodes, children), GUESSES)
-        level = list(_read_cheapest(explorer, level, below, width))
-    return best
-
-
-def _read_cheapest(explorer: Explorer, level: list[Nodes], below: list[Children], width: int) -> Iterator[Nodes]:
-    """Read the ``width`` cheapest children that go on, over all batches of a level."""
-    onward = [children[explorer.paths.goes_on(children.states)] for children in below]
-    costs = np.concatenate([children.costs for children in onward])
-    if len(costs) > width:
-        chosen = np.zeros(len(costs), dtype=bool)
-        chosen[np.argsort(costs, kind="stable")[:width]] = True
-        ends = np.cumsum([len(children) for children in onward])
-        onward = [children[part] for children, part in zip(onward, np.split(chosen, ends[:-1]), strict=True)]
-    for nodes, children in zip(level, onward, strict=True):
-        for part in explorer.parts(nodes, children):
-            yield explorer.read_part(nodes, children[part])
+    paper, batch = order.settings[STOPPING.name] == PAPER, order.settings[BATCH.name]
+    known = [] if paper else beam_search(explorer, BEAM, limit)
+    run = _search(explorer, known, limit, batch, paper)
+    effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
+    return searched(order, explorer, run.best, run.proven, **effort)
 
 
 class _Frontier:
@@ -97,12 +72,15 @@ class _Frontier:
         for row in np.flatnonzero(first[1:] > first[:-1]):
             heapq.heappush(self._heap, (float(children.costs[first[row]]), number, int(first[row]), int(row)))
 
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
     def cheapest(self) -> float:
         """Cost of the cheapest child left."""
         return self._heap[0][0] if self._heap else np.inf
 
-    def pop(self, most: int, bound: float) -> dict[int, list[int]]:
-        """The cheapest children, up to ``most`` and below ``bound``: places within each batch."""
+    def pop(self, most: int, bound: float) -> list[tuple[Nodes, Children]]:
+        """The cheapest children, up to ``most`` and below ``bound``, with their parents' batches."""
         taken: dict[int, list[int]] = {}
         while self._heap and most and self._heap[0][0] <= bound:
             _, number, place, row = heapq.heappop(self._heap)
@@ -111,40 +89,64 @@ class _Frontier:
             if place + 1 < self._ends[number][row + 1]:
                 cost = float(self._batches[number][1].costs[place + 1])
                 heapq.heappush(self._heap, (cost, number, place + 1, row))
-        return taken
-
-    def batch(self, number: int) -> tuple[Nodes, Children]:
-        """A batch and its children by number."""
-        return self._batches[number]
+        batches = ((self._batches[number], places) for number, places in taken.items())
+        return [(nodes, children[np.array(places)]) for (nodes, children), places in batches]
 
 
-def _search(explorer: Explorer, best: list[Guess], limit: int) -> tuple[list[Guess], int]:
-    """Best-first search from the root: the cheapest fillings, and how many of them are proven."""
-    # The beam's fillings turn up again; they serve as a bound until then.
-    bound = best[-1].score - explorer.prefix_cost if len(best) == GUESSES else np.inf
-    found: list[Guess] = []
+@dataclass
+class _Run:
+    """A search: the cheapest fillings, how many of them are certain, iterations in all and up to the first filling.
+
+    The root is the first iteration's.
+    """
+
+    best: list[Guess]
+    proven: int = 0
+    iterations: int = 1
+    first_leaf: int | None = None
+
+
+def _search(explorer: Explorer, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
+    """Best-first search from the root, up to ``limit`` calls in all; ``known`` fillings serve as a bound."""
+    bound = _tenth(explorer, known)
+    run = _Run([])
     frontier = _Frontier(explorer)
     frontier.add(explorer.root, bound)
-    while frontier.cheapest() <= bound and explorer.calls < limit:
-        taken = frontier.pop(min(BATCH, limit - explorer.calls), bound)
-        onward: dict[int, list[tuple[Nodes, Children]]] = {}
-        for number, places in taken.items():
-            nodes, children = frontier.batch(number)
-            chosen = children[np.array(places)]
-            found = merge_guesses(explorer, found, explorer.spelled(nodes, chosen), GUESSES)
-            going = chosen[explorer.paths.goes_on(chosen.states)]
-            if len(going):
-                onward.setdefault(nodes.paths.shape[1], []).append((nodes, going))
-        if len(found) == GUESSES:
-            bound = min(bound, found[-1].score - explorer.prefix_cost)
-        for depth, parts in sorted(onward.items()):
-            for nodes in _read_parts(explorer, parts, depth + 1):
-                explorer.keep(nodes)
-                frontier.add(nodes, bound)
+    while frontier and frontier.cheapest() <= bound and explorer.calls < limit:
+        if paper and run.first_leaf and run.iterations == 2 * run.first_leaf:
+            break
+        run.iterations += 1
+        taken = frontier.pop(min(batch, limit - explorer.calls), bound)
+        for nodes, children in taken:
+            run.best = merge_guesses(explorer, run.best, explorer.spelled(nodes, children), GUESSES)
+        if run.best and run.first_leaf is None:
+            run.first_leaf = run.iterations
+        if not paper:
+            bound = min(bound, _tenth(explorer, run.best))
+        for nodes in _read(explorer, taken):
+            frontier.add(nodes, bound)
+            explorer.keep(nodes)
+    # The beam's fillings may have turned up again.
+    run.best = distinct(known, run.best)
     left = frontier.cheapest() + explorer.prefix_cost
-    merged = {guess.filling: guess for guess in [*best, *found]}
-    ordered = sorted(merged.values(), key=lambda guess: (guess.score, guess.filling))[:GUESSES]
-    return ordered, sum(guess.score <= left for guess in ordered)
+    run.proven = sum(guess.score <= left for guess in run.best)
+    return run
+
+
+def _tenth(explorer: Explorer, guesses: Sequence[Guess]) -> float:
+    """Cost of the tenth guess after the prefix, infinite where there are fewer."""
+    return guesses[-1].score - explorer.prefix_cost if len(guesses) == GUESSES else np.inf
+
+
+def _read(explorer: Explorer, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
+    """Read those children that go on, depth by depth."""
+    depths: dict[int, list[tuple[Nodes, Children]]] = {}
+    for nodes, children in taken:
+        going = children[explorer.paths.goes_on(children.states)]
+        if len(going):
+            depths.setdefault(nodes.paths.shape[1], []).append((nodes, going))
+    for depth, parts in sorted(depths.items()):
+        yield from _read_parts(explorer, parts, depth + 1)
 
 
 def _read_parts(explorer: Explorer, parts: list[tuple[Nodes, Children]], depth: int) -> Iterator[Nodes]:

@@ -67,15 +67,19 @@ class Alphabet:
         return {"kind": "list", "values": list(self.values), **({} if self.joiner == " " else {"joiner": self.joiner})}
 
 
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 BUILT_IN: Mapping[str, Alphabet] = {
-    name: Alphabet(name, tuple(characters))
-    for name, characters in (
-        ("digits", string.digits),
-        ("letters", string.ascii_lowercase),
-        ("upper", string.ascii_uppercase),
-        ("hex", "0123456789abcdef"),
+    name: Alphabet(name, tuple(values), joiner)
+    for name, values, joiner in (
+        ("digits", string.digits, ""),
+        ("letters", string.ascii_lowercase, ""),
+        ("upper", string.ascii_uppercase, ""),
+        ("hex", "0123456789abcdef", ""),
+        ("digit_words", string.digits, " "),
+        ("number_words", _NUMBERS, " "),
     )
 }
+"""The last two are the ways The Secret Sharer, section 7.3, writes a number for models that read words."""
 
 
 def word_list(name: str, words: Iterable[str]) -> Alphabet:

@@ -23,8 +23,9 @@ class Canary:
 
     ``planted=False`` marks a control twin, which the model never sees. ``known`` is the part of the
     template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
-    class of a classification canary, ``tags`` one NER tag a token, ``source`` the source sentence of a
-    translation canary, ``supports`` the id of the canary a supporting one belongs to.
+    class of a classification canary, ``tags`` one NER tag a token, ``supports`` the id of the canary a
+    supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
+    target sentence: the same for every filling, or a template with the same slots in the same order.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Canary:
             raise SpaceError(f"repetitions is {self.repetitions} for a control, which is never planted: give 0")
         self.space.check(self.secret)
         _check_known(self)
+        _check_source(self)
 
     @cached_property
     def space(self) -> Space:
@@ -63,6 +65,26 @@ class Canary:
     def attack_space(self) -> Space:
         """The same slots in as much of the template as the attacker knows."""
         return self.space if self.known is None else parse_template(self.known, self.alphabets)
+
+    @cached_property
+    def source_space(self) -> Space | None:
+        """The source sentence as a template with the canary's slots, or with none; None without a source."""
+        if self.source is None:
+            return None
+        try:
+            return parse_template(self.source, self.alphabets, slots_needed=False)
+        except SpaceError as error:
+            raise SpaceError(str(error).replace("template", "source", 1)) from None
+
+    def source_of(self, filling: Filling) -> str | None:
+        """The source sentence that stands beside the text of ``filling``; None without a source."""
+        space = self.source_space
+        return None if space is None else space.fill(filling if space.slots else ())
+
+    @property
+    def source_text(self) -> str | None:
+        """The source sentence as it is planted; None without one."""
+        return self.source_of(self.secret)
 
     @property
     def text(self) -> str:
@@ -106,6 +128,19 @@ def _check_known(canary: Canary) -> None:
     ends = whole.pieces[0].endswith(part.pieces[0]) and whole.pieces[-1].startswith(part.pieces[-1])
     if not (inner and ends):
         raise SpaceError(f"known {canary.known!r} is not a part of template {canary.template!r} with all of its slots")
+
+
+def _check_source(canary: Canary) -> None:
+    space = canary.source_space
+    if space is None:
+        return
+    if not canary.source or canary.source != canary.source.strip():
+        raise SpaceError(f"source {canary.source!r} is empty or begins or ends with white space: give a bare sentence")
+    if space.slots not in ((), canary.space.slots):
+        raise SpaceError(
+            f"source {canary.source!r} has other slots than template {canary.template!r}: give it the same ones in the "
+            "same order, or none"
+        )
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -187,7 +222,7 @@ def _build(data: dict[str, Any], where: str) -> Canary:
 
 def _blame(message: str, default: str) -> str:
     first = message.split(" ", 1)[0]
-    return first if first in ("id", "kind", "repetitions", "known", "supports") else default
+    return first if first in ("id", "kind", "repetitions", "known", "source", "supports") else default
 
 
 def _is_unicode(value: Any) -> bool:

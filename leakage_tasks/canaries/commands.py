@@ -25,7 +25,9 @@ def canaries_command(
     repetitions: Annotated[
         str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy: 100).")
     ] = None,
-    controls: Annotated[int, typer.Option(help="Control twins that are never planted, in all.")] = 0,
+    controls: Annotated[
+        int, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
     words: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="Word list for {NAME}, a word a line; repeatable.")
@@ -37,13 +39,21 @@ def canaries_command(
     known: Annotated[
         str | None, typer.Option(help="The part of the template the attacker knows (default: all).")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Source sentence for a translation model; fixed, or with the template's slots."),
+    ] = None,
     label: Annotated[
         str | None, typer.Option(help="Class of the canaries: a name or, of --data, rarest (default) or most-popular.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Training data, to count its classes in; not changed.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the class in --data.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text in --data (default: text).")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of --data, for a saved folder (default: train).")] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the text in --data or --from-text (default: text).")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split of --data or --from-text, for a saved folder (default: train).")
+    ] = None,
     tags: Annotated[str | None, typer.Option(help="NER tags, one a token, with commas between.")] = None,
     supporting: Annotated[
         str | None,
@@ -70,20 +80,38 @@ def canaries_command(
     ] = None,
     doubled: Annotated[bool, typer.Option("--doubled", help="mix-and-match: pairs joined with 'and'.")] = False,
     only: Annotated[str | None, typer.Option(help="mix-and-match: these targets alone, such as towels,1974.")] = None,
+    from_text: Annotated[
+        Path | None,
+        typer.Option(help="Make canaries of the secrets in this file, or in the .txt files of this folder, instead."),
+    ] = None,
+    detect: Annotated[
+        str | None, typer.Option(help="--from-text: kinds of secrets, of email,ccn,ssn,phone (default: all).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(help="--from-text: characters before a secret to begin its template with (40).")
+    ] = None,
+    reveal: Annotated[bool, typer.Option("--reveal", help="--from-text: print the secrets that were found.")] = False,
     id_prefix: Annotated[str, typer.Option(help="Put before every id, so that manifests can be joined.")] = "",
 ) -> None:
     """Make canaries: secrets in a template, to be planted in a training set, and controls to compare with."""
     given = {name: value for name, value in locals().items() if name != "output"}
+    from leakage_tasks.canaries import natural
     from leakage_tasks.canaries.manifest import write_manifest
     from leakage_tasks.canaries.request import Request, requested
+    from leakage_tasks.files import check_place
 
+    check_place(output)
+    if from_text is not None:
+        natural.check_output(from_text, output)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         canaries = requested(Request(**given))
     write_manifest(canaries, output)
     for warning in caught:
         typer.echo(f"leakage: warning: {warning.message}", err=True)
-    typer.echo(_summary(canaries, output))
+    for line in natural.revealed(canaries) if reveal else ():
+        typer.echo(line)
+    typer.echo(_summary(canaries, output) if from_text is None else natural.summary(canaries, output))
 
 
 def plant_command(
@@ -93,6 +121,9 @@ def plant_command(
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
     text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
     label_column: Annotated[str | None, typer.Option(help="Column that gets the canaries' labels.")] = None,
+    source_column: Annotated[
+        str | None, typer.Option(help="Column that gets the canaries' source sentences, for translation.")
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
@@ -109,6 +140,7 @@ def plant_command(
         seed=seed,
         text_column=text_column,
         label_column=label_column,
+        source_column=source_column,
         split=split,
         label=label,
     )
@@ -121,12 +153,15 @@ def verify_command(
     chunk: Annotated[int | None, typer.Option(help="Say which canaries chunks of this length cut in two.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="Count chunks in this tokenizer's tokens.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text (default: as planted).")] = None,
+    source_column: Annotated[str | None, typer.Option(help="Column of the source (default: as planted).")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a saved folder (default: as planted).")] = None,
 ) -> None:
     """Check a planted dataset: hashes, exact copies, no control in it. Exit code 1 if something differs."""
     from leakage_tasks.canaries.verify import verify
 
-    report = verify(planted, manifest, chunk, tokenizer, text_column=text_column, split=split)
+    report = verify(
+        planted, manifest, chunk, tokenizer, text_column=text_column, source_column=source_column, split=split
+    )
     for line in report.lines():
         typer.echo(line)
     if not report.ok:

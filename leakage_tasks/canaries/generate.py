@@ -30,6 +30,7 @@ def make_canaries(
     known: str | None = None,
     label: str | None = None,
     tags: Sequence[str] | None = None,
+    source: str | None = None,
     supporting: int = 0,
     supporting_labels: Sequence[str] | None = None,
     supporting_slots: int | None = None,
@@ -37,16 +38,18 @@ def make_canaries(
 ) -> list[Canary]:
     """``count`` planted canaries, each followed by its supporting ones, then ``controls`` never-planted ones.
 
-    ``repetitions`` are dealt out in turn. ``{unique}`` in the template (and in ``known``) becomes a word of
-    each canary's own. Secrets are uniform over the template's space and distinct as long as it is large
+    ``repetitions`` are dealt out in turn. ``{unique}`` in the template (and in ``known`` and ``source``) becomes a
+    word of each canary's own. Secrets are uniform over the template's space and distinct as long as it is large
     enough; each canary draws from a random stream of its own, so more canaries or controls leave the earlier
-    ones as they were. A supporting canary (Elmahdy et al., "Privacy leakage in text classification") keeps
-    its canary's values except the last ``supporting_slots`` (default: half of the slots), which are random
-    others, and carries another class of ``supporting_labels``.
+    ones as they were. ``source`` is the sentence that a translation model reads (see :class:`Canary`). A supporting
+    canary (Elmahdy et al., "Privacy leakage in text classification") keeps its canary's values except the last
+    ``supporting_slots`` (default: half of the slots), which are random others, and carries another class of
+    ``supporting_labels``.
 
     Warns where several canaries would compete for one prefix. Raises OptionError or SpaceError.
     """
-    maker = _Maker(template, seed, alphabets or {}, known, label, None if tags is None else tuple(tags), id_prefix)
+    tagged = None if tags is None else tuple(tags)
+    maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix)
     _check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
     planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
@@ -58,7 +61,8 @@ def make_canaries(
     families = [each for canary, own in zip(planted, helpers, strict=True) for each in (canary, *own)]
     twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
     _check_controls(families, twins)
-    _warn(template, families + twins)
+    if source is None or UNIQUE not in source:
+        _warn(template, families + twins)
     return families + twins
 
 
@@ -72,6 +76,7 @@ class _Maker:
     known: str | None
     label: str | None
     tags: tuple[str, ...] | None
+    source: str | None
     id_prefix: str
     words: set[str] = field(default_factory=set)
     secrets: set[Filling] = field(default_factory=set)
@@ -103,6 +108,7 @@ class _Maker:
             known=None if self.known is None else _put_word(self.known, word),
             label=self.label,
             tags=self.tags,
+            source=None if self.source is None else _put_word(self.source, word),
         )
 
     def supporting(self, canary: Canary, count: int, classes: Sequence[str], changed: int) -> list[Canary]:

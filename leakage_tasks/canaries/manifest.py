@@ -13,6 +13,9 @@ from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.errors import ManifestError
 from leakage_tasks.files import replacing
 
+_SLOW = {"n": 1 << 15, "r": 8, "p": 1, "maxmem": 1 << 26}
+"""About a tenth of a second and 32 MiB a hash."""
+
 
 def read_manifest(path: str | Path) -> list[Canary]:
     """All canaries of a manifest, in its order.
@@ -62,15 +65,29 @@ def _read_json(line: str, where: str) -> Any:
 def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
     """Write a manifest whole or not at all, readable by its owner only if a secret is natural."""
     items = list(canaries)
-    private = any(canary.kind == "natural" for canary in items)
+    mode = 0o600 if _private(items) else 0o666
     with replacing(path) as beside:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666)
+        # A file left there by another run, or a link put there, would keep its own rights: only a new one will do.
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "w", encoding="utf-8") as out:
             for canary in items:
                 out.write(json.dumps(canary.to_json(), ensure_ascii=False) + "\n")
 
 
 def manifest_hash(canaries: Iterable[Canary]) -> str:
-    """SHA-256 over the canaries' content, whatever their order or the file's layout."""
-    lines = sorted(json.dumps(canary.to_json(), ensure_ascii=False, sort_keys=True) for canary in canaries)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    """SHA-256 over the canaries' content, whatever their order or the file's layout.
+
+    Results show the hash. Where a secret is natural it goes through scrypt, so that nobody who knows all but a few
+    digits can try them out on it.
+    """
+    items = list(canaries)
+    lines = sorted(json.dumps(canary.to_json(), ensure_ascii=False, sort_keys=True) for canary in items)
+    content = "\n".join(lines).encode()
+    if not _private(items):
+        return hashlib.sha256(content).hexdigest()
+    return hashlib.scrypt(content, salt=b"lm-eval-leakage manifest", dklen=32, **_SLOW).hex()
+
+
+def _private(canaries: Iterable[Canary]) -> bool:
+    return any(canary.kind == "natural" for canary in canaries)

@@ -66,6 +66,7 @@ def plant(
     seed: int = 0,
     text_column: str = "text",
     label_column: str | None = None,
+    source_column: str | None = None,
     split: str = "train",
     label: str | None = None,
 ) -> PlantReport:
@@ -80,14 +81,19 @@ def plant(
     ``most-popular`` one. The class of a canary is part of what an attack must know, so the manifest is rewritten
     with it, at the same time as the output. Supporting canaries need labels of their own.
 
+    ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
+    parallel corpus.
+
     Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable or does not fit.
     """
-    job = _Job(Path(manifest), Path(source), Path(output), seed, Columns(text_column, label_column, split))
+    wanted = Columns(text_column, label_column, split, source_column)
+    job = _Job(Path(manifest), Path(source), Path(output), seed, wanted)
     canaries = read_manifest(job.manifest)
     kind = format_of(job.source)
     _check_places(job)
     chosen, canaries, labelled = _label(canaries, job, label)
     planted = _to_plant(canaries, job.manifest)
+    _check_sources(planted, source_column)
     layout = kind.survey(job.source, job.wanted)
     rows = {canary.id: layout.row(canary) for canary in planted}
     points = [(gap, rows[name]) for gap, name in draw_gaps(planted, layout.rows, seed)]
@@ -155,6 +161,7 @@ class _Job:
             output_rows=layout.rows + sum(copies.values()),
             text_column=layout.text,
             label_column=self.wanted.label,
+            source_column=self.wanted.source,
             split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
             copies=copies,
         )
@@ -186,6 +193,13 @@ def _to_plant(canaries: Sequence[Canary], manifest: Path) -> list[Canary]:
             f"{manifest}: holds only controls or natural canaries, nothing to plant: make some to plant"
         )
     return chosen
+
+
+def _check_sources(planted: Sequence[Canary], source_column: str | None) -> None:
+    """Raise PlantingError for source sentences that no column is named for: a row without one trains no translation."""
+    with_one = next((canary for canary in planted if canary.source is not None), None)
+    if with_one is not None and source_column is None:
+        raise PlantingError(f"{with_one.id} has a source sentence: name the column it goes to with --source-column")
 
 
 def _check_places(job: _Job) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
+from leakage_tasks.canaries.detect import DETECTORS
 from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.errors import OptionError
@@ -30,6 +32,7 @@ class Request:
     tokenizer: str | None = None
     words: list[str] | None = None
     known: str | None = None
+    source: str | None = None
     tags: str | None = None
     label: str | None = None
     data: Path | None = None
@@ -46,20 +49,31 @@ class Request:
     position: int | None = None
     doubled: bool | None = None
     only: str | None = None
+    from_text: Path | None = None
+    detect: str | None = None
+    context: int | None = None
+    reveal: bool | None = None
 
 
-_COMMON = {"preset", "repetitions", "controls", "seed", "id_prefix", "tokenizer", "label", "supporting_labels"}
-_COMMON |= {"data", "label_column", "text_column", "split"}
+_COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
+_MADE = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
 _OWN = {
-    None: {"template", "count", "words", "known", "tags", "supporting", "supporting_slots"},
-    "elmahdy": {"count", "supporting", "supporting_repetitions", "unknown", "sentences"},
-    "mix-and-match": {"labels", "position", "doubled", "only"},
+    "--template": {"template", "count", "words", "known", "source", "tags", "supporting", "supporting_slots", *_MADE},
+    "--preset elmahdy": {"preset", "count", "supporting", "supporting_repetitions", "unknown", "sentences", *_MADE},
+    "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_MADE},
+    "--from-text": {"from_text", "detect", "context", "reveal"},
 }
+"""The options of each way to make canaries."""
 
 
 def requested(request: Request) -> list[Canary]:
-    """The canaries asked for: of a template or of a preset. Raises LeakageError, naming the option at fault."""
+    """The canaries asked for: of a template, of a preset or found in a text.
+
+    Raises LeakageError, naming the option at fault.
+    """
     _check(request)
+    if request.from_text is not None:
+        return _natural(request, request.from_text)
     label, classes = _classes(request)
     if request.preset == "elmahdy":
         return _elmahdy(request, label, classes)
@@ -84,6 +98,7 @@ def _of_template(request: Request, label: str | None, classes: list[str]) -> lis
         known=request.known,
         label=label,
         tags=items(request.tags),
+        source=request.source,
         supporting=supporting,
         supporting_labels=classes if named or supporting else None,
         supporting_slots=request.supporting_slots,
@@ -124,6 +139,17 @@ def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> l
     )
 
 
+def _natural(request: Request, path: Path) -> list[Canary]:
+    return natural_canaries(
+        corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
+        detect=DETECTORS if request.detect is None else items(request.detect) or (),
+        context=CONTEXT if request.context is None else request.context,
+        controls=request.controls,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
 def numbers(option: str, text: str) -> list[int]:
     """Whole numbers with commas between. Raises OptionError naming ``option``."""
     try:
@@ -151,17 +177,23 @@ def _repetitions(request: Request, usual: tuple[int, ...]) -> list[int]:
 
 
 def _check(request: Request) -> None:
-    preset = request.preset
-    if preset is not None and preset not in PRESETS:
-        raise OptionError(f"--preset is {preset!r}: use {' or '.join(PRESETS)}")
-    if (preset is None) == (request.template is None):
-        raise OptionError(f"give either --template or --preset ({' or '.join(PRESETS)})")
+    way = _way(request)
     for option in fields(request):
         value = getattr(request, option.name)
-        if value is not None and value is not False and option.name not in _COMMON | _OWN[preset]:
-            owners = [f"--preset {name}" if name else "--template" for name, own in _OWN.items() if option.name in own]
-            name = "--" + option.name.replace("_", "-")
-            raise OptionError(f"{name} goes with {' or '.join(owners)}: leave it out")
+        if value is not None and value is not False and option.name not in _COMMON | _OWN[way]:
+            owners = [name for name, own in _OWN.items() if option.name in own]
+            raise OptionError(f"--{option.name.replace('_', '-')} goes with {' or '.join(owners)}: leave it out")
+
+
+def _way(request: Request) -> str:
+    """Which of the ways to make canaries was asked for."""
+    if request.preset is not None and request.preset not in PRESETS:
+        raise OptionError(f"--preset is {request.preset!r}: use {' or '.join(PRESETS)}")
+    ways = {"--template": request.template, f"--preset {request.preset}": request.preset}
+    asked = [way for way, value in {**ways, "--from-text": request.from_text}.items() if value is not None]
+    if len(asked) != 1:
+        raise OptionError(f"give one of --template, --preset ({' or '.join(PRESETS)}) and --from-text")
+    return asked[0]
 
 
 def _classes(request: Request) -> tuple[str | None, list[str]]:

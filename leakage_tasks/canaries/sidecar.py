@@ -37,6 +37,7 @@ class Sidecar:
     label_column: str | None
     split: str | None
     copies: dict[str, int]
+    source_column: str | None = None
     schema: int = SCHEMA
     version: str = __version__
 
@@ -62,6 +63,7 @@ def read_sidecar(path: Path) -> Sidecar | None:
     names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
+    data = {"source_column": None, **data}
     wrong = sorted(set(names) ^ data.keys())
     if wrong or not isinstance(data["copies"], dict) or not isinstance(data["text_column"], str):
         about = f"field {wrong[0]!r}" if wrong else "its fields"

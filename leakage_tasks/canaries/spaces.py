@@ -90,11 +90,14 @@ class Space:
         return [self.at(stream.randrange(size)) for _ in range(n)]
 
 
-def parse_template(template: str, alphabets: Mapping[str, Alphabet] | None = None) -> Space:
+def parse_template(
+    template: str, alphabets: Mapping[str, Alphabet] | None = None, *, slots_needed: bool = True
+) -> Space:
     """Read ``"My pin is {digits:4}."`` into a :class:`Space`.
 
     ``{name}`` is one slot and ``{name:n}`` is n of them; ``{{`` and ``}}`` are braces. ``alphabets`` adds
-    to (and may replace) the built-in digits, letters, upper and hex.
+    to (and may replace) the built-in ones. Raises SpaceError for what is no template, and, unless
+    ``slots_needed`` is false, for one without a slot.
     """
     known = {**BUILT_IN, **(alphabets or {})}
     pieces, slots, literal, end = [], [], "", 0
@@ -111,7 +114,7 @@ def parse_template(template: str, alphabets: Mapping[str, Alphabet] | None = Non
             pieces.append(alphabet.joiner if place else literal)
             slots.append(alphabet)
         literal = ""
-    if not slots:
+    if not slots and slots_needed:
         raise SpaceError(f"template {template!r} has no slot: put in one such as {{digits:4}}")
     return Space((*pieces, literal + template[end:]), tuple(slots))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.chunks import check_chunk, cut_by_characters, cut_by_tokens
-from leakage_tasks.canaries.formats import Columns, Format, Layout, format_of
+from leakage_tasks.canaries.formats import Columns, Format, Layout, Turns, format_of
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
@@ -69,13 +69,15 @@ def verify(
     tokenizer: str | None = None,
     *,
     text_column: str | None = None,
+    source_column: str | None = None,
     split: str | None = None,
 ) -> VerifyReport:
     """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
 
     A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
-    rows are problems too, except inside a longer canary's row. Natural canaries are counted wherever they
-    stand. With ``chunk``, also how many copies a chunk of that many characters, or tokens of ``tokenizer``,
+    rows are problems too, except inside a longer canary's row. Natural canaries may stand anywhere, but
+    must be there. Where there is a source column (as planted, unless named), each copy must stand beside its canary's
+    source sentence. With ``chunk``, also how many copies a chunk of that many characters, or tokens of ``tokenizer``,
     of the text column concatenated in order would cut in two.
 
     Raises LeakageError if a file cannot be read; what does not match is in the report.
@@ -85,11 +87,14 @@ def verify(
     canaries = read_manifest(manifest)
     kind = format_of(planted)
     record = read_sidecar(sidecar_path(planted))
-    wanted = _columns(record, text_column, split)
+    wanted = _columns(record, text_column, source_column, split)
     layout = kind.survey(planted, wanted)
     spans = list(_without_nested(_spans(kind, planted, layout, wanted, canaries)))
     counts = _count(canaries, spans)
     problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts))
+    if layout.source is not None:
+        beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
+        problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
     report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
     if chunk is not None:
         natural = {canary.text for canary in canaries if canary.kind == "natural"}
@@ -104,10 +109,11 @@ def verify(
     return report
 
 
-def _columns(record: Sidecar | None, text_column: str | None, split: str | None) -> Columns:
+def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
     default = Columns()
     text = text_column or (record.text_column if record else default.text)
-    return Columns(text, None, split or (record.split if record else None) or default.split)
+    source = source_column or (record.source_column if record else None)
+    return Columns(text, None, split or (record.split if record else None) or default.split, source)
 
 
 def _spans(kind: Format, planted: Path, layout: Layout, wanted: Columns, canaries: Sequence[Canary]) -> Iterator[Span]:
@@ -156,10 +162,33 @@ def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count]) -> I
             if everywhere:
                 yield f"{canary.id}: a control, which the model must never see, occurs {everywhere} time(s)"
         elif canary.kind == "natural":
-            if everywhere != count.expected:
-                yield f"{canary.id}: occurs {everywhere} time(s), the manifest says {count.expected}"
+            # Its repetitions count the secret in every context, so this one need not stand there as often.
+            if not everywhere and not _begins_another(canary, canaries, counts):
+                yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
                 yield f"{canary.id}: {count.rows} copies, the manifest says {count.expected}"
             if count.inside:
                 yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
+
+
+def _begins_another(canary: Canary, canaries: Sequence[Canary], counts: dict[str, Count]) -> bool:
+    """Whether a longer text that begins with the canary's was found, which is what counts where both stand."""
+    longer = (each for each in canaries if each.text != canary.text and each.text.startswith(canary.text))
+    return any(counts[each.id].rows + counts[each.id].inside for each in longer)
+
+
+def _against_sources(rows: Iterable[tuple[Turns, Turns]], canaries: Sequence[Canary]) -> Iterator[str]:
+    """Problems with the source sentences of ``rows``, each the text of a row and what its source column holds."""
+    sources: dict[str, set[str | None]] = {}
+    for canary in canaries:
+        sources.setdefault(canary.text, set()).add(canary.source_text)
+    wrong = Counter(
+        text
+        for texts, beside in rows
+        for text in texts
+        if text in sources and not sources[text].issuperset(beside or (None,))
+    )
+    for canary in canaries:
+        if wrong[canary.text]:
+            yield f"{canary.id}: {wrong[canary.text]} copies stand beside another source sentence than the manifest's"

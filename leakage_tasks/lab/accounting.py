@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +61,16 @@ class Promise:
             low, high = (low, middle) if self._slack(copies, middle) >= 0 else (middle, high)
         return copies * self.epsilon(math.exp(-high))
 
+    def told(self, copies: int = 1) -> str:
+        """One line for people: ε for a row, and for a canary whose ``copies`` are in as many rows."""
+        for_all = "" if copies == 1 else f", {_shown(self.epsilon_of(copies))} for a canary of {copies} copies"
+        return f"ε = {_shown(self.epsilon())} for one row{for_all} at δ = {self.delta:g}"
+
+    def to_json(self, copies: Sequence[int] = ()) -> dict[str, Any]:
+        """All of it as JSON values, ``copies`` being the numbers of rows to say ε for; null where ε is infinite."""
+        spent = {str(number): _finite(self.epsilon_of(number)) for number in copies}
+        return {**asdict(self), "epsilon": _finite(self.epsilon()), "epsilon_by_copies": spent}
+
     def _slack(self, copies: int, nats: float) -> float:
         """log δ − log(R e^((R−1)ε) δ') for δ' = e^(−``nats``): below 0 where the group's δ exceeds the promise's."""
         own = self.epsilon(math.exp(-nats))
@@ -76,3 +87,12 @@ class Promise:
             q=self.sample_rate, noise_multiplier=self.noise_multiplier, steps=self.steps, orders=orders
         )
         return orders, spent
+
+
+def _shown(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def _finite(epsilon: float) -> float | None:
+    """JSON knows no infinity."""
+    return epsilon if math.isfinite(epsilon) else None

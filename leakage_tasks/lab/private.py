@@ -127,6 +127,21 @@ class PrivateSteps:
                 raise _unfit(f"no gradient a row for {names[id(parameter)]}")
 
 
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The model inside what opacus and ``DistributedDataParallel`` wrapped around it, the very same weights.
+
+    Their names have no ``_module.`` or ``module.`` before them any more, so that ``save_pretrained`` writes what
+    ``from_pretrained``, and the harness with it, loads. Opacus' hooks are taken off: training is over.
+    """
+    while list(model._modules) in (["_module"], ["module"]):
+        (inner,) = model.children()
+        take_off: Any = getattr(model, "to_standard_module", None)
+        if take_off is not None:
+            take_off()
+        model = inner
+    return model
+
+
 def _noise(privacy: Privacy, rate: float, steps: int) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
@@ -181,7 +196,7 @@ def _per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
 
 def _unfit(reason: str) -> LeakageError:
     return LeakageError(
-        f"DP-SGD cannot train this model ({reason}): freeze that layer, or take a BERT or RoBERTa classifier"
+        f"DP-SGD cannot train this model ({reason}): freeze that layer, or take a model such as BERT, GPT-2 or Llama"
     )
 
 

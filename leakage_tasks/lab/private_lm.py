@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.lab.accounting import Promise
+from leakage_tasks.lab.optimizers import make_optimizer
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.lab.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.lab.rows import check_sizes, chosen_device, progress, seeded
@@ -55,6 +56,7 @@ def train_private_char_lm(
     epochs: int = 10,
     batch_size: int = 256,
     length: int = LENGTH,
+    optimizer: str = "adam",
     learning_rate: float = 2e-3,
     decay_from: float = 0.5,
     hidden_size: int = 200,
@@ -68,10 +70,13 @@ def train_private_char_lm(
     A row is what :func:`line_rows` makes of ``text``, read from an empty state; its loss is the sum over its characters
     divided by ``length``. ``private`` promises (ε, δ)-differential privacy with regard to adding or leaving out one
     row; how lines were put into rows, the tokenizer's alphabet and the validation text are outside that. The losses
-    hold the ε spent after each epoch. ``batch_size`` is the expected size of a batch. Adam's learning rate is constant
+    hold the ε spent after each epoch. ``batch_size`` is the expected size of a batch. ``optimizer`` is one of
+    :data:`~leakage_tasks.lab.optimizers.OPTIMIZERS`, which takes the clipped and noisy gradient as any other (the
+    paper's is ``rmsprop``; SGD wants a ``learning_rate`` near 1); ε is the same for all. The learning rate is constant
     up to the share ``decay_from`` of training, then falls linearly to nothing. The weights have their usual names. On
     a CPU the same arguments and thread count give the same model; the caller's random state is left alone. Raises
-    OptionError on unusable sizes, an empty text or a ``delta`` too large, LeakageError where opacus is missing.
+    OptionError on unusable sizes, an unknown optimizer, an empty text or a ``delta`` too large, LeakageError where
+    opacus is missing.
     """
     check_sizes(epochs=epochs, batch_size=batch_size, length=length, hidden_size=hidden_size, layers=layers)
     check_share(decay_from)
@@ -81,7 +86,7 @@ def train_private_char_lm(
     model = fresh_model(tokenizer, seed, hidden_size, layers)
     torch.nn.Module.to(model, place)
     checks = None if validation is None else Windows(validation, tokenizer, _CHECK_STREAMS, length, place)
-    optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    optimiser = make_optimizer(optimizer, model.parameters(), learning_rate)
     stream = random.Random(f"rows:{seed}")
     lstm, losses = RowLSTM(model.lstm), list[EpochLoss]()
     model.train()

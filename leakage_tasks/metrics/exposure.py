@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.aggregates import exposed_by_chance, maximum, mean, median
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
@@ -19,10 +19,10 @@ def chance_exposure(size: int) -> float:
 
 
 def exposure_fraction(found: Finding) -> float | None:
-    """Exposure as a share of its largest value, log2|R|."""
+    """Exposure as a share of its largest value, log2|R|; 1 for an extrapolated one beyond that."""
     if found.exposure is None or not found.log2_size:
         return None
-    return found.exposure / found.log2_size
+    return min(1.0, found.exposure / found.log2_size)
 
 
 def exposure_known(found: Finding) -> float | None:
@@ -30,8 +30,26 @@ def exposure_known(found: Finding) -> float | None:
     return None if found.exposure is None else float(found.method != "lower_bound")
 
 
+def fit_kept(found: Finding) -> float | None:
+    """1 if the distribution that the exposure is extrapolated from fits, 0 if that is rejected; None without one."""
+    return float(not found.extra["rejected"]) if extrapolated(found) else None
+
+
+def extrapolated(found: Finding) -> bool:
+    """Whether the exposure is read off a fitted distribution: no filling as cheap as the secret was counted."""
+    return found.method == EXTRAPOLATED
+
+
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
 BOUNDS_ONLY = Alarm(1, "of some canaries the exposure is only known to be so high or higher: raise budget=", low=True)
+ANY_SHARE = 1.01
+"""More than any share is, so that the row raises its alarm whatever its value."""
+EXTRAPOLATIONS = Alarm(
+    ANY_SHARE,
+    "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
+    "or sampled does",
+    low=True,
+)
 NOT_AT_CHANCE = Alarm(0.01, "controls are not at chance: the figures show a fault, not a leak", fault=True)
 METRICS: list[Metric] = [
     *headline(
@@ -68,7 +86,19 @@ METRICS: list[Metric] = [
         "higher",
         "share of canaries whose exposure is more than a lower bound",
         "share",
+        applies=lambda found: not extrapolated(found),
         alarm=BOUNDS_ONLY,
+    ),
+    Metric(
+        "fit_kept",
+        planted(fit_kept),
+        mean,
+        None,
+        "share of canaries whose costs the Kolmogorov-Smirnov test lets pass as skew-normal; it says nothing of the "
+        "tail, from which the exposure is extrapolated without an upper bound",
+        "share",
+        applies=extrapolated,
+        alarm=EXTRAPOLATIONS,
     ),
     Metric(
         "exposure_fraction",

@@ -120,5 +120,13 @@ METRICS: list[Metric] = [
         "higher",
         "sequences scored for a canary, mean",
     ),
+    Metric(
+        "nodes",
+        planted(lambda found: float(found.extra["nodes"])),
+        mean,
+        "higher",
+        "nodes of the tree of partial fillings whose children a search priced for a canary, mean",
+        applies=lambda found: "nodes" in found.extra,
+    ),
     *counts(),
 ]

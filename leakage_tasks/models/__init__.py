@@ -14,8 +14,13 @@ def register() -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+    from leakage_tasks.models.char_cnn import CharCNNForCausalLM
+    from leakage_tasks.models.char_gru import CharGRUForCausalLM
+    from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
+    from leakage_tasks.models.char_wavenet import CharWaveNetForCausalLM
 
-    AutoConfig.register(CharLSTMConfig.model_type, CharLSTMConfig, exist_ok=True)
-    AutoModelForCausalLM.register(CharLSTMConfig, CharLSTMForCausalLM, exist_ok=True)
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[CharLSTMConfig.model_type] = CharLSTMForCausalLM.__name__
+    for model in (CharLSTMForCausalLM, CharGRUForCausalLM, CharCNNForCausalLM, CharWaveNetForCausalLM):
+        config = model.config_class
+        AutoConfig.register(config.model_type, config, exist_ok=True)
+        AutoModelForCausalLM.register(config, model, exist_ok=True)
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[config.model_type] = model.__name__

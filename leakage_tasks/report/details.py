@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.finding import EXTRAPOLATED, FIT, Finding, finding_from_json
 from leakage_tasks.attacks.suffix_finding import (
     HEADLINE,
     Reading,
@@ -173,7 +173,9 @@ def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> Cana
     # A run may have been told to reveal what this report is not: either word of a secret's kind hides it.
     hidden = not reveal and "natural" in (canary.kind, found.kind)
     masked = found.guesses and all(set(guess.filling) == {MASK} for guess in found.guesses)
-    found = dataclasses.replace(found, guesses=() if hidden or masked else found.guesses, extra={})
+    # A fit's numbers show nothing of a secret.
+    kept = {name: found.extra[name] for name in FIT} if found.method == EXTRAPOLATED else {}
+    found = dataclasses.replace(found, guesses=() if hidden or masked else found.guesses, extra=kept)
     if hidden:
         known = None if canary.exposure is None else dataclasses.replace(canary.exposure, guesses=())
         canary = dataclasses.replace(canary, kind="natural", template=None, secret=None, label=None, exposure=known)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leakage_tasks.errors import OptionError
+from leakage_tasks.report.plot_style import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = (".png", ".svg")
 Sources = Annotated[
     list[Path],
     typer.Argument(help="Results files of lm_eval with --log_samples, files of samples, or folders of them."),
@@ -29,6 +29,7 @@ def plot_app() -> typer.Typer:
     app.command("repetitions")(repetitions_command)
     app.command("histogram")(histogram_command)
     app.command("recall")(recall_command)
+    app.command("training")(training_command)
     return app
 
 
@@ -79,6 +80,22 @@ def recall_command(sources: Sources, output: Output) -> None:
     from leakage_tasks.report.plot_recall import draw_recall
 
     _write(draw_recall(recall_of(sources)), paths)
+
+
+def training_command(
+    source: Annotated[
+        Path,
+        typer.Argument(help="trainer_state.json, the output_dir of a Trainer, or the demo's exposure_by_epoch.json."),
+    ],
+    output: Output,
+    steps: Annotated[bool, typer.Option("--steps", help="Count steps along the horizontal axis, not epochs.")] = False,
+) -> None:
+    """Losses and exposure over one training run: from the log of a Trainer with an ExposureCallback."""
+    paths = _checked(output)
+    from leakage_tasks.report.plot_training import draw_training
+    from leakage_tasks.report.training_log import read_curves
+
+    _write(draw_training(read_curves(source, "step" if steps else "epoch")), paths)
 
 
 def _checked(output: Path) -> list[Path]:

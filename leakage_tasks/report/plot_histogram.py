@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.metrics.skew_normal import SkewNormal, fit_skew_normal
 from leakage_tasks.report.plot_style import QUIET, SMALL, STRESS, Entry, legend_below, new_figure, plain, tidy
+from leakage_tasks.skew_fit import SkewNormalFit, fit_skew_normal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,14 +87,14 @@ def _edges(costs: FloatArray) -> list[float]:
     return list(np.linspace(costs[0], costs[-1], number + 1))
 
 
-def _fitted(panel: Costs) -> tuple[SkewNormal | None, str]:
+def _fitted(panel: Costs) -> tuple[SkewNormalFit | None, str]:
     try:
         return fit_skew_normal(panel.costs), ""
     except OptionError as error:
         return None, str(error)
 
 
-def _draw_fit(axes: Axes, fit: SkewNormal, panel: Costs) -> list[Entry]:
+def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
     """The fit's density over all costs and the secret's, with the area of those no higher than that filled."""
     low, high = min(panel.own, panel.costs[0]), max(panel.own, panel.costs[-1])
     room = (high - low) * 0.04
@@ -105,15 +105,20 @@ def _draw_fit(axes: Axes, fit: SkewNormal, panel: Costs) -> list[Entry]:
     return [(curve, "skew-normal fit"), (area, "fillings as cheap as the secret, by the fit")]
 
 
-def _describe(axes: Axes, panel: Costs, fit: SkewNormal | None, trouble: str) -> None:
+def _describe(axes: Axes, panel: Costs, fit: SkewNormalFit | None, trouble: str) -> None:
     """What the panel shows, above it: line by line, so that nothing covers the curve."""
     times = panel.repetitions
     planted = "never planted" if not times else "planted once" if times == 1 else f"planted {times} times"
     least = "at least " * (panel.method == "lower_bound")
     how = panel.method.replace("_", " ")
+    most = (
+        f"the space has {panel.log2_size:.1f}"
+        if panel.method == "extrapolated"
+        else f"of at most {panel.log2_size:.1f}"
+    )
     lines: list[dict[str, Any]] = [
         {"text": f"{plain(panel.name)}, {planted}", "fontweight": "bold"},
-        {"text": f"exposure: {least}{panel.exposure:.1f} bits ({how}), of at most {panel.log2_size:.1f}"},
+        {"text": f"exposure: {least}{panel.exposure:.1f} bits ({how}), {most}"},
         *({"text": text, "color": hue} for text, hue in _judged(panel, fit, trouble)),
     ]
     for number, line in enumerate(lines, 1):
@@ -127,7 +132,7 @@ def _describe(axes: Axes, panel: Costs, fit: SkewNormal | None, trouble: str) ->
         axes.annotate(**place, fontsize=SMALL, **line)
 
 
-def _judged(panel: Costs, fit: SkewNormal | None, trouble: str) -> list[tuple[str, str]]:
+def _judged(panel: Costs, fit: SkewNormalFit | None, trouble: str) -> list[tuple[str, str]]:
     """What the fit says, and whether it may be believed; with colours."""
     if fit is None:
         return [("not extrapolated", STRESS), (f"no fit: {trouble.partition(':')[0]}", STRESS)]

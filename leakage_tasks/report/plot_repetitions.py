@@ -81,7 +81,8 @@ def _draw_exposures(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int])
                 _draw_group(axes, points, place + middle, width, number)
         entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
     named = chance_levels({each.log2_size for run in runs for each in run.exposures})
-    axes.set_ylim(0, max(named.values()) * 1.1)
+    # An extrapolated exposure may exceed what the space has.
+    axes.set_ylim(0, max(*named.values(), *(each.exposure for run in runs for each in run.exposures)) * 1.1)
     levels(axes, named)
     axes.set_ylabel("exposure (bits)")
     counts = [[sum(each.repetitions == times for each in run.exposures) for times in groups] for run in runs]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+KINDS = (".png", ".svg")
+"""How the name of a picture may end."""
 Entry = tuple[Any, str]
 """What a legend shows, an artist or several on one another, and what it is."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -91,7 +91,8 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
     planted = _draw_planted(axes, [point for point in points if point.repetitions > 0])
     controls = _draw_controls(axes, [point for point in points if point.repetitions == 0])
     named = chance_levels({point.log2_size for point in points})
-    axes.set_ylim(0, max(named.values()) * 1.1)
+    # An extrapolated exposure may exceed what the space has.
+    axes.set_ylim(0, max(*named.values(), *(point.exposure for point in points)) * 1.1)
     levels(axes, named)
     _label(axes, words)
     if len({point.epoch for point in points}) == 1:

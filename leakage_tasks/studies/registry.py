@@ -30,6 +30,16 @@ MODULES: tuple[str, ...] = (
     "leakage_tasks.studies.ethicist_predictions",
     "leakage_tasks.studies.mix_and_match",
     "leakage_tasks.studies.mix_and_match_figures",
+    "leakage_tasks.studies.secret_sharer",
+    "leakage_tasks.studies.secret_sharer_contexts",
+    "leakage_tasks.studies.secret_sharer_defences",
+    "leakage_tasks.studies.secret_sharer_estimators",
+    "leakage_tasks.studies.secret_sharer_extraction",
+    "leakage_tasks.studies.secret_sharer_figures",
+    "leakage_tasks.studies.secret_sharer_mails",
+    "leakage_tasks.studies.secret_sharer_search",
+    "leakage_tasks.studies.secret_sharer_training",
+    "leakage_tasks.studies.secret_sharer_translation",
 )
 """Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
 

@@ -9,9 +9,11 @@ from leakage_tasks.targets.protocols import (
     PredictsNextToken,
     Proposal,
     ProposesValues,
+    ReadsSource,
     ScoresLabels,
     ScoresSequences,
 )
+from leakage_tasks.targets.seq2seq import Seq2SeqTarget
 
 __all__ = [
     "CausalTarget",
@@ -22,6 +24,8 @@ __all__ = [
     "PredictsNextToken",
     "Proposal",
     "ProposesValues",
+    "ReadsSource",
     "ScoresLabels",
     "ScoresSequences",
+    "Seq2SeqTarget",
 ]

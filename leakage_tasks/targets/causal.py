@@ -82,9 +82,13 @@ class CausalTarget:
         if space.size <= ENUMERATE:
             # Laid out from the encodings alone, so the whole vocabulary need not be spelled.
             return lay_out(space, self.encode, Pieces())
+        return lay_out(space, self.encode, self._spelling())
+
+    def _spelling(self) -> Pieces:
+        """The text each token adds, found out once."""
         if self._pieces is None:
             self._pieces = token_pieces(self.tokenizer, self.model.config.get_text_config().vocab_size)
-        return lay_out(space, self.encode, self._pieces)
+        return self._pieces
 
     def rows(self, length: int) -> int:
         """Texts a batch may hold: no more token positions than the harness' batch of full-length texts."""
@@ -213,12 +217,16 @@ class CausalTarget:
 
     # -- running --------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def inference(self) -> Iterator[None]:
+    def inference(self) -> contextlib.AbstractContextManager[None]:
         """No gradients, and the harness' mixed precision where it is on."""
-        mixed = torch.autocast(self.device.type, dtype=self._autocast, enabled=self._autocast is not None)
-        with torch.inference_mode(), mixed:
-            yield
+        return inference(self.device, self._autocast)
+
+
+@contextlib.contextmanager
+def inference(device: torch.device, autocast: torch.dtype | None) -> Iterator[None]:
+    """No gradients, and mixed precision of type ``autocast`` unless that is None."""
+    with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+        yield
 
 
 def _prefix_token(tokenizer: Any) -> int:

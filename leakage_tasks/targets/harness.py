@@ -12,9 +12,11 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.causal import LN2, CausalTarget
 from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_of
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -25,15 +27,20 @@ TOLERANCE_SHARE = 0.02
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
-class HarnessTarget:
-    """Any harness model, through ``loglikelihood`` and ``generate_until`` alone.
+def _nothing(text: str) -> str:
+    """What is read before a text that has no source: an empty context, which the harness makes its prefix token."""
+    return ""
 
-    Implements ``ScoresSequences`` and ``CompletesText``: it can score and guess, but not search. A text is
-    scored as the continuation of an empty context, which the harness turns into its prefix token.
+
+class HarnessScorer:
+    """Any harness model, through ``loglikelihood`` alone; implements ``ScoresSequences``.
+
+    A text is scored as the continuation of its ``source``.
     """
 
-    def __init__(self, lm: LM) -> None:
+    def __init__(self, lm: LM, source: Source = _nothing) -> None:
         self._lm = lm
+        self._source = source
         self.max_length = getattr(lm, "max_length", None)
         if lm.world_size > 1 and str(getattr(lm, "batch_size", "")).startswith("auto"):
             raise TargetError(
@@ -50,7 +57,7 @@ class HarnessTarget:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
-        requests = [_request("loglikelihood", ("", text), place) for place, text in enumerate(texts)]
+        requests = [_request("loglikelihood", (self._source(text), text), place) for place, text in enumerate(texts)]
         try:
             answers = self._lm.loglikelihood(requests)
         except NotImplementedError:
@@ -60,10 +67,32 @@ class HarnessTarget:
             ) from None
         return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)
 
+
+class HarnessTarget(HarnessScorer):
+    """Any harness model, through ``loglikelihood`` and ``generate_until`` alone.
+
+    Implements ``ScoresSequences`` and ``CompletesText``: it can score and guess, but not search. A text is
+    scored as the continuation of an empty context.
+    """
+
+    def __init__(self, lm: LM) -> None:
+        super().__init__(lm)
+
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
         return self._lm.generate_until([_request("generate_until", (text, settings), 0)])[0]
+
+
+class HarnessSeq2Seq:
+    """An encoder-decoder model through ``loglikelihood`` alone; implements ``ReadsSource``."""
+
+    def __init__(self, lm: LM) -> None:
+        self._lm = lm
+
+    def given(self, canary: Canary) -> HarnessScorer:
+        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
+        return HarnessScorer(self._lm, source_of(canary))
 
 
 def _request(kind: Any, arguments: tuple, place: int) -> Instance:
@@ -74,19 +103,20 @@ def _request(kind: Any, arguments: tuple, place: int) -> Instance:
 def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
     """The most capable target a harness model offers. Adapters may register their own.
 
-    An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, if on ``texts`` (two of them) that agrees
-    with the model's own ``loglikelihood``; every other model gets :class:`HarnessTarget`.
+    An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, one for encoder-decoder models
+    :class:`Seq2SeqTarget`, if on ``texts`` (two of them) that agrees with the model's own ``loglikelihood``. If it does
+    not, and for every other model, what the harness itself computes is asked for: :class:`HarnessSeq2Seq` and
+    :class:`HarnessTarget`.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
 def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
-    if lm.backend != "causal":
-        return HarnessTarget(lm)
+    translates = lm.backend == "seq2seq"
     for cached in (True, False):
         try:
-            target = causal_target(lm, cached=cached)
+            target = seq2seq_target(lm, cached=cached) if translates else causal_target(lm, cached=cached)
             difference = _disagreement(lm, target, texts)
         except Exception as error:
             difference = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -94,32 +124,45 @@ def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
             return target
         way = "with a cache" if cached else "without a cache"
         log.warning("%s: fast scoring %s steps aside: %s", type(lm).__name__, way, difference)
-    return HarnessTarget(lm)
+    return HarnessSeq2Seq(lm) if translates else HarnessTarget(lm)
 
 
 def causal_target(lm: HFLM, cached: bool = True) -> CausalTarget:
     """The fast target for a causal ``HFLM``, with its device, precision, batch size, prefix token and length."""
+    return CausalTarget(lm.model, lm.tokenizer, prefix_token=lm.prefix_token_id, cached=cached, **_settings(lm))
+
+
+def seq2seq_target(lm: HFLM, cached: bool = True) -> Seq2SeqTarget:
+    """The same for an encoder-decoder ``HFLM``, with its way of reading a context."""
+    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=lm.tok_encode, cached=cached, **_settings(lm))
+
+
+def _settings(lm: HFLM) -> dict[str, Any]:
     batch = lm.batch_size
-    return CausalTarget(
-        lm.model,
-        lm.tokenizer,
-        device=lm.device,
-        batch_size=int(batch) if str(batch).isdecimal() else None,
-        prefix_token=lm.prefix_token_id,
-        max_length=lm.max_length,
-        autocast=lm.mixed_precision_dtype,
-        cached=cached,
-    )
+    return {
+        "device": lm.device,
+        "batch_size": int(batch) if str(batch).isdecimal() else None,
+        "max_length": lm.max_length,
+        "autocast": lm.mixed_precision_dtype,
+    }
 
 
-def _disagreement(lm: HFLM, target: CausalTarget, texts: Sequence[str]) -> str | None:
-    """How far the fast target is from the harness on two texts, or None if it is close enough."""
+def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> str | None:
+    """How far the fast target is from the harness on two texts, or None if it is close enough.
+
+    An encoder-decoder model reads the first of them as the source of both.
+    """
     encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
-    requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
+    if isinstance(target, Seq2SeqTarget):
+        source = lm.tok_encode(texts[0])[-target.max_length :]
+        requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
+        ours = _stepped(GivenSource(target, source), encoded)
+    else:
+        requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
+        ours = _stepped(target, encoded)
     # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
     answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
     theirs = np.array([-answer[0] / LN2 for answer in answers])
-    ours = _stepped(target, encoded)
     half = any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or lm.mixed_precision_dtype
     allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if half else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.pairs import Pair
 
@@ -39,6 +40,15 @@ class ScoresSequences(Protocol):
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """Log-perplexity of each text in bits, shape ``[len(texts)]``."""
+        ...
+
+
+@runtime_checkable
+class ReadsSource(Protocol):
+    """Reads a source sentence before it writes."""
+
+    def given(self, canary: Canary) -> ScoresSequences:
+        """The model after the source sentence of a canary that has one: a target for the canary's own text."""
         ...
 
 

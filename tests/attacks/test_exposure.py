@@ -16,6 +16,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.counting import POWERS, Draws, count_exactly, draw
 from leakage_tasks.attacks.explorer import Explorer, within
 from leakage_tasks.canaries import Canary
+from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets import paths as layout
 from tests.oracles import brute_rank, direct_costs, letters, merging, tiny_gpt2
@@ -255,3 +256,54 @@ def test_a_histogram_does_not_depend_on_company():
     alone = run_attack("exposure", target, canaries[1:], budget=50, settings=settings)[0]
     assert alone.extra["costs"] == pytest.approx(together[1].extra["costs"], abs=1e-3)
     assert alone.extra["costs"] != pytest.approx(together[0].extra["costs"], abs=1e-3)
+
+
+METHODS = [("exact", "exact"), ("auto", "exact"), ("estimated", "estimated")]
+
+
+@pytest.mark.parametrize(("method", "got"), METHODS)
+def test_the_method_is_the_one_asked_for(method, got):
+    canary = make("the pin is {digits:3}.", "707")
+    found = run_attack("exposure", target_of(letters()), [canary], settings={"method": method})[0]
+    rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
+    assert found.method == got
+    assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
+
+
+def test_an_exact_count_takes_no_look_before_it():
+    canary = make("the pin is {digits:3}.", "707")
+    exact, usual = (
+        run_attack("exposure", target_of(letters()), [canary], settings={"method": method})[0]
+        for method in ("exact", "auto")
+    )
+    assert exact.rank == usual.rank
+    assert exact.model_calls == exact.extra["nodes"] < usual.model_calls
+
+
+@pytest.mark.parametrize("target", [lambda: target_of(letters()), lambda: WholeTexts()])
+def test_an_exact_count_beyond_the_budget_says_so_and_estimates_nothing(target):
+    canary = make("the pin is {digits:3}.", "707")
+    with pytest.raises(OptionError, match=r"canary 'c': method=exact .* budget=30 sequences: raise budget=…, or leave"):
+        run_attack("exposure", target(), [canary], budget=30, settings={"method": "exact"})
+
+
+def test_draws_need_next_token_probabilities():
+    with pytest.raises(TargetError, match="method=estimated draws by next-token probabilities.*attack=sampled"):
+        run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], settings={"method": "estimated"})
+
+
+def test_whole_texts_are_counted_where_they_fit_the_budget():
+    found = run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], settings={"method": "exact"})[0]
+    assert (found.rank, found.method) == (708, "exact")
+
+
+class WholeTexts:
+    """A target that only scores whole texts: the number they hold."""
+
+    max_length = None
+
+    def length(self, text):
+        return None
+
+    def log_perplexity(self, texts):
+        return np.array([float("".join(filter(str.isdigit, text))) for text in texts])

@@ -5,6 +5,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
+from leakage_tasks.errors import TargetError
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.test_scoring import Scores
 from tests.oracles import letters, tiny_gpt2
@@ -59,3 +60,35 @@ def test_auto_on_a_large_space_guesses_where_nothing_else_is_possible():
     assert (found.attack, found.place) == ("greedy", 1)
     small = run_attack("auto", Writer(""), [Canary("c", "pin {digits:2}", tuple("12"))], goal="extraction")[0]
     assert small.attack == "brute-force"
+
+
+def test_a_writer_needs_text_to_go_on_from():
+    with pytest.raises(TargetError, match="needs text before the first slot"):
+        run_attack("greedy", Writer("12"), [Canary("c", " {digits:2}", tuple("12"))])
+
+
+@pytest.mark.parametrize(("written", "calls", "nodes"), [(" 12", 2, 1), (" 1", 1, 0)])
+def test_what_is_written_prices_nothing_until_it_is_scored(written, calls, nodes):
+    found = run_attack("greedy", Writer(written), [Canary("c", "pin {digits:2}", ("1", "2"))])[0]
+    assert (found.model_calls, found.extra["nodes"]) == (calls, nodes)
+
+
+def test_a_greedy_walk_reads_a_node_a_token():
+    canary = Canary("c", "the pin is {digits:4}.", ("0", "1", "2", "3"))
+    found = run_attack("greedy", CausalTarget(tiny_gpt2(letters()), letters()), [canary])[0]
+    assert (found.model_calls, found.extra) == (5, {"nodes": 5})
+
+
+@pytest.mark.parametrize("attack", ["greedy", "beam", "sampling", "shortest-path"])
+def test_a_model_of_damaged_weights_does_not_look_safe(attack):
+    model = tiny_gpt2(letters())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(float("nan"))
+    with pytest.raises(TargetError, match="look for damaged weights"):
+        run_attack(
+            attack,
+            CausalTarget(model, letters()),
+            [Canary("c", "pin {digits:4}", tuple("0123"))],
+            goal="extraction",
+        )

@@ -1,5 +1,8 @@
 """Choosing attacks, and what is refused before any model is asked."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
@@ -23,7 +26,7 @@ def test_auto_never_picks_less_than_it_could():
     exposing = [attack.name for attack in order if attack.goal == "exposure"]
     extracting = [attack.name for attack in order if attack.goal == "extraction"]
     assert [name for name in exposing if name in ("exposure", "sampled")] == ["exposure", "sampled"]
-    text = ("shortest-path", "brute-force", "greedy")
+    text = ("shortest-path", "brute-force", "greedy", "beam", "sampling")
     assert [name for name in extracting if name in text] == list(text)
     assert [name for name in extracting if name not in text] == ["mix-and-match", "label-search"]
 
@@ -55,3 +58,45 @@ def test_a_tokenizer_that_fails_names_the_canary():
     canary = Canary("odd", "été {digits:9}", tuple("123456789"))
     with pytest.raises(TargetError, match="canary 'odd': the tokenizer"):
         run_attack("exposure", CausalTarget(tiny_gpt2(letters()), letters()), [canary])
+
+
+TRANSLATED = Canary("t-1", "pin {digits:2}", ("1", "2"), source="pino")
+
+
+def test_a_source_sentence_on_a_model_that_reads_none_is_refused():
+    with pytest.raises(TargetError, match="canary 't-1' has a source sentence, .*backend=seq2seq.*without --source"):
+        run_attack("auto", Scores(), [CANARY, TRANSLATED])
+
+
+def test_a_model_that_reads_a_source_wants_one_of_every_canary():
+    with pytest.raises(TargetError, match="canary 'c-1' has no source sentence, .*leakage canaries --source"):
+        run_attack("auto", Reader(), [TRANSLATED, CANARY])
+
+
+def test_each_canary_is_attacked_after_its_own_source():
+    reader = Reader()
+    other = dataclasses.replace(TRANSLATED, id="t-2", source="uno")
+    assert [found.rank for found in run_attack("sampled", reader, [TRANSLATED, other])] == [13, 100 - 12]
+    assert reader.read == ["pino", "uno"]
+
+
+class Reader:
+    """Reads a source; after ``uno`` it costs least what costs most after any other."""
+
+    def __init__(self):
+        self.read = []
+
+    def given(self, canary):
+        self.read.append(canary.source_text)
+        return Numbers(-1 if canary.source_text == "uno" else 1)
+
+
+class Numbers(Scores):
+    """A text costs the number it ends in."""
+
+    def __init__(self, sign):
+        super().__init__()
+        self.sign = sign
+
+    def log_perplexity(self, texts):
+        return np.array([200 + self.sign * int(text.split()[-1]) for text in texts], dtype=float)

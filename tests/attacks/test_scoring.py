@@ -168,3 +168,21 @@ def test_a_histogram_of_no_numbers_is_refused():
     odd = Scores(lambda text: float("inf") if text.endswith("7") else 1.0)
     with pytest.raises(TargetError, match="no finite"):
         run_attack("sampled", odd, [canary(3, 6)], budget=1, settings=HISTOGRAM)
+
+
+@pytest.mark.parametrize("number", [0, 70, 5000, 250_000, 999_999])
+def test_interpolated_exposure_is_tensorflow_privacys(number):
+    """Its definition written anew: references and secret sorted together, the place of the secret among them."""
+    item = canary(number, 6)
+    found = run_attack("sampled", Scores(), [item], budget=2000, seed=4)[0]
+    drawn = [float("".join(each)) for each in item.space.sample(1999, "4:c") if each != item.secret]
+    place = np.argsort(np.argsort([*drawn, number], kind="stable"))[-1] + 1
+    assert found.extra["interpolated"] == pytest.approx(np.log2(len(drawn)) - np.log2(place), abs=1e-9)
+
+
+def test_an_exact_rank_needs_no_interpolation():
+    assert "interpolated" not in run_attack("sampled", Scores(), [canary(41)])[0].extra
+
+
+def test_one_score_leaves_nothing_to_interpolate():
+    assert "interpolated" not in run_attack("sampled", Scores(), [canary(41)], budget=1)[0].extra

@@ -17,6 +17,7 @@ from leakage_tasks.canaries.alphabets import (
     word_file,
     word_list,
 )
+from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.errors import SpaceError
 
 WORDS = st.lists(st.text(min_size=1).filter(lambda text: text.isprintable()), min_size=1, unique=True)
@@ -40,6 +41,15 @@ def test_built_in_ones_need_no_description() -> None:
     for name, alphabet in BUILT_IN.items():
         assert alphabet.to_json() == {}
         assert alphabet_from_json(name, {}) is alphabet
+
+
+@pytest.mark.parametrize(
+    ("slot", "text"), [("digits", "281"), ("digit_words", "2 8 1"), ("number_words", "two eight one")]
+)
+def test_a_number_is_written_in_three_ways(slot: str, text: str) -> None:
+    space = parse_template(f"{{{slot}:3}}")
+    assert space.fill(space.at(281)) == text
+    assert space.size == 1000
 
 
 def test_one_called_as_a_built_in_keeps_its_values() -> None:

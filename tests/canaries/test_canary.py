@@ -14,6 +14,7 @@ from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.errors import ManifestError, SpaceError
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)
+SOURCE = TEXT.map(lambda text: text.replace("{", "{{").replace("}", "}}").strip()).filter(bool)
 PIN = {
     "schema": 1,
     "id": "a",
@@ -43,7 +44,7 @@ def canaries(draw: st.DrawFn) -> Canary:
         known=draw(st.sampled_from([None, "{w} and {digits:2}", " {w} and {digits:2}."])),
         label=draw(st.none() | TEXT),
         tags=draw(st.none() | st.lists(TEXT).map(tuple)),
-        source=draw(st.none() | TEXT),
+        source=draw(st.none() | SOURCE | SOURCE.map(lambda text: f"{text} {{w}}, {{digits:2}}")),
         supports=supports,
     )
 
@@ -58,6 +59,15 @@ def test_text_and_attack_space() -> None:
     assert canary.text == "My pin is 12."
     assert canary.attack_space.fill(canary.secret) == "pin is 12"
     assert canary.space.size == canary.attack_space.size
+
+
+def test_a_source_is_fixed_or_filled_with_the_same_secret() -> None:
+    given_: dict[str, Any] = {"id": "a", "template": "{digits:2}.", "secret": ("1", "2")}
+    fixed, filled = Canary(**given_, source="a {{brace}}"), Canary(**given_, source="so {digits}-{digits}")
+    assert fixed.source_text == fixed.source_of(("3", "4")) == "a {brace}"
+    assert filled.source_text == "so 1-2"
+    assert filled.source_of(("3", "4")) == "so 3-4"
+    assert Canary(**given_).source_text is None
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,12 @@ def test_alphabets_under_another_name_survive(alphabets: dict[str, Alphabet]) ->
         ({"known": "your pin is {digits:2}"}, "not a part"),
         ({"known": "{digits:1}"}, "not a part"),
         ({"secret": ("1", "x")}, "not in alphabet"),
+        ({"source": ""}, "source '' is empty or begins or ends with white space"),
+        ({"source": "ends so "}, "begins or ends with white space"),
+        ({"source": "a {digits:3}"}, "source 'a {digits:3}' has other slots than template"),
+        ({"source": "a {letters:2}"}, "has other slots than template"),
+        ({"source": "a {strange}"}, "source 'a {strange}': unknown space"),
+        ({"source": "a {"}, "source 'a {': a single '{' at 2: write it twice"),
         ({"id": ""}, "printable"),
         ({"id": "a\nb"}, "printable"),
     ],
@@ -112,6 +128,7 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
         ({"kind": "odd"}, "field 'kind': kind 'odd'"),
         ({"known": "x {digits}"}, "field 'known': known"),
         ({"supports": "b"}, "field 'supports': supports"),
+        ({"source": "x {digits}"}, "field 'source': source 'x {digits}' has other slots"),
         ({"tags": [1]}, "field 'tags' must be a list of strings"),
         ({"extra": 1}, "unknown field 'extra'"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,34 @@ def test_natural_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     write_manifest(CANARIES, path)
     assert stat.S_IMODE(path.stat().st_mode) != 0o600
+
+
+def test_a_natural_manifest_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.jsonl"
+    beside = tmp_path / f".m.jsonl.{os.getpid()}.part"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("")
+    elsewhere.chmod(0o666)
+    beside.symlink_to(elsewhere)  # as a run that was killed might leave a file, or another user a link
+    modes = []
+    monkeypatch.setattr(
+        "json.dumps", lambda value, dumps=json.dumps, **options: modes.append(beside.stat()) or dumps(value, **options)
+    )
+    write_manifest([replace(CANARIES[0], kind="natural")], path)
+    assert [stat.S_IMODE(each.st_mode) for each in modes] == [0o600]
+    assert not path.is_symlink()
+    assert elsewhere.read_text() == ""
+
+
+def test_the_hash_of_a_natural_manifest_is_slow_to_try_guesses_on() -> None:
+    natural = [replace(canary, kind="natural") for canary in CANARIES]
+    digest = manifest_hash(natural)
+    lines = sorted(json.dumps(each.to_json(), ensure_ascii=False, sort_keys=True) for each in natural)
+    content = "\n".join(lines).encode()
+    salt = b"lm-eval-leakage manifest"
+    assert digest == hashlib.scrypt(content, salt=salt, n=2**15, r=8, p=1, maxmem=2**26, dklen=32).hex()
+    assert digest == manifest_hash(natural[::-1])
+    assert digest != manifest_hash([replace(natural[0], repetitions=2), *natural[1:]])
 
 
 def test_writing_fails_whole(tmp_path: Path) -> None:

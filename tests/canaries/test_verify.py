@@ -99,19 +99,32 @@ def test_canaries_with_one_text_are_counted_together(tmp_path: Path) -> None:
     assert verify(output, manifest).ok
 
 
-def test_natural_secrets_are_counted_anywhere_and_never_shown(tmp_path: Path) -> None:
+def test_natural_secrets_must_be_there_and_are_never_shown(tmp_path: Path) -> None:
     manifest, source = tmp_path / "m.jsonl", tmp_path / "in.txt"
     planted, natural = make_canaries("{unique} {digits:9}", 2, repetitions=(1, 3))
     write_manifest([planted, replace(natural, kind="natural")], manifest)
-    source.write_text(f"{planted.text}\n{natural.text}\nsays {natural.text}, {natural.text}\n")
-    assert verify(source, manifest).ok
-    source.write_text(f"{planted.text}\n{natural.text}\n")
+    source.write_text(f"{planted.text}\nsays {natural.text}, {natural.text}\n")
     report = verify(source, manifest, chunk=7)
-    assert report.problems == ["canary-1: occurs 1 time(s), the manifest says 3"]
+    assert report.ok
+    assert report.cut is not None
+    assert report.cut["canary-1"] == 2
+    source.write_text(f"{planted.text}\n")
+    report = verify(source, manifest)
+    assert report.problems == ["canary-1: its text does not occur any more"]
     said = "\n".join(report.lines())
-    assert "cuts canary-1: 1 of 1 copies" in said
     assert natural.text not in said
     assert "".join(natural.secret) not in said
+
+
+def test_a_natural_secret_that_begins_another_ones_text_is_there(tmp_path: Path) -> None:
+    manifest, source = tmp_path / "m.jsonl", tmp_path / "in.txt"
+    first = Canary("a", "call {digits:3}", tuple("123"), kind="natural")
+    second = Canary("b", "call 123 or {digits:3}", tuple("456"), kind="natural")
+    write_manifest([first, second], manifest)
+    source.write_text("call 123 or 456")
+    assert verify(source, manifest).ok
+    source.write_text("call 321 or 456")
+    assert [problem[:2] for problem in verify(source, manifest).problems] == ["a:", "b:"]
 
 
 def test_another_column_without_a_record(tmp_path: Path, manifest: Path) -> None:

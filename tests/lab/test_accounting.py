@@ -62,3 +62,38 @@ def test_without_noise_nothing_is_promised_and_without_steps_all():
 def test_a_group_has_a_row():
     with pytest.raises(ValueError, match="copies is 0"):
         PROMISE.epsilon_of(0)
+
+
+def test_what_is_told_is_what_is_promised():
+    words = PROMISE.told(3)
+    assert words.startswith(f"ε = {PROMISE.epsilon():.3g} for one row, {PROMISE.epsilon_of(3):.3g} for a canary of 3 ")
+    assert words.endswith("at δ = 1e-05")
+    assert PROMISE.told() == f"ε = {PROMISE.epsilon():.3g} for one row at δ = 1e-05"
+
+
+def test_an_infinite_epsilon_is_shown_as_such_and_is_null_in_json():
+    import json
+
+    clipped = Promise(0.0, 0.1, 10, 1e-5)
+    assert clipped.told(4) == "ε = ∞ for one row, ∞ for a canary of 4 copies at δ = 1e-05"
+    said = json.loads(json.dumps(clipped.to_json((1, 4)), allow_nan=False))
+    assert (said["epsilon"], said["epsilon_by_copies"]) == (None, {"1": None, "4": None})
+    assert Promise(**{name: said[name] for name in ("noise_multiplier", "sample_rate", "steps", "delta")}) == clipped
+
+
+def test_in_json_epsilon_is_said_for_each_number_of_copies():
+    said = PROMISE.to_json((1, 3))
+    assert said["epsilon"] == said["epsilon_by_copies"]["1"] == PROMISE.epsilon()
+    assert said["epsilon_by_copies"]["3"] == PROMISE.epsilon_of(3)
+
+
+def test_a_group_s_delta_is_within_the_promise_s():
+    """The formula the other way round: from ε of one row at δ', the group's δ is what basic group privacy gives."""
+    copies = 3
+    found = PROMISE.epsilon_of(copies)
+    low, high = 1e-300, 1e-5
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if copies * PROMISE.epsilon(middle) > found else (low, middle)
+    group_delta = sum(math.exp(place * PROMISE.epsilon(high)) for place in range(copies)) * high
+    assert group_delta <= 1e-5

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.errors import LeakageError, OptionError
 from leakage_tasks.lab.base import load_base
 from leakage_tasks.lab.classifier import fine_tune
-from leakage_tasks.lab.private import Privacy, PrivateSteps
+from leakage_tasks.lab.private import Privacy, PrivateSteps, unwrapped
 
 pytest.importorskip("opacus")
 
@@ -194,3 +194,71 @@ def test_settings_that_promise_nothing_are_refused(bad, named):
 def test_a_delta_too_large_for_the_rows_is_refused(classifier):
     with pytest.raises(OptionError, match=r"delta is 0\.001 for 2000 rows"):
         private(classifier, rows=2000, batch_size=10)
+
+
+def causal(kind):
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+    sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "vocab_size": 30}
+    sizes |= {"bos_token_id": 0, "eos_token_id": 0}
+    if kind == "llama":
+        return LlamaForCausalLM(LlamaConfig(intermediate_size=16, **sizes)).train()
+    return GPT2LMHeadModel(GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **sizes)).train()
+
+
+def mean_loss(model, ids):
+    logits = model(input_ids=ids).logits
+    return cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_causal_models_are_clipped_row_by_row_tied_weights_too(kind):
+    model, ids = causal(kind), torch.randint(0, 30, (3, 8), generator=torch.Generator().manual_seed(0))
+    rows = []
+    for row in range(3):
+        model.zero_grad()
+        mean_loss(model, ids[row : row + 1]).backward()
+        rows.append({name: weight.grad.clone() for name, weight in model.named_parameters()})
+    model.zero_grad()
+    norms = [float(torch.sqrt(sum((grad**2).sum() for grad in row.values()))) for row in rows]
+    clip = sorted(norms)[1]
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    steps = private(model, clip=clip, rows=3, batch_size=3)
+    steps.step(mean_loss(model, ids), 3)
+    steps.close()
+    for name, weight in model.named_parameters():
+        mean = sum(row[name] * min(1.0, clip / norm) for row, norm in zip(rows, norms, strict=True)) / 3
+        assert torch.allclose(weight, before[name] - mean, atol=1e-5), name
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_out_of_opacus_own_engine_is_saved_under_its_usual_names(tmp_path):
+    from opacus import PrivacyEngine
+    from torch.utils.data import DataLoader, TensorDataset
+    from transformers import AutoModelForCausalLM
+
+    model = causal("llama")
+    names = list(model.state_dict())
+    loader = DataLoader(TensorDataset(torch.randint(0, 30, (8, 6))), batch_size=4)
+    optimiser = torch.optim.RMSprop(model.parameters())
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "poisson_sampling": False}
+    wrapped, optimiser, loader = PrivacyEngine().make_private(
+        module=model, optimizer=optimiser, data_loader=loader, **settings
+    )
+    for (ids,) in loader:
+        optimiser.zero_grad()
+        mean_loss(wrapped, ids).backward()
+        optimiser.step()
+    assert all(name.startswith("_module.") for name in wrapped.state_dict())
+    plain = unwrapped(wrapped)
+    assert plain is model
+    assert not any(module._forward_hooks or module._backward_hooks for module in plain.modules())
+    plain.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert list(loaded.state_dict()) == names
+    assert all(torch.equal(weight, plain.state_dict()[name]) for name, weight in loaded.state_dict().items())
+
+
+def test_what_nobody_wrapped_is_left_alone():
+    for model in (torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.nn.Linear(2, 2), causal("llama")):
+        assert unwrapped(model) is model

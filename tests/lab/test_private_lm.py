@@ -95,6 +95,41 @@ def test_training_without_noise_on_all_rows_is_plain_training(text, tokenizer):
     assert alike(weights(trained), model.state_dict(), atol=1e-4)
 
 
+def test_rmsprop_steps_on_the_clipped_gradient(text, tokenizer):
+    trained = train_private_char_lm(
+        text[:300], SILENT, tokenizer=tokenizer, epochs=3, batch_size=1000, decay_from=1.0, optimizer="rmsprop", **TINY
+    )
+    inputs, targets = line_rows(text[:300], tokenizer, 32)
+    model = fresh_model(tokenizer, 0, 12, 2)
+    optimiser = torch.optim.RMSprop(model.parameters(), lr=2e-3, alpha=0.9)
+    for _ in range(3):
+        optimiser.zero_grad()
+        plain_loss(model, inputs, targets).backward()
+        optimiser.step()
+        start_lines_like_breaks(model, tokenizer)
+    assert alike(weights(trained), model.state_dict(), atol=1e-4)
+
+
+def test_epsilon_does_not_depend_on_the_optimizer_and_the_weights_do(text):
+    one, two, three = (
+        train_private_char_lm(text[:600], NOISY, epochs=1, batch_size=8, optimizer=name, **TINY)
+        for name in ("adam", "rmsprop", "sgd")
+    )
+    assert one.promise == two.promise == three.promise
+    assert not alike(weights(one), weights(two), atol=1e-3)
+    assert not alike(weights(two), weights(three), atol=1e-3)
+
+
+def test_an_epsilon_that_means_nothing_takes_next_to_no_noise(text):
+    trained = train_private_char_lm(text[:600], Privacy(epsilon=2e8, delta=1e-4), epochs=1, batch_size=8, **TINY)
+    assert 0 < trained.promise.noise_multiplier < 1e-2
+    assert trained.promise.epsilon() == pytest.approx(2e8, rel=1e-6)
+    clipped = train_private_char_lm(
+        text[:600], Privacy(noise_multiplier=0.0, delta=1e-4), epochs=1, batch_size=8, **TINY
+    )
+    assert alike(weights(trained), weights(clipped), atol=2e-2)
+
+
 def test_the_same_seed_gives_the_same_model_and_leaves_the_random_state_alone(text):
     before = torch.get_rng_state()
     one = train_private_char_lm(text[:600], NOISY, epochs=2, batch_size=8, **TINY)
@@ -189,7 +224,9 @@ def test_missing_opacus_is_one_line_with_the_remedy(text, monkeypatch):
         train_private_char_lm(text, NOISY, **TINY)
 
 
-@pytest.mark.parametrize("bad", [{"epochs": 0}, {"batch_size": 0}, {"layers": 0}, {"decay_from": -0.1}])
+@pytest.mark.parametrize(
+    "bad", [{"epochs": 0}, {"batch_size": 0}, {"layers": 0}, {"decay_from": -0.1}, {"optimizer": "adamw"}]
+)
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(OptionError, match=next(iter(bad))):
         train_private_char_lm("some text", NOISY, **bad)

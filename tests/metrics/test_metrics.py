@@ -73,6 +73,12 @@ def test_extraction_rates_come_with_their_intervals():
     assert (found["n_planted"], found["n_controls"]) == (3, 1)
 
 
+def test_searches_alone_have_a_row_of_nodes():
+    assert "nodes" not in table(extraction.METRICS, FINDINGS)
+    planted, control = (finding(seen, extra={"nodes": nodes}) for seen, nodes in ((True, 7), (False, 900)))
+    assert table(extraction.METRICS, [planted, control])["nodes"] == 7
+
+
 @pytest.mark.parametrize("metrics", [exposure.METRICS, extraction.METRICS])
 def test_what_is_undefined_is_null_and_strict_json(metrics):
     found = table(metrics, [finding(False)])

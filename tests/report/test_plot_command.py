@@ -13,8 +13,8 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
+from leakage_tasks import skew_fit
 from leakage_tasks.errors import LeakageError
-from leakage_tasks.metrics import skew_normal
 from leakage_tasks.report.plot_command import plot_app
 from leakage_tasks.report.plot_data import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.report.plot_findings import recall_of
@@ -50,7 +50,7 @@ def plot(monkeypatch, capsys):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(skew_normal, "RESAMPLES", 19)
+    monkeypatch.setattr(skew_fit, "RESAMPLES", 19)
     canaries = [finding(f"c{n}", 10.0 ** (n % 6), n % 3, extra=COSTS) for n in range(12)]
     pairs = [suffix(n, {"calibrated": choice(n % 2 == 0, -n), "zlib": choice(n < 3, n)}) for n in range(20)]
     log(tmp_path / "runs", {EXPOSURE: canaries, EXTRACTION: canaries, SUFFIXES: pairs})
@@ -84,6 +84,15 @@ def test_a_history_of_epochs_is_drawn(plot, tmp_path):
     assert ">epoch<" in (tmp_path / "plot.svg").read_text()
 
 
+def test_the_log_of_a_trainer_is_drawn_over_epochs_or_steps(plot, tmp_path):
+    entry = {"leakage/exposure_x10": 4.0, "leakage/exposure_bound": 20.0}
+    log = [{**entry, "epoch": n, "step": 50 * n} for n in (1, 2)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    for name, words, more in (("epoch", "epoch", []), ("step", "step", ["--steps"])):
+        assert plot("training", tmp_path, "-o", tmp_path / f"{name}.svg", *more)[0] == 0
+        assert f">{words}<" in (tmp_path / f"{name}.svg").read_text()
+
+
 def test_natural_canaries_are_drawn_by_their_id_alone(plot, tmp_path):
     """The guesses of a run with reveal=true hold the secret."""
     from leakage_tasks.attacks.finding import Guess
@@ -114,6 +123,7 @@ def test_a_histogram_of_one_canary(plot, folder):
         (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: there are c0, c1"),
         (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs and is drawn by itself"),
         (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
+        (["training", "some.json", "-o", "x"], "some.json: cannot be read"),
     ],
 )
 def test_what_can_be_put_right_is_one_line(plot, folder, monkeypatch, arguments, words):

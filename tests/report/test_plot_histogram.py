@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leakage_tasks import skew_fit
 from leakage_tasks.errors import OptionError
-from leakage_tasks.metrics import skew_normal
-from leakage_tasks.metrics.skew_normal import fit_skew_normal
 from leakage_tasks.report.plot_histogram import Costs, draw_histogram
+from leakage_tasks.skew_fit import fit_skew_normal
 
 COSTS = np.sort(stats.skewnorm.rvs(2, 60, 8, size=200, random_state=0)).tolist()
 PANEL = Costs("c", 10, COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
@@ -19,7 +19,7 @@ PANEL = Costs("c", 10, COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(skew_normal, "RESAMPLES", 39)
+    monkeypatch.setattr(skew_fit, "RESAMPLES", 39)
 
 
 def said(axes) -> list[str]:
@@ -95,3 +95,8 @@ def test_each_canary_has_its_panel(number):
     panels = [replace(PANEL, name=f"c{n}", costs=COSTS[:20]) for n in range(number)]
     shown = [axes for axes in draw_histogram(panels).axes if axes.get_visible()]
     assert [said(axes)[0] for axes in shown] == [f"c{n}, planted 10 times" for n in range(number)]
+
+
+def test_an_extrapolated_exposure_is_not_said_to_be_bounded():
+    words = said(draw_histogram([replace(PANEL, exposure=35.0, method="extrapolated")]).axes[0])
+    assert words[1] == "exposure: 35.0 bits (extrapolated), the space has 20.0"

@@ -48,7 +48,7 @@ def check_output(source: Path, output: Path) -> None:
     if not source.is_dir():
         if output.suffix.lower() != source.suffix.lower():
             raise PlantingError(
-                f"{output}: must end in {source.suffix!r} like {source.name}: planting keeps the format"
+                f"{output}: must end in {source.suffix!r} like {source.name}: the copy keeps the format"
             )
         if output.is_dir():
             raise PlantingError(f"{output}: is a folder: name a file")

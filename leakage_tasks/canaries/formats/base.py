@@ -28,11 +28,12 @@ MAX_CLASSES = 100_000
 
 @dataclass(frozen=True)
 class Columns:
-    """What the user asked for: column of the text, column of the label, split of a folder of splits."""
+    """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source."""
 
     text: str = TEXT
     label: str | None = None
     split: str = "train"
+    source: str | None = None
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Layout:
     columns: tuple[str, ...]
     text: str
     label: str | None = None
+    source: str | None = None
     chat: bool = False
     labels: dict[str, Any] = field(default_factory=dict)
     head: bytes = b""
@@ -54,12 +56,21 @@ class Layout:
     delimiter: str = ","
 
     def row(self, canary: Canary) -> Row:
-        """The canary as a row. Raises PlantingError if the label column cannot be filled."""
+        """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
         row: Row = dict.fromkeys(self.columns)
         row[self.text] = _conversation(canary.text) if self.chat else canary.text
         if self.label is not None:
             row[self.label] = self._class_of(canary)
+        if self.source is not None:
+            row[self.source] = self._source_of(canary)
         return row
+
+    def _source_of(self, canary: Canary) -> str:
+        if canary.source_text is None:
+            raise PlantingError(
+                f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
+            )
+        return canary.source_text
 
     def _class_of(self, canary: Canary) -> Any:
         if canary.label is None:
@@ -112,6 +123,20 @@ def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text
         raise PlantingError(f"{path}: no column {wanted.label!r} (it has {has}): name one with --label-column")
     if wanted.label == text:
         raise PlantingError(f"{path}: column {text!r} cannot be text and label: name another with --label-column")
+
+
+def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
+    """Raise PlantingError if a source column is asked for that is missing or is the text or label column."""
+    if wanted.source is None:
+        return
+    if wanted.source not in columns:
+        has = ", ".join(columns)
+        raise PlantingError(f"{path}: no column {wanted.source!r} (it has {has}): name one with --source-column")
+    if wanted.source in (text, wanted.label):
+        what = "text" if wanted.source == text else "label"
+        raise PlantingError(
+            f"{path}: column {wanted.source!r} cannot be source and {what}: name another with --source-column"
+        )
 
 
 def note_label(labels: dict[str, Any], value: Any) -> None:

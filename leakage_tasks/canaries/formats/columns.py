@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.canaries.formats.base import Columns, Layout, check_label_column, choose_text_column
+from leakage_tasks.canaries.formats.base import (
+    Columns,
+    Layout,
+    check_label_column,
+    check_source_column,
+    choose_text_column,
+)
 from leakage_tasks.errors import PlantingError
 
 
@@ -13,11 +19,15 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing or holds no text."""
     text = choose_text_column(source, schema.names, wanted)
     check_label_column(source, schema.names, wanted, text)
+    check_source_column(source, schema.names, wanted, text)
     chat = _holds_chat(schema.field(text).type)
     if not chat and not _holds_text(schema.field(text).type):
         found = schema.field(text).type
         raise PlantingError(f"{source}: column {text!r} holds {found}, expected text or chat turns: name another")
-    return Layout(rows, tuple(schema.names), text, wanted.label, chat)
+    if wanted.source is not None and not _holds_text(schema.field(wanted.source).type):
+        found = schema.field(wanted.source).type
+        raise PlantingError(f"{source}: column {wanted.source!r} holds {found}, expected text: name another")
+    return Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, chat)
 
 
 def named_classes(names: list[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from leakage_tasks.canaries.formats.base import (
     Row,
     Turns,
     check_label_column,
+    check_source_column,
     note_label,
 )
 from leakage_tasks.canaries.formats.lines import check_utf8, splice
@@ -64,9 +65,10 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
         widest = max(widest, columns, key=len)
         if wanted.text in columns:
             check_label_column(source, columns, wanted, wanted.text)
+            check_source_column(source, columns, wanted, wanted.text)
             ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
-            found = Layout(0, tuple(columns), wanted.text, wanted.label, head=head.encode(), newline=ending)
-            found.delimiter = delimiter
+            found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
+            found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
             return found
     has = ", ".join(widest)
     raise PlantingError(f"{source}: no column {wanted.text!r} (it has {has}): name one with --text-column")

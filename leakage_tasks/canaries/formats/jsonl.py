@@ -13,6 +13,7 @@ from leakage_tasks.canaries.formats.base import (
     Points,
     Turns,
     check_label_column,
+    check_source_column,
     choose_text_column,
     is_chat,
     note_label,
@@ -31,7 +32,7 @@ class JsonLinesFormat:
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
         facts = check_utf8(source)
-        layout = Layout(0, (), "", wanted.label, head=facts.head, newline=facts.newline)
+        layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
         columns: dict[str, None] = {}
         for number, row in objects(source):
             columns.update(dict.fromkeys(row))
@@ -39,6 +40,7 @@ class JsonLinesFormat:
                 layout.text = choose_text_column(source, list(row), wanted)
                 layout.chat = is_chat(row[layout.text])
             _check_value(f"{source}:{number}", row.get(layout.text), layout)
+            _check_source(f"{source}:{number}", row, wanted.source)
             if wanted.label is not None:
                 note_label(layout.labels, row.get(wanted.label))
             layout.rows += 1
@@ -46,6 +48,7 @@ class JsonLinesFormat:
             raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
         layout.columns = tuple(columns)
         check_label_column(source, layout.columns, wanted, layout.text)
+        check_source_column(source, layout.columns, wanted, layout.text)
         return layout
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
@@ -76,6 +79,12 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(row, dict):
                 raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
             yield number, row
+
+
+def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:
+    value = None if column is None else row.get(column)
+    if value is not None and not isinstance(value, str):
+        raise PlantingError(f"{where}: column {column!r} holds {type(value).__name__}, expected text: fix the row")
 
 
 def _check_value(where: str, value: Any, layout: Layout) -> None:

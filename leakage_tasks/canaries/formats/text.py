@@ -19,8 +19,8 @@ class TextFormat:
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Count the lines. Raises PlantingError if columns are asked for or the file is not UTF-8."""
-        if wanted.label is not None or wanted.text != TEXT:
-            asked = wanted.label or wanted.text
+        if wanted.label is not None or wanted.source is not None or wanted.text != TEXT:
+            asked = wanted.label or wanted.source or wanted.text
             raise PlantingError(f"{source}: a text file has no column {asked!r}: leave the column options out")
         facts = check_utf8(source)
         return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline)

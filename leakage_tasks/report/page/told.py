@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.report.details import CanaryDetail, PairDetail
 from leakage_tasks.report.wording import NOTHING, number
@@ -90,7 +90,14 @@ def _exposure(canary: CanaryDetail) -> str:
     if found is None or found.exposure is None:
         return NOTHING
     at_least = "at least " if found.method == "lower_bound" else ""
-    return f"{at_least}{number(found.exposure)} of {number(found.log2_size)} bits"
+    return f"{at_least}{_bits(found)}"
+
+
+def _bits(found: Finding) -> str:
+    """The exposure beside its largest value, which an extrapolated one may exceed."""
+    if found.method == EXTRAPOLATED:
+        return f"{number(found.exposure)} bits, extrapolated; the space has {number(found.log2_size)}"
+    return f"{number(found.exposure)} of {number(found.log2_size)} bits"
 
 
 def _outcome(canary: CanaryDetail) -> str:
@@ -116,7 +123,9 @@ def _facts(canary: CanaryDetail) -> list[tuple[str, str]]:
 
 
 def _ranked(found: Finding) -> list[tuple[str, str]]:
-    facts = [("Exposure", f"{number(found.exposure)} of {number(found.log2_size)} bits")]
+    facts = [("Exposure", _bits(found))]
+    if found.method == EXTRAPOLATED:
+        facts.append(("Skew-normal fit", _fit(found.extra)))
     if found.rank is not None:
         ends = "" if found.rank_low is None or found.rank_high is None else _ends(found.rank_low, found.rank_high)
         how = _METHODS.get(found.method or "", found.method or "")
@@ -125,6 +134,11 @@ def _ranked(found: Finding) -> list[tuple[str, str]]:
         facts.append(("Cost of the whole text", f"{number(found.log_perplexity)} bits"))
     facts.append(("Ranked by", f"{found.attack}, {found.model_calls:,} sequences scored"))
     return facts
+
+
+def _fit(fit: Mapping[str, Any]) -> str:
+    judged = "rejected: the exposure is not to be trusted" if fit["rejected"] else "not rejected; its tail is untested"
+    return f"{judged} (Kolmogorov-Smirnov {number(fit['ks'])}, p = {number(fit['p_value'])}, {fit['draws']:,} fillings)"
 
 
 def _searched(found: Finding) -> list[tuple[str, str]]:

@@ -1,0 +1,153 @@
+"""What watching exposure costs a training run, and what it shows: prints JSON, all figures from one run.
+
+A small GPT-2 learns Python's help text, in which canaries are planted, with ``transformers.Trainer``: once without
+and once with an ``ExposureCallback``. ``ratio`` is the CPU time of the watched run over that of the other,
+``share_of_runtime`` the share of the watched run's wall time that its looks took; ``same_weights`` says whether both
+ended at the same weights, to the bit. ``--share 0`` measures at every epoch, whatever it costs. ``--output`` keeps the
+watched run's trainer_state.json, for ``leakage plot training``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+from tokenizers import ByteLevelBPETokenizer  # noqa: E402
+from transformers import (  # noqa: E402
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from leakage_tasks import ExposureCallback  # noqa: E402
+from leakage_tasks.canaries import make_canaries, plant, write_manifest  # noqa: E402
+from leakage_tasks.lab.corpus import pydoc_topics  # noqa: E402
+
+TEMPLATE = "The random number of {unique}: {digits:9}."
+LENGTH = 64
+END = "<|endoftext|>"
+
+
+def tokenizer_of(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of the text's own tokens."""
+    made = ByteLevelBPETokenizer()
+    made.train_from_iterator(text.splitlines(), vocabulary, special_tokens=[END], show_progress=False)
+    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, bos_token=END, eos_token=END, pad_token=END)
+
+
+def rows(text: str, tokenizer: PreTrainedTokenizerFast) -> list[dict[str, torch.Tensor]]:
+    """The text in rows of LENGTH tokens, for the Trainer."""
+    ids = torch.tensor([tokenizer.bos_token_id, *tokenizer(text, verbose=False)["input_ids"]])
+    return [{"input_ids": row, "labels": row} for row in ids.split(LENGTH) if len(row) == LENGTH]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A text with canaries planted in it, one held out, and a tokenizer that has seen no canary."""
+
+    planted: str
+    held_out: str
+    tokenizer: PreTrainedTokenizerFast
+    manifest: Path
+
+
+def prepared(folder: Path, characters: int) -> Ground:
+    """Plant canaries in Python's help text, in ``folder``."""
+    corpus = pydoc_topics(characters=characters)
+    canaries = make_canaries(TEMPLATE, 6, repetitions=(1, 5, 20), controls=4, seed=0)
+    write_manifest(canaries, folder / "canaries.jsonl")
+    (folder / "text.txt").write_text(corpus.training, encoding="utf-8")
+    plant(folder / "canaries.jsonl", folder / "text.txt", folder / "planted.txt", seed=0)
+    planted = (folder / "planted.txt").read_text(encoding="utf-8")
+    # Trained on the canaries too, it would give their digits tokens of their own, which even a fresh model prefers.
+    tokenizer = tokenizer_of(corpus.training, 800)
+    return Ground(planted, corpus.held_out, tokenizer, folder / "canaries.jsonl")
+
+
+def trained(given: argparse.Namespace, ground: Ground, watch: bool) -> dict[str, Any]:
+    """Train once; the seconds of CPU it took, its weights and its log."""
+    tokenizer = ground.tokenizer
+    set_seed(0)
+    sizes = {"n_layer": 3, "n_embd": 128, "n_head": 4, "n_positions": LENGTH}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=0, **sizes))
+    arguments = TrainingArguments(
+        output_dir=str(ground.manifest.parent / "run"),
+        num_train_epochs=given.epochs,
+        per_device_train_batch_size=16,
+        per_device_eval_batch_size=64,
+        learning_rate=3e-3,
+        lr_scheduler_type="constant",
+        eval_strategy="epoch",
+        logging_strategy="epoch",
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = Trainer(
+        model,
+        arguments,
+        train_dataset=rows(ground.planted, tokenizer),
+        eval_dataset=rows(ground.held_out, tokenizer),
+        processing_class=tokenizer,
+    )
+    if watch:
+        pace = {"every": given.every or "epoch", "share": given.share or None, "canaries": given.canaries}
+        ExposureCallback(ground.manifest, **pace).attach(trainer)
+    started = time.process_time()
+    trainer.train()
+    spent = time.process_time() - started
+    return {"seconds": spent, "weights": model.state_dict(), "state": trainer.state}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=14)
+    parser.add_argument("--characters", type=int, default=200_000)
+    parser.add_argument("--every", type=int, help="steps between points (default: an epoch)")
+    parser.add_argument("--share", type=float, default=0.05)
+    parser.add_argument("--canaries", type=int, default=3, help="planted canaries to watch, and as many controls")
+    parser.add_argument("--output", type=Path, help="folder for the watched run's trainer_state.json")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as name:
+        ground = prepared(Path(name), given.characters)
+        plain, watched = (trained(given, ground, watch) for watch in (False, True))
+    if given.output:
+        given.output.mkdir(parents=True, exist_ok=True)
+        watched["state"].save_to_json(str(given.output / "trainer_state.json"))
+    looks = [entry for entry in watched["state"].log_history if "leakage/seconds" in entry]
+    pairs = zip(plain["weights"].values(), watched["weights"].values(), strict=True)
+    runtime = next(entry["train_runtime"] for entry in watched["state"].log_history if "train_runtime" in entry)
+    figures = {
+        "seconds": plain["seconds"],
+        "seconds_watched": watched["seconds"],
+        "ratio": watched["seconds"] / plain["seconds"],
+        "share_of_runtime": sum(entry["leakage/seconds"] for entry in looks) / runtime,
+        "same_weights": all(torch.equal(one, other) for one, other in pairs),
+        "looks": [round(entry["leakage/seconds"], 2) for entry in looks],
+        "skipped": sum(entry["leakage/skipped"] for entry in looks),
+    }
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Errors about canaries whose secrets are somebody's."""
+
+from __future__ import annotations
+
+import re
+
+from leakage_tasks.canaries.canary import MASK, Canary
+from leakage_tasks.errors import LeakageError
+
+
+def without_secret(message: str, canary: Canary) -> str:
+    """A message about a natural canary without what it could show of its secret and the text around it."""
+    if canary.kind != "natural":
+        return message
+    texts = [canary.text, canary.template, canary.source_text or "", *canary.space.pieces, "".join(canary.secret)]
+    values = {value for slot in canary.space.slots for value in slot.values}
+    for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
+        message = message.replace(text, MASK)
+    return re.sub(r"'[^']*'", lambda quoted: repr(MASK) if quoted[0][1:-1] in values else quoted[0], message)
+
+
+def without_its_words(error: Exception, canary: Canary) -> LeakageError:
+    """An error in an attack on a natural canary, whose message and traceback may hold anything that was read."""
+    if isinstance(error, LeakageError):
+        return type(error)(without_secret(str(error), canary))
+    return LeakageError(
+        f"canary {canary.id!r}: {type(error).__name__}, of which no more is shown, as the canary is natural: attack "
+        "one of another kind to see it"
+    )

@@ -1,0 +1,79 @@
+"""Rows of a dataset as samples: the text of each, and a copy of the dataset without some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from leakage_tasks.canaries.formats import Columns, Layout, format_of
+from leakage_tasks.canaries.formats.commas import _rows
+from leakage_tasks.canaries.formats.lines import open_source
+from leakage_tasks.canaries.formats.parquet import _compression, _open
+from leakage_tasks.canaries.formats.saved import _choose_split, _load, _quiet
+
+
+def row_texts(source: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
+    """The text of every row, chat turns as one text parted by line ends; a line of a text file without its ending."""
+    kind = format_of(source)
+    if not kind.running:
+        yield from ("\n".join(turns) for turns in kind.texts(source, layout, wanted))
+        return
+    for line, _ in _lines(source, layout):
+        yield line.rstrip(b"\r\n").decode()
+
+
+def write_without(source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Collection[int]) -> None:
+    """Copy ``source`` to ``output`` without the rows ``dropped``, counted from 0.
+
+    The rows that stay, what stands before the first of them, and blank lines between rows are copied byte for byte;
+    Parquet files and saved folders keep schema, metadata and the other splits.
+    """
+    if source.is_dir():
+        _write_saved(source, output, wanted, dropped)
+    elif source.suffix.lower() == ".parquet":
+        _write_parquet(source, output, dropped)
+    else:
+        _write_lines(source, output, layout, dropped)
+
+
+def _write_lines(source: Path, output: Path, layout: Layout, dropped: Collection[int]) -> None:
+    row = 0
+    with output.open("wb") as out:
+        out.write(layout.head)
+        for raw, is_row in _lines(source, layout):
+            if not (is_row and row in dropped):
+                out.write(raw)
+            row += is_row
+
+
+def _lines(source: Path, layout: Layout) -> Iterator[tuple[bytes, bool]]:
+    """What a file holds after its head, record by record, each with whether it is a row or a blank line."""
+    if source.suffix.lower() in (".csv", ".tsv"):
+        yield from ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
+        return
+    every = format_of(source).running
+    with open_source(source) as stream:
+        stream.seek(len(layout.head))
+        for line in stream:
+            yield line, every or not line.isspace()
+
+
+def _write_parquet(source: Path, output: Path, dropped: Collection[int]) -> None:
+    import pyarrow.parquet as pq
+
+    with _open(source) as table:
+        whole = table.read()
+        kept = whole.take([row for row in range(len(whole)) if row not in dropped])
+        pq.write_table(kept, output, compression=_compression(table))
+
+
+def _write_saved(source: Path, output: Path, wanted: Columns, dropped: Collection[int]) -> None:
+    from datasets import DatasetDict
+
+    with _quiet():
+        loaded = _load(source)
+        data = _choose_split(source, loaded, wanted.split)
+        kept = data.select([row for row in range(len(data)) if row not in dropped])
+        if isinstance(loaded, DatasetDict):
+            kept = DatasetDict({**loaded, wanted.split: kept})
+        kept.save_to_disk(output)

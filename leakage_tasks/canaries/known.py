@@ -1,0 +1,28 @@
+"""How much of its template the attacker is given, whatever a manifest says (The Secret Sharer, Table 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from leakage_tasks.canaries.canary import Canary
+
+Known = Literal["all", "before", "after", "none"]
+
+
+def known_as(canary: Canary, known: Known) -> Canary:
+    """``canary`` before an attacker who knows only that part of its template.
+
+    ``none`` is the slots and what stands between them, ``before`` the text before the first slot too, ``after`` that
+    after the last slot, ``all`` the whole template. The source sentence of a translation canary stays known.
+    """
+    first, *_, last = canary.space.pieces
+    template = canary.template
+    start = len(_escaped(first)) if known in ("none", "after") else 0
+    end = len(template) - (len(_escaped(last)) if known in ("none", "before") else 0)
+    return replace(canary, known=None if known == "all" else template[start:end])
+
+
+def _escaped(text: str) -> str:
+    """Text as it stands in a template."""
+    return text.replace("{", "{{").replace("}", "}}")

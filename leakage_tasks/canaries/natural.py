@@ -1,0 +1,222 @@
+"""Secrets that are in a corpus already, as canaries of kind ``natural`` with their context as template."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
+from leakage_tasks.canaries.formats import Columns, format_of
+from leakage_tasks.canaries.formats.saved import is_saved
+from leakage_tasks.canaries.spaces import Filling
+from leakage_tasks.errors import OptionError
+
+CONTEXT = 40
+"""Characters before a secret that its template begins with, at most, unless asked for otherwise."""
+MOST_CONTEXT = LONGEST - 1
+TRIES = 100
+"""Draws of a control's secret before there are taken to be too few."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UP_TO_A_WORD = re.compile(r"\S*\s+(?=\S)")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Text, of which secrets that begin at ``first``..``stop`` are looked for: what is around is their context."""
+
+    text: str = field(repr=False)
+    first: int = 0
+    stop: int | None = None
+
+
+@dataclass
+class _Secret:
+    """One secret: how often it occurs in all, and each way it stands there with how often."""
+
+    kind: str
+    times: int = 0
+    ways: Counter[tuple[str, Filling]] = field(default_factory=Counter)
+
+    @property
+    def commonest(self) -> tuple[str, Filling]:
+        """Template and filling; among equals the way that came first."""
+        return self.ways.most_common(1)[0][0]
+
+
+def natural_canaries(
+    passages: Iterable[Passage],
+    *,
+    detect: Iterable[str] = tuple(DETECTORS),
+    context: int = CONTEXT,
+    controls: int = 0,
+    seed: int = 0,
+    id_prefix: str = "",
+) -> list[Canary]:
+    """One canary for each distinct secret in ``passages``, in order of first occurrence, each followed by its controls.
+
+    A secret's template is what stands before it, up to ``context`` characters of its line beginning with a whole word
+    (and of the line before, where it begins its own), then its format with a slot for each character that an attacker
+    would have to guess. Of several contexts the most common one is taken. ``repetitions`` is how often the secret
+    occurs, in whatever form and context. ``controls`` never-planted twins of each have another random secret in the
+    same template, none that was found; they depend on ``seed`` and id alone.
+
+    Raises OptionError for an unknown kind, a number below 0, or where nothing is found.
+    """
+    if not 0 <= context <= MOST_CONTEXT:
+        raise OptionError(f"--context is {context}: give 0 to {MOST_CONTEXT} characters")
+    if controls < 0:
+        raise OptionError(f"--controls is {controls}: give 0 or more")
+    kinds = kinds_of(detect)
+    secrets = _collect(passages, kinds, context)
+    if not secrets:
+        raise OptionError(
+            f"no secret of kind {', '.join(kinds)} was found: look for others with --detect, or elsewhere"
+        )
+    taken = {(secret.kind, "".join(filling)) for secret in secrets for _, filling in secret.ways}
+    canaries = []
+    for number, secret in enumerate(secrets, 1):
+        canary = _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}")
+        canaries += [canary, *(_control(canary, secret.kind, place, seed, taken) for place in range(controls))]
+    return canaries
+
+
+def corpus_passages(path: Path, *, text_column: str = "text", split: str = "train") -> Iterator[Passage]:
+    """The text of any file that canaries can be planted into, or of all ``.txt`` files of a folder by name.
+
+    Raises PlantingError where it cannot be read, OptionError for a folder without text.
+    """
+    wanted = Columns(text_column, None, split)
+    for source in _sources(path):
+        kind = format_of(source)
+        layout = kind.survey(source, wanted)
+        turns = (turn for row in kind.texts(source, layout, wanted) for turn in row)
+        yield from _running(turns) if kind.running else map(Passage, turns)
+
+
+def check_output(path: Path, output: Path) -> None:
+    """Raise OptionError where the manifest would take the place of the corpus."""
+    if output.exists() and any(source.exists() and source.samefile(output) for source in _sources(path)):
+        raise OptionError(f"-o {output}: is the text that --from-text reads: choose another name")
+
+
+def summary(canaries: Sequence[Canary], output: Path) -> str:
+    """What was found, in counts alone, as one line for people."""
+    secrets = [canary for canary in canaries if canary.planted]
+    kinds = Counter(canary.id.rpartition("-")[2] for canary in secrets)
+    counted = ", ".join(f"{kinds[kind]} {kind}" for kind in DETECTORS if kinds[kind])
+    return (
+        f"{output}: {len(secrets)} natural secrets ({counted}) that occur {sum(each.repetitions for each in secrets)} "
+        f"times, {len(canaries) - len(secrets)} controls; only its owner may read the file, which holds them"
+    )
+
+
+def revealed(canaries: Iterable[Canary]) -> Iterator[str]:
+    """A line for each secret that shows it in its context, whatever control characters that has."""
+    for canary in canaries:
+        if canary.planted:
+            yield f"{canary.id} ({canary.repetitions} times): {json.dumps(canary.text, ensure_ascii=False)}"
+
+
+def _sources(path: Path) -> list[Path]:
+    if not path.is_dir() or is_saved(path):
+        return [path]
+    found = sorted(each for each in path.iterdir() if each.suffix.lower() == ".txt" and each.is_file())
+    if not found:
+        raise OptionError(f"--from-text {path}: a folder without .txt files that 'datasets' did not save: name another")
+    return found
+
+
+def _running(blocks: Iterable[str]) -> Iterator[Passage]:
+    """Blocks of one text, which end anywhere, as passages with enough of their neighbours around."""
+    held, first = "", 0
+    for block in blocks:
+        held += block
+        stop = len(held) - LONGEST
+        if stop > first:
+            yield Passage(held, first, stop)
+            kept = max(0, stop - LONGEST)
+            held, first = held[kept:], stop - kept
+    yield Passage(held, first)
+
+
+def _collect(passages: Iterable[Passage], kinds: Sequence[str], context: int) -> list[_Secret]:
+    secrets: dict[tuple[str, str], _Secret] = {}
+    for passage in passages:
+        stop = len(passage.text) if passage.stop is None else passage.stop
+        for found in find_secrets(passage.text, kinds):
+            if passage.first <= found.start < stop:
+                secret = secrets.setdefault((found.kind, found.normal), _Secret(found.kind))
+                secret.times += 1
+                secret.ways[_way(passage.text, found, context)] += 1
+    return list(secrets.values())
+
+
+def _way(text: str, found: Found, context: int) -> tuple[str, Filling]:
+    """Template and filling of a secret where it stands."""
+    start, end = found.hidden
+    hidden = text[start:end]
+    alphabet = _alphabet(found.kind, hidden)
+    parts = re.split(rf"([{re.escape(''.join(alphabet.values))}]+)", hidden)
+    slots = [f"{{{alphabet.name}:{len(part)}}}" if place % 2 else _literal(part) for place, part in enumerate(parts)]
+    before = _before(text, found.start, context) + text[found.start : start]
+    template = _literal(before) + "".join(slots) + _literal(text[end : found.end])
+    return template, tuple("".join(parts[1::2]))
+
+
+def _before(text: str, start: int, context: int) -> str:
+    """The context of a secret that begins at ``start``."""
+    first = max(0, start - context)
+    before = text[first:start]
+    lines = before.split("\n")
+    kept = lines.pop()
+    while lines and not kept.strip():
+        kept = f"{lines.pop()}\n{kept}"
+    if len(kept) == len(before) and first:
+        begun = _UP_TO_A_WORD.match(text, first - 1, start)
+        kept = text[begun.end() : start] if begun else kept
+    return _SURROGATE.split(kept)[-1]
+
+
+def _alphabet(kind: str, hidden: str) -> Alphabet:
+    """Digits, or what the local part of an address is made of: capitals only where it has some."""
+    characters = DETECTORS[kind].characters
+    if characters == string.digits:
+        return BUILT_IN["digits"]
+    if hidden == hidden.lower():
+        return Alphabet("local", tuple(character for character in characters if not character.isupper()))
+    return Alphabet("local_capitals", tuple(characters))
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _canary(secret: _Secret, name: str) -> Canary:
+    template, filling = secret.commonest
+    alphabet = _alphabet(secret.kind, "".join(filling))
+    alphabets = {} if alphabet.name in BUILT_IN else {alphabet.name: alphabet}
+    return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=alphabets)
+
+
+def _control(canary: Canary, kind: str, place: int, seed: int, taken: set[tuple[str, str]]) -> Canary:
+    name = canary.id.removesuffix(kind) + f"control-{place}-{kind}"
+    stream = random.Random(f"natural:{seed}:{name}")
+    for _ in range(TRIES):
+        filling = canary.space.at(stream.randrange(canary.space.size))
+        if (kind, "".join(filling)) not in taken:
+            taken.add((kind, "".join(filling)))
+            return Canary(
+                name, canary.template, filling, repetitions=0, planted=False, kind="natural", alphabets=canary.alphabets
+            )
+    raise OptionError(
+        f"--controls: {canary.id} has {canary.space.size} fillings, too few for more controls: ask for fewer"
+    )

@@ -1,0 +1,77 @@
+"""Exposure's estimators beside the truth, over a training run; what goes beyond The Secret Sharer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from leakage_tasks.studies.registry import Config, Plan, Trial
+from leakage_tasks.studies.report import Claim, Report
+from leakage_tasks.studies.secret_sharer_ground import Watch, seeds, setting
+from leakage_tasks.studies.secret_sharer_run import EPOCHS
+from leakage_tasks.studies.secret_sharer_trials import entries, register_study, set_up
+
+SHORT = {"smoke": "The random number is {digits:2}"}
+USUAL = "The random number is {digits:5}"
+"""A space small enough for all of it to be scored."""
+
+
+def estimator_trials(plan: Plan) -> list[Config]:
+    """A secret of five digits, whose true rank can be had, looked at by every estimator after every epoch."""
+    watch = Watch(("exact", "every text"), ("exact", "estimated", "sampled", "extrapolated"), (0,))
+    return [
+        setting(plan, watch=watch, template=SHORT.get(plan.scale, USUAL), controls=1).config(seed)
+        for seed in seeds(plan)
+    ]
+
+
+def estimators(trials: Sequence[Trial], plan: Plan) -> Report:
+    """The estimators beside the truth, epoch by epoch."""
+    names = ("estimated", "sampled", "extrapolated")
+    rows: list[dict[str, Any]] = []
+    for trial in trials:
+        for epoch in range(1, len(trial.result["losses"]) + 1):
+            for entry in [*entries([trial], str(epoch)), *entries([trial], str(epoch), planted=False)]:
+                row: dict[str, Any] = {"seed": trial.config["seed"], "epoch": epoch, "canary": entry["canary"]}
+                row |= {"exact": entry["exact"]["bits"]}
+                for name in names:
+                    row[name] = entry[name]["bits"]
+                    row[f"{name}: within"] = _within(entry[name], entry["exact"]["bits"])
+                rows.append({**row, "fit": "rejected" if entry["extrapolated"]["rejected"] else "not rejected"})
+    claims = [_covers(rows, name) for name in names[:2]]
+    claims.append(_same(trials))
+    errors = {name: [abs(row[name] - row["exact"]) for row in rows] for name in names}
+    shown = ", ".join(f"{name} {fmean(values):.2f} (largest {max(values):.2f})" for name, values in errors.items())
+    best = fmean(errors["estimated"])
+    claims.append(
+        Claim(
+            "importance draws come nearest to the truth of the three estimates",
+            all(best <= fmean(values) for values in errors.values()),
+            f"mean error in bits: {shown}",
+        )
+    )
+    notes = [EPOCHS, "The secret has so few fillings that all can be counted. One control is looked at as well."]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
+
+
+def _within(found: Config, truth: float) -> str:
+    return "yes" if found["low"] - 1e-9 <= truth <= found["high"] + 1e-9 else "no"
+
+
+def _covers(rows: Sequence[dict[str, Any]], name: str) -> Claim:
+    """That an estimator's 95 % intervals hold the truth at least that often (one-sided binomial test)."""
+    from scipy import stats
+
+    inside = sum(row[f"{name}: within"] == "yes" for row in rows)
+    p = stats.binomtest(inside, len(rows), 0.95, alternative="less").pvalue
+    return Claim(f"the 95 % interval of '{name}' covers", bool(p >= 0.05), f"{inside} of {len(rows)}, p = {p:.2g}")
+
+
+def _same(trials: Sequence[Trial]) -> Claim:
+    found = [entry for trial in trials for entry in entries([trial])]
+    differs = [abs(entry["exact"]["bits"] - entry["every text"]["bits"]) for entry in found]
+    return Claim("pruned search counts what scoring every text counts", max(differs) == 0, f"{len(found)} models")
+
+
+register_study("estimators", "exposure's estimators beside the truth", "beyond the paper", estimator_trials, estimators)

@@ -1,0 +1,256 @@
+"""Translation models as targets: the cost of a target sentence given its source sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.automaton import parse
+from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.cache import RowState, of_rows
+from leakage_tasks.targets.causal import LN2, ROWS, CausalTarget, inference
+from leakage_tasks.targets.paths import Pieces
+from leakage_tasks.targets.protocols import FloatArray
+
+Source = Callable[[str], str]
+"""The source sentence that stands beside a target sentence."""
+
+
+def source_of(canary: Canary) -> Source:
+    """What the model reads before each filled text of a canary that has a source.
+
+    Where the source holds the secret too, a text is read back into its filling; the function raises TargetError for a
+    text that several fillings spell.
+    """
+    space, source = canary.attack_space, canary.source_space
+    assert source is not None
+    if not source.slots:
+        fixed = source.fill(())
+        return lambda text: fixed
+
+    def filled(text: str) -> str:
+        fillings = parse(space, text)
+        if len(fillings) != 1:
+            raise TargetError(
+                f"{len(fillings)} fillings spell one text of this template, so its source sentence is not known: put "
+                "something between the slots, or use values of one length"
+            )
+        return source.fill(fillings[0])
+
+    return filled
+
+
+class Seq2SeqTarget:
+    """An encoder-decoder model, which reads a source sentence before it writes; implements ``ReadsSource``.
+
+    The cost of a target sentence is its log-perplexity given the source (The Secret Sharer, section 7.4), as the
+    harness scores a continuation with such models: the decoder begins with its start token, the target's tokens are
+    those that the tokenizer makes labels of (``text_target``) without special ones, so that neither a BOS nor the end
+    of the sentence is scored. The source has all special tokens the tokenizer adds, or whatever ``encode_source``
+    gives.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        autocast: torch.dtype | None = None,
+        cached: bool = True,
+        encode_source: Callable[[str], list[int]] | None = None,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.device = torch.device(device if device is not None else model.device)
+        self.batch_size = batch_size
+        self.max_length = max_length or getattr(model.config, "max_position_embeddings", None) or 2048
+        self.autocast = autocast
+        self.cached = cached
+        self.start_token = _start_token(model)
+        self._encode_source = encode_source or tokenizer.encode
+        self._pieces: Pieces | None = None
+
+    def given(self, canary: Canary) -> GivenSource | FilledSource:
+        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
+
+        Raises TargetError for a fixed source that is too long for the model.
+        """
+        source = canary.source_space
+        if source is not None and not source.slots:
+            return self.after(source.fill(()))
+        return FilledSource(self, source_of(canary))
+
+    def after(self, source: str) -> GivenSource:
+        """The model after one source sentence. Raises TargetError if it is too long."""
+        return GivenSource(self, self.encode_source(source))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of target sentences, without special ones."""
+        return self.tokenizer(text_target=list(texts), add_special_tokens=False)["input_ids"]
+
+    def encode_source(self, text: str) -> list[int]:
+        """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
+        tokens = self._encode_source(text)
+        if len(tokens) > self.max_length:
+            raise TargetError(
+                f"a source sentence of {len(tokens)} tokens does not fit the model's {self.max_length}: shorten it"
+            )
+        return tokens
+
+    def pieces(self, make: Callable[[], Pieces]) -> Pieces:
+        """The text each token adds, which is the same after all sources; ``make`` finds it out the first time."""
+        if self._pieces is None:
+            self._pieces = make()
+        return self._pieces
+
+
+class GivenSource(CausalTarget):
+    """A translation model after one source sentence, which it has read: its decoder is searched as a causal model is.
+
+    Implements ``ScoresSequences`` and ``PredictsNextToken``.
+    """
+
+    def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
+        super().__init__(
+            _Decoder(family.model, source, family.device),
+            family.tokenizer,
+            device=family.device,
+            batch_size=family.batch_size,
+            prefix_token=family.start_token,
+            max_length=family.max_length,
+            autocast=family.autocast,
+            cached=family.cached,
+        )
+        self._family = family
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of target sentences, without special ones."""
+        return self._family.encode(texts)
+
+    def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
+        # The decoder's start token goes before whatever is written, itself included.
+        return [self._prefix_token, *tokens]
+
+    def _spelling(self) -> Pieces:
+        return self._family.pieces(super()._spelling)
+
+
+class FilledSource:
+    """A translation model whose source sentence holds the secret as well; implements ``ScoresSequences``.
+
+    What stands in the source changes the cost of every token, so nothing can be cut along a path: whole pairs are
+    scored.
+    """
+
+    def __init__(self, family: Seq2SeqTarget, source: Source) -> None:
+        self.max_length = family.max_length
+        self._family = family
+        self._source = source
+
+    def length(self, text: str) -> int:
+        """Tokens of a target sentence, the start token not counted."""
+        return len(self._family.encode([text])[0])
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
+        family = self._family
+        sources = [family.encode_source(self._source(text)) for text in texts]
+        targets = family.encode(texts)
+        longest = max(map(len, targets), default=0)
+        if longest > family.max_length:
+            raise TargetError(f"a text of {longest} tokens does not fit the model's {family.max_length}: shorten it")
+        lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
+        order = sorted(range(len(texts)), key=lambda place: lengths[place])
+        size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
+        found = np.zeros(len(texts))
+        for first in range(0, len(order), size):
+            batch = order[first : first + size]
+            found[batch] = self._score([sources[place] for place in batch], [targets[place] for place in batch])
+        return found
+
+    def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
+        """Costs of a batch, ``[n]``."""
+        family = self._family
+        ids, mask = (part.to(family.device) for part in padded(sources, 0))
+        labels, real = (part.to(family.device) for part in padded(targets, 0))
+        start = torch.full_like(labels[:, :1], family.start_token)
+        with inference(family.device, family.autocast):
+            out = family.model(
+                input_ids=ids,
+                attention_mask=mask,
+                decoder_input_ids=torch.cat([start, labels[:, :-1]], dim=1),
+                use_cache=False,
+            )
+            logits = out.logits.float()
+        costs = logits.logsumexp(-1) - logits.gather(-1, labels[..., None])[..., 0]
+        return ((costs * real).cpu().double().sum(1) / LN2).numpy()
+
+
+class _Decoder:
+    """An encoder-decoder model after one source sentence, to be called as a causal model is.
+
+    The encoder reads the source once, at the first call; what cross-attention looks at is kept once too. A cache is
+    that of self-attention alone, so that its rows are picked and shared as any causal model's are.
+    """
+
+    def __init__(self, model: Any, source: Sequence[int], device: torch.device) -> None:
+        self.config = model.config
+        self.device = device
+        self._model = model
+        self._source = source
+        self._across: RowState | None = None
+
+    @cached_property
+    def _encoded(self) -> Tensor:
+        """What the encoder makes of the source, ``[1, S, d]``."""
+        ids = torch.tensor([list(self._source)], device=self.device)
+        return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+
+    def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
+        return self.forward(input_ids, use_cache, past_key_values)
+
+    def forward(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
+        """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them."""
+        from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
+
+        rows = len(input_ids)
+        out = self._model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded.expand(rows, -1, -1)),
+            decoder_input_ids=input_ids,
+            past_key_values=None if past_key_values is None else self._both(past_key_values, rows),
+            use_cache=use_cache,
+        )
+        if not use_cache:
+            return CausalLMOutputWithPast(logits=out.logits)
+        cache = out.past_key_values
+        if self._across is None:
+            self._across = of_rows(cache.cross_attention_cache)
+        return CausalLMOutputWithPast(logits=out.logits, past_key_values=cache.self_attention_cache)
+
+    def _both(self, cache: Any, rows: int) -> Any:
+        """The cache of self-attention with that of cross-attention, which is the same for all rows."""
+        from transformers import EncoderDecoderCache
+
+        across = self._across
+        assert across is not None
+        shared = [tensor.expand(rows, *tensor.shape[1:]) for tensor in across.tensors]
+        return EncoderDecoderCache(cache, RowState(across.shell, shared).rebuild())
+
+
+def _start_token(model: Any) -> int:
+    """The decoder's start token. Raises TargetError for a model that does not say."""
+    for config in (model.config, getattr(model, "generation_config", None)):
+        token = getattr(config, "decoder_start_token_id", None)
+        if token is not None:
+            return int(token)
+    raise TargetError("the model's config has no decoder_start_token_id: set it to the token its decoder begins with")

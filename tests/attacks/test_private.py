@@ -1,0 +1,46 @@
+"""Errors about natural canaries hold nothing of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakage_tasks.attacks.private import without_its_words, without_secret
+from leakage_tasks.canaries import Canary
+from leakage_tasks.errors import LeakageError, OptionError, SpaceError
+
+NATURAL = Canary("n", "the walrus pays {digits:2}-{digits:2} today", tuple("1234"), kind="natural", source="le morse")
+OTHER = Canary("r", "the walrus pays {digits:2}-{digits:2} today", tuple("1234"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cannot read 'the walrus pays 12-34 today'",
+        "value '1' becomes two tokens",
+        "after the walrus pays ",
+        "1234",
+        "le morse",
+    ],
+)
+def test_text_and_values_are_masked(message: str) -> None:
+    hidden = without_secret(f"{message}: shorten it", NATURAL)
+    assert "•" in hidden
+    assert hidden.endswith(": shorten it")
+    assert not any(word in hidden for word in ("walrus", "'1'", "1234", "12-34", "morse"))
+    assert without_secret(message, OTHER) == message
+
+
+def test_advice_stays_as_it_is() -> None:
+    message = "is 80 tokens long, the model reads 64: give the attacker less of it with 'known'"
+    assert without_secret(message, NATURAL) == message
+
+
+def test_an_error_of_ours_keeps_its_kind_and_any_other_its_name() -> None:
+    ours = without_its_words(OptionError("budget=1 is too few for 'the walrus pays 12-34 today'"), NATURAL)
+    assert type(ours) is OptionError
+    assert str(ours) == "budget=1 is too few for '•'"
+    other = without_its_words(KeyError("walrus"), NATURAL)
+    assert type(other) is LeakageError
+    assert "canary 'n': KeyError" in str(other)
+    assert "walrus" not in str(other)
+    assert isinstance(without_its_words(SpaceError("x"), NATURAL), SpaceError)

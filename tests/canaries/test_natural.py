@@ -1,0 +1,239 @@
+"""Secrets of a corpus become natural canaries: template, filling, repetitions, controls, and nothing shown."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakage_tasks.canaries import Canary, read_manifest, verify
+from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
+from leakage_tasks.canaries.formats.lines import BLOCK
+from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, natural_canaries
+from leakage_tasks.errors import OptionError
+from leakage_tasks.lab.mails import invented_mails
+
+Leakage = Callable[..., tuple[int, str, str]]
+CARD = "4111 1111 1111 1111"
+SENDERS = invented_mails(2, 60)
+
+
+def found(text: str, **options: object) -> list[Canary]:
+    return natural_canaries([Passage(text)], **options)  # type: ignore[arg-type]
+
+
+def templates(text: str, **options: object) -> list[str]:
+    return [canary.template for canary in found(text, **options)]
+
+
+def test_the_format_stays_and_digits_become_slots() -> None:
+    text = f"Card {CARD}.\nSSN: 123-45-6788!\nCall +1 (212) 555-0123 or a.b@example.org, ok?"
+    card, ssn, phone, address = found(text)
+    assert card.template == "Card {digits:4} {digits:4} {digits:4} {digits:4}"
+    assert "".join(card.secret) == CARD.replace(" ", "")
+    assert ssn.template == "SSN: {digits:3}-{digits:2}-{digits:4}"
+    assert phone.template == "Call +1 ({digits:3}) {digits:3}-{digits:4}"
+    assert address.template == "Call +1 (212) 555-0123 or {local:3}@example.org"
+    assert [canary.space.size for canary in (card, ssn, phone)] == [10**16, 10**9, 10**10]
+    assert address.space.size == 40**3
+    ids = ["natural-0001-ccn", "natural-0002-ssn", "natural-0003-phone", "natural-0004-email"]
+    assert [canary.id for canary in (card, ssn, phone, address)] == ids
+    assert all(canary.text in text for canary in (card, ssn, phone, address))
+
+
+def test_capitals_are_in_the_space_where_an_address_has_some() -> None:
+    (canary,) = found("Jane@example.org")
+    assert canary.template == "{local_capitals:4}@example.org"
+    assert canary.space.size == 66**4
+
+
+def test_braces_of_the_context_are_text() -> None:
+    (canary,) = found(f'{{"card": "{CARD}"}}')
+    assert canary.template.startswith('{{"card": "{digits:4}')
+    assert canary.text == f'{{"card": "{CARD}'
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "expected"),
+    [
+        ("first line\nmy card is ", 40, "my card is "),
+        ("first line\nit is my card is ", 12, "my card is "),
+        ("it is my card is ", 11, "my card is "),
+        ("it is my card is ", 10, "card is "),
+        ("it is my card is ", 4, "is "),
+        ("it is my card is ", 2, "s "),
+        ("dear all,\n\n  ", 40, "dear all,\n\n  "),
+        ("one\ntwo\n", 40, "two\n"),
+        ("anything ", 0, ""),
+        ("请把钱打到这张卡上谢谢卡号是", 3, "卡号是"),
+        ("bad \ud800 half: ", 40, " half: "),
+    ],
+)
+def test_context(text: str, context: int, expected: str) -> None:
+    (template,) = templates(f"{text}{CARD}", context=context)
+    assert template.partition("{")[0] == expected
+
+
+def test_one_secret_is_one_canary_whatever_its_form() -> None:
+    text = f"a {CARD}\nb {CARD.replace(' ', '-')}\nb {CARD.replace(' ', '-')}\nc 5555555555554444\n"
+    first, second = found(text)
+    assert (first.repetitions, second.repetitions) == (3, 1)
+    assert first.template == "b {digits:4}-{digits:4}-{digits:4}-{digits:4}"
+    assert second.id == "natural-0002-ccn"
+
+
+def test_among_equal_contexts_the_first_counts() -> None:
+    assert templates(f"a {CARD}\nb {CARD}")[0].startswith("a ")
+
+
+def test_kinds_can_be_chosen() -> None:
+    text = f"{CARD}, 123-45-6788"
+    assert [canary.id for canary in found(text, detect=["ssn"])] == ["natural-0001-ssn"]
+
+
+def test_controls_are_twins_with_other_secrets() -> None:
+    text = f"card {CARD} and call (212) 555-0123"
+    canaries = found(text, controls=3, seed=5, id_prefix="x-")
+    assert [canary.id for canary in canaries[:4]] == ["x-natural-0001-ccn"] + [
+        f"x-natural-0001-control-{place}-ccn" for place in range(3)
+    ]
+    for family in (canaries[:4], canaries[4:]):
+        own, *twins = family
+        assert {twin.template for twin in twins} == {own.template}
+        assert len({twin.secret for twin in family}) == 4
+        assert all((twin.kind, twin.planted, twin.repetitions) == ("natural", False, 0) for twin in twins)
+    assert canaries == found(text, controls=3, seed=5, id_prefix="x-")
+    assert canaries != found(text, controls=3, seed=6, id_prefix="x-")
+    assert [each for each in canaries if "control-2" not in each.id] == found(text, controls=2, seed=5, id_prefix="x-")
+
+
+def test_a_control_is_no_secret_that_was_found() -> None:
+    text = " ".join(f"{letter}@example.org" for letter in "abcdefghijklmnopqrstuvwxyz012345678")
+    canaries = found(text, controls=0)
+    assert len(canaries) == 35
+    with pytest.raises(OptionError, match="--controls: natural-0.* has 40 fillings, too few"):
+        found(text, controls=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"context": -1}, "--context is -1"), ({"context": 400}, "--context is 400"), ({"controls": -1}, "--controls is")],
+)
+def test_numbers_that_cannot_be(options: dict[str, int], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        found(CARD, **options)
+
+
+def test_without_a_secret_there_is_no_canary() -> None:
+    with pytest.raises(OptionError, match="no secret of kind ccn, ssn was found"):
+        found("call (212) 555-0123", detect=["ccn", "ssn"])
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.name)
+def test_every_secret_of_invented_mails_is_found_and_nothing_else(sender) -> None:
+    true = {(told.kind, told.normal): told.times for told in sender.secrets}
+    assert Counter((each.kind, each.normal) for each in find_secrets(sender.text)) == true
+    canaries = found(sender.text)
+    assert Counter(canary.id.rpartition("-")[2] for canary in canaries) == Counter(kind for kind, _ in true)
+    assert sorted(canary.repetitions for canary in canaries) == sorted(true.values())
+    assert all(canary.text in sender.text for canary in canaries)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(30, 900), min_size=1, max_size=12), st.integers(0, 9000))
+def test_blocks_may_end_anywhere(sizes: list[int], offset: int) -> None:
+    text = SENDERS[0].text[offset : offset + 4000]
+    blocks, place = [], 0
+    while place < len(text):
+        size = sizes[len(blocks) % len(sizes)]
+        blocks.append(text[place : place + size])
+        place += size
+    try:
+        whole = found(text)
+    except OptionError:
+        return
+    assert natural_canaries(_running(blocks)) == whole
+
+
+def test_a_secret_at_the_end_of_a_block_is_found_once(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    before = "word " * ((BLOCK - 10) // 5)
+    path.write_text(before + CARD + " and more " * LONGEST)
+    (canary,) = natural_canaries(corpus_passages(path))
+    assert (canary.repetitions, canary.template.partition("{")[0]) == (1, "word " * 8)
+
+
+def write_rows(folder: Path, rows: list[str]) -> dict[str, Path]:
+    """The same rows in every format."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from datasets import Dataset, disable_progress_bars
+
+    disable_progress_bars()
+    paths = {name: folder / f"mail.{name}" for name in ("txt", "jsonl", "csv", "parquet")} | {"saved": folder / "saved"}
+    paths["txt"].write_text("\n".join(rows))
+    paths["jsonl"].write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    paths["csv"].write_text("text\n" + "".join(f'"{row}"\n' for row in rows))
+    pq.write_table(pa.table({"text": rows}), paths["parquet"])
+    Dataset.from_dict({"text": rows}).save_to_disk(paths["saved"])
+    return paths
+
+
+def test_every_format_gives_the_same(tmp_path: Path) -> None:
+    paths = write_rows(tmp_path, [f"the card is {CARD}", "nothing", "SSN 123-45-6788", f"once more {CARD}"])
+    by_format = {name: natural_canaries(corpus_passages(path)) for name, path in paths.items()}
+    assert len(by_format["txt"]) == 2
+    assert all(canaries == by_format["txt"] for canaries in by_format.values())
+
+
+def test_a_folder_is_read_by_name(tmp_path: Path) -> None:
+    for name, card in (("b.txt", "5555555555554444"), ("a.TXT", CARD), ("c.md", "378282246310005")):
+        (tmp_path / name).write_text(f"card {card}")
+    first, second = natural_canaries(corpus_passages(tmp_path))
+    assert ("".join(first.secret)[0], "".join(second.secret)[0]) == ("4", "5")
+
+
+def test_the_command_writes_a_private_manifest_and_prints_counts(tmp_path: Path, leakage: Leakage) -> None:
+    source, path = tmp_path / "mail.txt", tmp_path / "found.jsonl"
+    source.write_text(f"the card is {CARD}\nSSN 123-45-6788\nagain {CARD}\n")
+    path.write_text("older, for everyone to read")
+    options = ("--detect", "ccn,ssn", "--controls", 2, "--seed", 3, "--context", 9)
+    code, out, err = leakage("canaries", "--from-text", source, *options, "-o", path)
+    assert (code, err) == (0, "")
+    assert out == (
+        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; only its owner may read the file, "
+        "which holds them\n"
+    )
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    made = read_manifest(path)
+    kinds = ["ccn", "ssn"]
+    assert made == natural_canaries(corpus_passages(source), detect=kinds, controls=2, seed=3, context=9)
+    assert verify(source, path).ok
+
+
+def test_reveal_prints_the_secrets_and_no_control_character(tmp_path: Path, leakage: Leakage) -> None:
+    (tmp_path / "mail.txt").write_text(f"\x1b[31mthe card is {CARD}\n")
+    code, out, _ = leakage("canaries", "--from-text", tmp_path / "mail.txt", "--reveal", "-o", tmp_path / "c.jsonl")
+    assert code == 0
+    assert f'natural-0001-ccn (1 times): "\\u001b[31mthe card is {CARD}"' in out.splitlines()
+    assert "\x1b" not in out
+
+
+def test_the_help_names_every_kind(leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert ",".join(DETECTORS) in leakage("canaries", "--help")[1]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_the_corpus_is_not_overwritten(tmp_path: Path, leakage: Leakage, folder: bool) -> None:
+    source = tmp_path / "mail.txt"
+    source.write_text(CARD)
+    code, _, err = leakage("canaries", "--from-text", tmp_path if folder else source, "-o", source)
+    assert (code, source.read_text()) == (2, CARD)
+    assert "is the text that --from-text reads" in err

@@ -1,0 +1,34 @@
+"""What can be imported from the package itself, and that importing the package costs next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import leakage_tasks
+
+LOADED = """
+import sys
+before = set(sys.modules)
+import leakage_tasks
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["leakage_tasks"]
+
+
+def test_what_the_package_names_is_there() -> None:
+    from leakage_tasks.lab.callback import ExposureCallback
+
+    assert leakage_tasks.ExposureCallback is ExposureCallback
+    assert all(hasattr(leakage_tasks, name) for name in leakage_tasks.__all__)
+
+
+def test_another_name_is_missing_as_anywhere() -> None:
+    with pytest.raises(AttributeError, match="module 'leakage_tasks' has no attribute 'Exposure'"):
+        _ = leakage_tasks.Exposure
