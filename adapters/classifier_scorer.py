@@ -247,5 +247,5 @@ def _usable(device: str | None) -> torch.device:
 
 
 @as_target.register
-def _(lm: ClassifierScorerLM, texts: Sequence[str] = ()) -> ClassifierTarget:
+def _(lm: ClassifierScorerLM, texts: Sequence[str] = (), private: bool = False) -> ClassifierTarget:
     return lm.classifier

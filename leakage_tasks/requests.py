@@ -36,7 +36,7 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         nonlocal target
         canaries = _resolved([request.doc for request in group], order)
-        target = target or as_target(lm, _two_fillings(canaries))
+        target = target or as_target(lm, *_two_fillings(canaries))
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
     return answer_by_order(lm, requests, answer)
@@ -80,11 +80,15 @@ def _tried(
         return (), str(error)
 
 
-def _two_fillings(canaries: Sequence[Canary]) -> list[str]:
-    """The longest canary and another filling of it, for a model's fast way to be checked on."""
-    longest = max(canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
+    """The longest canary and another filling of it, for a model's fast way to be checked on, and if they are private.
+
+    A natural canary is taken only where there is no other kind.
+    """
+    open_ = [canary for canary in canaries if canary.kind != "natural"]
+    longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
     space = longest.attack_space
-    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))]
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
 
 
 def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:

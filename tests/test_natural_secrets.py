@@ -123,7 +123,7 @@ def test_what_a_model_wrote_by_itself_is_not_shown(private: Private) -> None:
         """A model of which nothing but text can be asked."""
 
     lm = Writes(pretrained=private.lm.model, tokenizer=private.lm.tokenizer, batch_size=8)
-    as_target.register(Writes, lambda lm, texts=(): HarnessTarget(lm))
+    as_target.register(Writes, lambda lm, texts=(), private=False: HarnessTarget(lm))
     results = evaluate(lm, private, "canary_extraction", attack="greedy")
     assert results["results"]["canary_extraction"]["extracted,none"] > 0
     assert private.shown(json.dumps(results, default=str)) == []
@@ -187,3 +187,15 @@ def _lm_eval(private: Private, folder: Path) -> tuple[str, str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_fast_way_that_fails_does_not_log_the_text_it_was_checked_on(private: Private, monkeypatch, caplog) -> None:
+    from leakage_tasks.targets import CausalTarget
+
+    def broken(self, texts):
+        raise ValueError(f"cannot read {texts}")
+
+    monkeypatch.setattr(CausalTarget, "encode", broken)
+    evaluate(private.lm, private, "canary_exposure", attack="sampled", budget=5)
+    assert "steps aside: ValueError" in caplog.text
+    assert private.shown(caplog.text) == []

@@ -14,6 +14,7 @@ from leakage_tasks.attacks import (  # noqa: F401 - importing registers them
     skew_normal,
 )
 from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json
-from leakage_tasks.attacks.registry import ATTACKS, run_attack
+from leakage_tasks.attacks.registry import ATTACKS
+from leakage_tasks.attacks.running import run_attack
 
 __all__ = ["ATTACKS", "Finding", "Guess", "finding_from_json", "run_attack"]

@@ -40,7 +40,8 @@ def exposure(order: Order) -> dict[str, Any]:
 
     256 draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made;
     if not, more draws are, until the 95 % interval is within a tenth of the rank or ``budget`` nodes are read.
-    The first draws come on top of the budget. ``method=exact`` counts without a look, ``estimated`` never does.
+    512 draws at most go beyond the budget: those before a count, and the 256 that an estimate has at least after them,
+    whatever was spent. ``method=exact`` counts without a look, ``estimated`` never does.
     A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
     :func:`~leakage_tasks.attacks.scoring.random_fillings`. Raises OptionError where ``exact`` exceeds ``budget``, and
     TargetError for ``estimated`` on a model without next-token probabilities.

@@ -26,11 +26,11 @@ def greedy(order: Order) -> dict[str, Any]:
     if not isinstance(order.target, PredictsNextToken):
         return _written(order)
     explorer = Explorer(order.target, order.canary.attack_space)
+    limit, width = explorer.calls + order.budget, 1
     best: list[Guess] = []
-    width = 1
     # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
     while not best and width <= BEAM:
-        best = beam_search(explorer, width, explorer.calls + order.budget)[:1]
+        best = beam_search(explorer, width, limit)[:1]
         width *= 4
     return searched(order, explorer, best)
 

@@ -12,8 +12,11 @@ def without_secret(message: str, canary: Canary) -> str:
     """A message about a natural canary without what it could show of its secret and the text around it."""
     if canary.kind != "natural":
         return message
-    texts = [canary.text, canary.template, canary.source_text or "", *canary.space.pieces, "".join(canary.secret)]
-    values = {value for slot in canary.space.slots for value in slot.values}
+    first, *_, last = canary.space.pieces
+    slots = canary.text[len(first) :].removesuffix(last)
+    texts = [canary.text, canary.attack_space.fill(canary.secret), slots, "".join(canary.secret), canary.template]
+    texts += [canary.source_text or "", *canary.space.pieces, *canary.attack_space.pieces]
+    values = {slots, "".join(canary.secret)}.union(*(slot.values for slot in canary.space.slots))
     for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
         message = message.replace(text, MASK)
     return re.sub(r"'[^']*'", lambda quoted: repr(MASK) if quoted[0][1:-1] in values else quoted[0], message)

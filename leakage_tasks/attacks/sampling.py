@@ -10,15 +10,14 @@ from leakage_tasks.attacks.descents import Visit, descend
 from leakage_tasks.attacks.explorer import Explorer, mask_of
 from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.scoring import DRAWS
 from leakage_tasks.attacks.search_result import NO_LOGITS, distinct, searched
+from leakage_tasks.errors import OptionError
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
 MOST_DRAWS = 1_000_000
 """Where draws cost no further calls, as in spaces of one token, these are enough."""
-DRAWS = Setting(
-    "draws", int, 2000, f"how many fillings sampling draws from the model, with until={FOUND} at a time", least=1
-)
 UNTIL = Setting(
     "until",
     str,
@@ -37,16 +36,23 @@ def sampling(order: Order) -> dict[str, Any]:
     only one token can follow is followed by it. Equal beginnings are read once. No more than ``draws`` are made, and no
     more than ``budget`` sequences scored; ``until=found`` goes on, ``draws`` at a time, until the secret has been
     drawn, the budget is spent or there were a million. Each draw depends on the seed and its own number alone.
+    Raises OptionError where ``budget`` does not pay for the longest draw there can be.
     """
     explorer = Explorer(order.target, order.canary.attack_space)
     run = _Run(explorer, explorer.path_of(order.canary.secret), order.seed)
     limit, draws = explorer.calls + order.budget, order.settings[DRAWS.name]
     most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else draws
+    # The last token of a draw is not read.
+    longest = max(1, explorer.paths.longest - 1)
     while run.draws < most and not (most > draws and run.found_at):
-        affordable = (limit - explorer.calls) // run.longest
-        if not affordable:
+        affordable = (limit - explorer.calls) // longest
+        if affordable < 1:
             break
         run.draw(min(draws, most - run.draws, affordable))
+    if not run.draws:
+        raise OptionError(
+            f"canary {order.canary.id!r}: budget={order.budget} does not pay for one draw: raise it to {longest}"
+        )
     return searched(order, explorer, run.best, draws=run.draws, found_at=run.found_at)
 
 
@@ -60,18 +66,12 @@ class _Run:
     draws: int = 0
     found_at: int | None = None
     best: list[Guess] = field(default_factory=list)
-    longest: int = 1
-    """The most nodes below the root that a draw has had to read, 1 if none."""
-
-    def __post_init__(self) -> None:
-        self.longest = max(1, len(self.secret) - 1)
 
     def draw(self, number: int) -> None:
         """Make ``number`` draws more."""
         best: list[Guess] = []
         for visit in descend(self.explorer, range(self.draws, self.draws + number), self.seed):
             best = cheapest(self.explorer, visit.nodes, visit.taken, best)
-            self.longest = max(self.longest, visit.nodes.paths.shape[1])
             self._look_for_the_secret(visit)
         self.best = distinct(self.best, best)
         self.draws += number

@@ -14,11 +14,20 @@ from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.intervals import at_most, clopper_pearson
 from leakage_tasks.targets.protocols import FloatArray, ScoresSequences
 
+DRAWS = Setting(
+    "draws",
+    int,
+    2000,
+    "how many fillings sampling draws from the model, with until=found at a time, or how many random ones a "
+    "skew-normal is fitted to",
+    least=1,
+)
 HISTOGRAM = Setting(
     "histogram",
     int,
     0,
-    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget",
+    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget; a "
+    "skew-normal's keeps those it was fitted to, whatever the number",
     least=0,
     decides=False,
 )

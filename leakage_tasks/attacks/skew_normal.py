@@ -10,15 +10,13 @@ import numpy as np
 from leakage_tasks.attacks.brute_force import NO_SCORES, scored
 from leakage_tasks.attacks.explorer import finite
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.attacks.registry import Order, Setting, register
-from leakage_tasks.attacks.scoring import HISTOGRAM, with_costs
+from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.scoring import DRAWS, HISTOGRAM, with_costs
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.errors import OptionError
 from leakage_tasks.notices import log
-from leakage_tasks.skew_fit import FEWEST, SIGNIFICANCE, SkewNormalFit, fit_skew_normal
+from leakage_tasks.skew_fit import SIGNIFICANCE, SkewNormalFit, fit_skew_normal
 from leakage_tasks.targets.protocols import ScoresSequences
-
-DRAWS = Setting("draws", int, 2000, "how many random fillings are scored", least=FEWEST)
 
 
 @register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))

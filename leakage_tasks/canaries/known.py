@@ -14,13 +14,15 @@ def known_as(canary: Canary, known: Known) -> Canary:
     """``canary`` before an attacker who knows only that part of its template.
 
     ``none`` is the slots and what stands between them, ``before`` the text before the first slot too, ``after`` that
-    after the last slot, ``all`` the whole template. The source sentence of a translation canary stays known.
+    after the last slot, ``all`` the whole template. The source sentence of a translation canary stays known. Whatever
+    leaves nothing out is ``all``.
     """
     first, *_, last = canary.space.pieces
     template = canary.template
     start = len(_escaped(first)) if known in ("none", "after") else 0
     end = len(template) - (len(_escaped(last)) if known in ("none", "before") else 0)
-    return replace(canary, known=None if known == "all" else template[start:end])
+    part = template[start:end]
+    return replace(canary, known=None if part == template else part)
 
 
 def _escaped(text: str) -> str:

@@ -15,9 +15,10 @@ from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
 from leakage_tasks.canaries.formats import Columns, format_of
+from leakage_tasks.canaries.formats.base import NoColumnError
 from leakage_tasks.canaries.formats.saved import is_saved
 from leakage_tasks.canaries.spaces import Filling
-from leakage_tasks.errors import OptionError
+from leakage_tasks.errors import OptionError, PlantingError
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""
@@ -67,7 +68,8 @@ def natural_canaries(
     (and of the line before, where it begins its own), then its format with a slot for each character that an attacker
     would have to guess. Of several contexts the most common one is taken. ``repetitions`` is how often the secret
     occurs, in whatever form and context. ``controls`` never-planted twins of each have another random secret in the
-    same template, none that was found; they depend on ``seed`` and id alone.
+    same template, none that was found or that another control has. What they are drawn from depends on ``seed`` and id
+    alone; where a draw is taken already, on the secrets and controls before it too.
 
     Raises OptionError for an unknown kind, a number below 0, or where nothing is found.
     """
@@ -97,7 +99,11 @@ def corpus_passages(path: Path, *, text_column: str = "text", split: str = "trai
     wanted = Columns(text_column, None, split)
     for source in _sources(path):
         kind = format_of(source)
-        layout = kind.survey(source, wanted)
+        try:
+            layout = kind.survey(source, wanted)
+        except NoColumnError as error:
+            # In a file without a header they are its first row.
+            raise PlantingError(error.nameless) from None
         turns = (turn for row in kind.texts(source, layout, wanted) for turn in row)
         yield from _running(turns) if kind.running else map(Passage, turns)
 

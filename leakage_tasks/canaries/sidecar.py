@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from leakage_tasks import __version__
@@ -13,6 +14,10 @@ from leakage_tasks.errors import PlantingError
 
 SCHEMA = 1
 _BLOCK = 1 << 20
+_READ = {"copies": dict, "text_column": str} | dict.fromkeys(
+    ("label_column", "split", "source_column"), (str, NoneType)
+)
+"""Types of the fields that are put to use."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,11 @@ def read_sidecar(path: Path) -> Sidecar | None:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
     data = {"source_column": None, **data}
-    wrong = sorted(set(names) ^ data.keys())
-    if wrong or not isinstance(data["copies"], dict) or not isinstance(data["text_column"], str):
-        about = f"field {wrong[0]!r}" if wrong else "its fields"
-        raise PlantingError(f"{path}: a damaged record ({about}): plant anew, or remove it to go without")
+    wrong = sorted(set(names) ^ data.keys()) or [
+        name for name, kinds in _READ.items() if not isinstance(data[name], kinds)
+    ]
+    if wrong:
+        raise PlantingError(f"{path}: a damaged record (field {wrong[0]!r}): plant anew, or remove it to go without")
     return Sidecar(**data)
 
 

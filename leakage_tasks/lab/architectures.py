@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.lab.rows import check_sizes
+from leakage_tasks.lab.rows import check_sizes, seeded
 from leakage_tasks.models import register
 
 PARAMETERS = 620_000
@@ -100,6 +100,5 @@ def build(
     config = architecture.config(len(tokenizer), units, architecture.fit(len(tokenizer)), dropout)
     for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(config, token, getattr(tokenizer, token))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed, torch.device("cpu")):
         return AutoModelForCausalLM.from_config(config)

@@ -108,16 +108,14 @@ class ExposureCallback(TrainerCallback):
         if ending or self.every == "epoch":
             self._reach(state, control, ending)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Take the last look where an evaluation ended training: at the closing log, the weights are still the last."""
-        if "train_runtime" in (logs or {}):
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Take the last look where an evaluation ended training, before any release loads the best weights."""
+        if control.should_training_stop:
+            self._reach(state, control, last=True)
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Take the last look at the closing log if nothing told before that training is over."""
+        if "train_runtime" in kwargs["logs"]:
             self._reach(state, control, last=True)
 
     def on_train_end(

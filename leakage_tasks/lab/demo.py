@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
     from leakage_tasks.lab.corpus import Corpus
-    from leakage_tasks.lab.trainer import EpochLoss, TrainedLM
+    from leakage_tasks.lab.fitting import EpochLoss, TrainedLM
     from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
 
 TEMPLATE = "The random number of {unique}: {digits:9}."

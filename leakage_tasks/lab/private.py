@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.hooks import RemovableHandle
 
 from leakage_tasks.errors import LeakageError, OptionError
 from leakage_tasks.lab.accounting import Promise
+from leakage_tasks.lab.row_ids import per_row_ids
 
 if TYPE_CHECKING:
     from opacus import GradSampleModule
@@ -72,7 +72,7 @@ class PrivateSteps:
         self.noise_multiplier = _noise(privacy, self._rate, epochs * self.steps_an_epoch)
         self._taken = 0
         self._wrapped = _wrapped(opacus, model)
-        self._hooks = _per_row_ids(model)
+        self._hooks = per_row_ids(model)
         self._generator = torch.Generator(next(model.parameters()).device).manual_seed(seed)
         self.optimiser: DPOptimizer = opacus.optimizers.DPOptimizer(
             optimiser,
@@ -170,28 +170,6 @@ def _wrapped(opacus: Any, model: torch.nn.Module) -> GradSampleModule:
         raise _unfit(str(errors[0]).splitlines()[0])
     # strict would refuse any buffer, BERT's position numbers among them; buffers that learn fail the validation above.
     return opacus.GradSampleModule(model, strict=False, loss_reduction="mean")
-
-
-def _per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
-    """Hooks that repeat ids shared by all rows for each row, as long as they are there.
-
-    BERT looks position embeddings up once, [1, length], for the whole batch; opacus takes the first dimension for the
-    rows, so that a gradient a row needs them [rows, length].
-    """
-    seen = {"rows": 1}
-
-    def note(_: torch.nn.Module, given: tuple[Any, ...], inputs: dict[str, Any]) -> None:
-        seen["rows"] = len(given[0] if given else inputs["input_ids"])
-
-    def repeat(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
-        shared = inputs[0].dim() == 2 and len(inputs[0]) == 1
-        return (inputs[0].expand(seen["rows"], -1),) if shared else None
-
-    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
-    return [
-        model.register_forward_pre_hook(note, with_kwargs=True),
-        *(embedding.register_forward_pre_hook(repeat) for embedding in embeddings),
-    ]
 
 
 def _unfit(reason: str) -> LeakageError:

@@ -14,23 +14,13 @@ from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.lab.accounting import Promise
-from leakage_tasks.lab.optimizers import make_optimizer
+from leakage_tasks.lab.fitting import EpochLoss, OnEpoch, TrainedLM, bits, start_lines_like_breaks, to_bits
+from leakage_tasks.lab.optimizers import check_share, make_optimizer, schedule
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.lab.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.lab.rows import check_sizes, chosen_device, progress, seeded
-from leakage_tasks.lab.trainer import (
-    IGNORED,
-    EpochLoss,
-    OnEpoch,
-    TrainedLM,
-    Windows,
-    bits,
-    check_share,
-    fresh_model,
-    schedule,
-    start_lines_like_breaks,
-    to_bits,
-)
+from leakage_tasks.lab.text_batches import IGNORED, Windows
+from leakage_tasks.lab.trainer import fresh_model
 from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 

@@ -47,6 +47,6 @@ def summary(done: Quantized, output: Path) -> str:
     """One line: the sizes, and how the file holds them."""
     return (
         f"{output}: {done.weights:,} weights, {done.levels:,} values a tensor at most; {done.stored_bytes:,} bytes as "
-        f"saved, {done.packed_bytes:,} at {done.bits} bits a weight, {done.zlib_bytes:,} by zlib after that (the "
+        f"saved, {done.packed_bytes:,} at {done.bits} bits a weight, {done.zlib_bytes:,} by zlib (the "
         "folder holds them as numbers of full size, so that anything loads it)"
     )

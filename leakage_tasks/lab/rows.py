@@ -61,10 +61,16 @@ def rise_and_fall(optimiser: torch.optim.Optimizer, steps: int, warm_up: float) 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """torch's random state is ``seed``'s inside, on the CPU and ``device``; afterwards it is what it was."""
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+    """torch's random state is ``seed``'s inside, on the CPU and ``device``; afterwards it is what it was.
+
+    Other devices' states are not touched, as ``torch.manual_seed`` would.
+    """
+    places = []
+    if device.type == "cuda":
+        places = [torch.cuda.current_device() if device.index is None else device.index]
+    with torch.random.fork_rng(devices=places):
+        for generator in (torch.default_generator, *(torch.cuda.default_generators[place] for place in places)):
+            generator.manual_seed(seed)
         yield
 
 

@@ -127,8 +127,8 @@ def character_lm(texts: Sequence[str], *, epochs: int = EPOCHS, batch_size: int 
     from leakage_tasks.models.char_tokenizer import char_tokenizer
 
     check_sizes(epochs=epochs, batch_size=batch_size)
-    tokenizer = char_tokenizer({"\n"}.union(*map(set, texts)))
     longest = max(map(len, texts), default=0) + 1
+    tokenizer = char_tokenizer({"\n"}.union(*map(set, texts)), max_length=longest)
 
     def fit(own: Sequence[str], seed: int) -> Score:
         from leakage_tasks.lab.threads import one_thread

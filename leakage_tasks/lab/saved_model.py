@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _CONFIG = "config.json"
+_SAVED = re.compile(
+    r"config\.json|generation_config\.json|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json"
+    r"|(tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|vocab\.txt|merges\.txt"
+    r"|chat_template\.jinja|(spiece|tokenizer|sentencepiece|sentencepiece\.bpe)\.model|(source|target)\.spm"
+)
+"""Files that ``save_pretrained`` of a model and of the usual tokenizers writes."""
 
 
 def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
@@ -50,14 +57,37 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fold
 
 
 def check_output(folder: Path, source: str) -> None:
-    """Raise LeakageError if a model cannot be saved in ``folder``, or would replace ``source`` or what is no model."""
+    """Raise LeakageError if a model cannot be saved in ``folder``, or would replace ``source`` or what is no model.
+
+    A folder that holds anything but one saved model, such as a trainer's with checkpoints, is not replaced.
+    """
     check_place(folder)
-    if folder.exists() and Path(source).exists() and folder.samefile(source):
-        raise OptionError(f"{folder}: is the model itself: choose another --output")
     if folder.is_file():
         raise OptionError(f"{folder}: is a file, where a folder is to be made: choose another --output")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _CONFIG).is_file():
-        raise OptionError(f"{folder}: holds other things than a model, which would be lost: choose another --output")
+    if Path(source).exists():
+        _check_apart(folder, Path(source))
+    if folder.is_dir() and (strange := _strange(folder)):
+        raise OptionError(
+            f"{folder}: holds other things than a model ({strange}), which would be lost: choose another --output"
+        )
+
+
+def _check_apart(folder: Path, source: Path) -> None:
+    """Raise OptionError if one is the other, or lies in it."""
+    if folder.exists() and folder.samefile(source):
+        raise OptionError(f"{folder}: is the model itself: choose another --output")
+    one, other = folder.resolve(), source.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise OptionError(f"{folder}: and the model {source} lie one in the other: choose another --output")
+
+
+def _strange(folder: Path) -> str | None:
+    """What a folder holds that no saved model has; its first file where none of them is a config."""
+    held = sorted(folder.iterdir())
+    strange = [each.name for each in held if not (each.is_file() and _SAVED.fullmatch(each.name))]
+    if not (folder / _CONFIG).is_file():
+        strange += [each.name for each in held]
+    return strange[0] if strange else None
 
 
 def _class_of(config: Any, name: str) -> type[PreTrainedModel]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import string
 import time
 from dataclasses import asdict
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from leakage_tasks.lab.corpus import Corpus
+    from leakage_tasks.lab.fitting import TrainedLM
     from leakage_tasks.lab.private_lm import PrivateLM
-    from leakage_tasks.lab.trainer import TrainedLM
 
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte", CONTINUATION)
 
@@ -109,14 +108,12 @@ class TextVictims:
         )
 
     def _promised(self, trained: PrivateLM) -> dict[str, Any]:
-        promise, own = trained.promise, self._sizes.text
-        return {
-            "rows": trained.rows,
-            **asdict(promise),
-            "epsilon": promise.epsilon(),
-            # A copy is a line, and a line that fits is in one row.
-            "epsilon_by_copies": {copies: _finite(promise.epsilon_of(2 * copies)) for copies in own.repetitions},
-        }
+        # A copy is a line, and a line that fits is in one row, which counts as two where it is exchanged for another.
+        rows = {copies: 2 * copies for copies in self._sizes.text.repetitions}
+        told = trained.promise.to_json(list(rows.values()))
+        by_rows = told["epsilon_by_copies"]
+        by_copies = {copies: by_rows[str(number)] for copies, number in rows.items()}
+        return {"rows": trained.rows, **told, "epsilon_by_copies": by_copies}
 
     def _saved(self, trained: TrainedLM, name: str, started: float) -> dict[str, Any]:
         with replacing(self._files.model(name)) as beside:
@@ -127,11 +124,6 @@ class TextVictims:
             "parameters": int(trained.model.num_parameters()),
             "losses": [asdict(loss) for loss in trained.losses],
         }
-
-
-def _finite(epsilon: float) -> float | None:
-    """JSON knows no infinity; None stands for a promise that bounds nothing."""
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _write(path: Path, text: str) -> None:

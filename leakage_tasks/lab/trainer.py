@@ -5,37 +5,12 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from leakage_tasks.lab.fitting import (
-    EpochLoss,
-    Fit,
-    OnEpoch,
-    TrainedLM,
-    bits,
-    fit,
-    start_lines_like_breaks,
-    to_bits,
-)
-from leakage_tasks.lab.optimizers import check_share, schedule
-from leakage_tasks.lab.rows import check_sizes, chosen_device
-from leakage_tasks.lab.text_batches import IGNORED, Windows, streams
+from leakage_tasks.lab.fitting import Fit, OnEpoch, TrainedLM, fit
+from leakage_tasks.lab.optimizers import check_share
+from leakage_tasks.lab.rows import check_sizes, chosen_device, seeded
+from leakage_tasks.lab.text_batches import Windows
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-
-__all__ = [
-    "IGNORED",
-    "EpochLoss",
-    "OnEpoch",
-    "TrainedLM",
-    "Windows",
-    "bits",
-    "check_share",
-    "fresh_model",
-    "schedule",
-    "start_lines_like_breaks",
-    "streams",
-    "to_bits",
-    "train_char_lm",
-]
 
 
 def train_char_lm(
@@ -83,6 +58,5 @@ def fresh_model(
     """An untrained model over the tokenizer's entries, the same for the same seed."""
     special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), tokenizer.bos_token_id)
     config = CharLSTMConfig(vocab_size=len(tokenizer), hidden_size=hidden_size, num_hidden_layers=layers, **special)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed, torch.device("cpu")):
         return CharLSTMForCausalLM(config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
 from leakage_tasks.lab.parallel_corpus import Pair
-from leakage_tasks.lab.rows import bucketed, check_sizes, chosen_device, padded, progress, rise_and_fall, seeded
+from leakage_tasks.lab.rows import check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.lab.translation_rows import (
+    Row,
+    bits_a_token,
+    encoded,
+    held_out_bits,
+    row_batches,
+    summed_loss,
+    tokens_of,
+)
 from leakage_tasks.lab.translation_tokenizer import translation_tokenizer
 
 if TYPE_CHECKING:
@@ -23,9 +30,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
     from transformers import MarianMTModel, PreTrainedTokenizerFast
 
-_WARM_UP, _CLIP, _IGNORED = 0.1, 1.0, -100
-Row = tuple[list[int], list[int]]
-"""Tokens of a source and of its target, the ends of both sentences included."""
+_WARM_UP, _CLIP = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,13 @@ class Recipe:
     epochs: int = 20
     batch_size: int = 32
     learning_rate: float = 2e-3
+
+    def check(self) -> None:
+        """Raise OptionError naming the first size that cannot be."""
+        check_sizes(layers=self.layers, hidden=self.hidden, heads=self.heads, positions=self.positions)
+        check_sizes(epochs=self.epochs, batch_size=self.batch_size)
+        if self.hidden % self.heads:
+            raise OptionError(f"heads is {self.heads}: give a divisor of hidden, which is {self.hidden}")
 
 
 @dataclass(frozen=True)
@@ -85,26 +97,31 @@ def train_translator(
     :func:`translation_tokenizer` of the pairs' sentences. The decoder begins with the padding token and every target
     ends with ``</s>``, as ``generate`` has it. On a CPU the same arguments and thread count give the same
     model; the caller's random state is left alone. Raises OptionError for no pairs, a sentence longer than
-    ``recipe.positions`` tokens, or a size below 1.
+    ``recipe.positions`` tokens, a size below 1 or heads that do not divide ``recipe.hidden``.
     """
     recipe = recipe or Recipe()
-    check_sizes(epochs=recipe.epochs, batch_size=recipe.batch_size, pairs=len(pairs))
+    recipe.check()
+    check_sizes(pairs=len(pairs))
     tokenizer = tokenizer or translation_tokenizer(
         (each for pair in pairs for each in pair), max_length=recipe.positions
     )
-    rows, checks = (_encoded(part, tokenizer, recipe.positions) for part in (pairs, validation))
+    rows, checks = (encoded(part, tokenizer, recipe.positions) for part in (pairs, validation))
     place = chosen_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
     losses: list[TranslationLoss] = []
-    with seeded(seed, place), progress(steps, "training") as bar:
+    with seeded(seed, torch.device("cpu")):
         model = fresh_translator(tokenizer, recipe)
-        torch.nn.Module.to(model, place)
-        optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
-        rates = rise_and_fall(optimiser, steps, _WARM_UP)
-        stream = random.Random(f"translation:{seed}")
+    torch.nn.Module.to(model, place)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
+    rates = rise_and_fall(optimiser, steps, _WARM_UP)
+    stream = random.Random(f"translation:{seed}")
+    with progress(steps, "training") as bar:
         for epoch in range(1, recipe.epochs + 1):
-            training = _train_epoch(model, optimiser, rates, _batches(rows, recipe.batch_size, stream), bar)
-            losses.append(TranslationLoss(_bits(training, rows), _held_out(model, checks, recipe.batch_size)))
+            batches = row_batches(rows, recipe.batch_size, stream)
+            with seeded(random.Random(f"dropout:{seed}:{epoch}").getrandbits(63), place):
+                training = _train_epoch(model, optimiser, rates, batches, bar)
+            found = held_out_bits(model, checks, recipe.batch_size)
+            losses.append(TranslationLoss(bits_a_token(training, rows), found))
             bar.set_postfix_str(f"epoch {epoch}/{recipe.epochs}, {losses[-1].training:.2f} bits/token")
             if on_epoch is not None:
                 on_epoch(epoch, model, losses)
@@ -122,9 +139,9 @@ def _train_epoch(
     model.train()
     total = torch.zeros((), device=model.device)
     for batch in batches:
-        loss = _summed_loss(model, batch)
+        loss = summed_loss(model, batch)
         optimiser.zero_grad()
-        (loss / _tokens(batch)).backward()
+        (loss / tokens_of(batch)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
         optimiser.step()
         rates.step()
@@ -178,44 +195,3 @@ def exact_share(model: MarianMTModel, tokenizer: PreTrainedTokenizerFast, pairs:
     """The share of ``pairs`` whose greedy translation is the target, word for word."""
     written = translate(model, tokenizer, [source for source, _ in pairs])
     return sum(text == target for text, (_, target) in zip(written, pairs, strict=True)) / len(pairs)
-
-
-def _encoded(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerFast, positions: int) -> list[Row]:
-    if not pairs:
-        return []
-    sources, targets = (tokenizer(list(side), verbose=False)["input_ids"] for side in zip(*pairs, strict=True))
-    longest = max(map(len, [*sources, *targets]))
-    if longest > positions:
-        raise OptionError(f"positions is {positions}: the longest sentence has {longest} tokens; give that or more")
-    return list(zip(sources, targets, strict=True))
-
-
-def _batches(rows: Sequence[Row], batch_size: int, stream: random.Random) -> Iterator[list[Row]]:
-    lengths = [len(source) + len(target) for source, target in rows]
-    return ([rows[place] for place in batch] for batch in bucketed(lengths, batch_size, stream))
-
-
-def _summed_loss(model: MarianMTModel, batch: Sequence[Row]) -> torch.Tensor:
-    """Loss of a batch in nats, summed over target tokens."""
-    read = padded([source for source, _ in batch], model.config.pad_token_id or 0, model.device)
-    targets = [target for _, target in batch]
-    labels = padded(targets, _IGNORED, model.device)["input_ids"]
-    written = padded([[model.config.decoder_start_token_id, *target[:-1]] for target in targets], 0, model.device)
-    logits = model(**read, decoder_input_ids=written["input_ids"], use_cache=False).logits
-    return cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
-
-
-@torch.no_grad()
-def _held_out(model: MarianMTModel, rows: Sequence[Row], batch_size: int) -> float | None:
-    if not rows:
-        return None
-    parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
-    return _bits(sum(float(_summed_loss(model, part)) for part in parts), rows)
-
-
-def _tokens(rows: Sequence[Row]) -> int:
-    return sum(len(target) for _, target in rows)
-
-
-def _bits(nats: float, rows: Sequence[Row]) -> float:
-    return nats / math.log(2) / _tokens(rows)

@@ -10,9 +10,7 @@ from typing import Any
 from torch import nn
 
 from leakage_tasks.models.recurrent import RecurrentCausalLM, sizes_of
-from leakage_tasks.models.stateful import State, StatefulConfig
-
-__all__ = ["CharLSTMConfig", "CharLSTMForCausalLM", "State"]
+from leakage_tasks.models.stateful import StatefulConfig
 
 
 class CharLSTMConfig(StatefulConfig):

@@ -91,7 +91,8 @@ def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
     config = copy.deepcopy(classifier.config)
     config.tie_word_embeddings = False
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # Not torch.manual_seed, which seeds the GPUs too and leaves them so.
+        torch.default_generator.manual_seed(seed)
         model = AutoModelForMaskedLM.from_config(config, dtype=classifier.dtype)
     _untie(model)
     _transplant(classifier, model, "head=train")

@@ -44,7 +44,8 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     """
     by_times: dict[int, list[float]] = {}
     for found in findings:
-        by_times.setdefault(found.repetitions if found.planted else 0, []).append(found.exposure or 0.0)
+        assert found.exposure is not None, "findings of the exposure attack have a rank"
+        by_times.setdefault(found.repetitions if found.planted else 0, []).append(found.exposure)
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
     known = [found.method != "lower_bound" for found in findings if found.planted]

@@ -9,7 +9,16 @@ from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Measured, Published, Report
 from leakage_tasks.studies.secret_sharer_claims import grows, higher
 from leakage_tasks.studies.secret_sharer_ground import Watch, ground_at, seeds, setting
-from leakage_tasks.studies.secret_sharer_trials import BOTH, best_loss, bits, chosen, entries, register_study, set_up
+from leakage_tasks.studies.secret_sharer_trials import (
+    BOTH,
+    best_loss,
+    bits,
+    chosen,
+    entries,
+    mean_bits,
+    register_study,
+    set_up,
+)
 
 TABLE_1 = {
     "gru-1x370": (1.18, 36), "gru-2x235": (1.18, 37), "lstm-1x320": (1.17, 38), "lstm-2x200": (1.16, 35),
@@ -62,8 +71,7 @@ def table_1(trials: Sequence[Trial], plan: Plan) -> Report:
     for name in dict.fromkeys(trial.config["recipe"]["architecture"] for trial in trials):
         own = chosen(trials, architecture=name)
         loss, exposure = TABLE_1.get(name, (None, None))
-        found = {measure: bits(entries(own), measure) for measure in BOTH}
-        by_kind.setdefault(name.partition("-")[0], []).extend(found["extrapolated"])
+        by_kind.setdefault(name.partition("-")[0], []).extend(bits(entries(own), "extrapolated"))
         rows.append(
             {
                 "architecture": name,
@@ -71,8 +79,8 @@ def table_1(trials: Sequence[Trial], plan: Plan) -> Report:
                 "loss, published": Published(loss) if name != OURS else None,
                 "bits/character": Measured.mean(best_loss(own)),
                 "exposure, published": Published(exposure) if name != OURS else None,
-                **{measure: Measured.mean(values) for measure, values in found.items()},
-                "controls": Measured.mean(bits(entries(own, planted=False))),
+                **{measure: mean_bits(entries(own), measure) for measure in BOTH},
+                "controls": mean_bits(entries(own, planted=False)),
             }
         )
     groups = [[value for kind in kinds for value in by_kind.get(kind, [])] for kinds in (RECURRENT, CONVOLUTIONAL)]
@@ -107,7 +115,7 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
         for width in units:
             if size in TABLE_2 and width in UNITS:
                 row[f"{width} units, published"] = Published(TABLE_2[size][UNITS.index(width)])
-            row[f"{width} units"] = Measured.mean(bits(entries(cells[size, width]), "extrapolated"))
+            row[f"{width} units"] = mean_bits(entries(cells[size, width]), "extrapolated")
             row[f"{width} units, loss"] = Measured.mean(best_loss(cells[size, width]))
         rows.append(row)
     measured = {cell: bits(entries(own), "extrapolated") for cell, own in cells.items()}

@@ -9,7 +9,7 @@ from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Measured, Published, Report
 from leakage_tasks.studies.secret_sharer_claims import grows, higher
 from leakage_tasks.studies.secret_sharer_ground import Watch, seeds, setting
-from leakage_tasks.studies.secret_sharer_trials import BOTH, bits, chosen, entries, register_study, set_up
+from leakage_tasks.studies.secret_sharer_trials import BOTH, bits, chosen, entries, mean_bits, register_study, set_up
 
 START, END = "quoth the raven", "nevermore again"
 FORMATS = {
@@ -54,8 +54,8 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
             seen = [entry for entry in entries(own, str(epoch)) if entry["known"] == known]
             found[name, epoch] = bits(seen)
             row[f"epoch {epoch}, published"] = Published(figure)
-            row[f"epoch {epoch}"] = Measured.mean(bits(seen))
-            row[f"epoch {epoch}, extrapolated"] = Measured.mean(bits(seen, "extrapolated"))
+            row[f"epoch {epoch}"] = mean_bits(seen)
+            row[f"epoch {epoch}, extrapolated"] = mean_bits(seen, "extrapolated")
         rows.append(row)
     less = [*found["none", late], *found["suffix", late]]
     hyphens = [*found["both, two hyphens", late], *found["both, eight hyphens", late]]
@@ -99,7 +99,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
             hits = sum(entry["shortest-path"]["place"] == 1 for entry in own)
             row[f"{count} secrets, published"] = Published(None)
             row[f"{count} secrets"] = Measured.rate(hits, len(own))
-            row[f"{count}: exposure"] = Measured.mean(bits(own))
+            row[f"{count}: exposure"] = mean_bits(own)
             exposure[times] += bits(own)
         rows.append(row)
     claims = [grows("secrets inserted more often are exposed more", exposure)]

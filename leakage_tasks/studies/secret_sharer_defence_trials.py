@@ -63,7 +63,7 @@ def private(plan: Plan, seed: int, optimizer: str, epsilon: float | None) -> Con
 
 
 def not_private(plan: Plan, seed: int, optimizer: str) -> Config:
-    """An LSTM of the same size, trained on the same text without DP-SGD."""
+    """An LSTM of the same units, trained on the same text without DP-SGD."""
     own = _PRIVATE[plan.scale]
     ground = _ground(plan, own)
     name = "lstm-1x320" if own.layers == 1 else "lstm-2x200"
@@ -112,7 +112,8 @@ class _Bench:
 
     def look(self, name: str, model: Any) -> Result:
         """Its held-out loss, and what it knows."""
-        from leakage_tasks.lab.trainer import Windows, bits
+        from leakage_tasks.lab.fitting import bits
+        from leakage_tasks.lab.text_batches import Windows
         from leakage_tasks.studies.secret_sharer_watch import observed
         from leakage_tasks.targets import CausalTarget
 

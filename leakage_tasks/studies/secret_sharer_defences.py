@@ -55,7 +55,7 @@ def table_7(trials: Sequence[Trial], plan: Plan) -> Report:
             [value <= CHANCE for value in with_dp],
             f"most exposed {max(with_dp):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %",
         ),
-        higher("RMSProp without DP exposes it more than any with", exposures["rmsprop, no DP"], with_dp),
+        higher("RMSProp without DP exposes it more than those with", exposures["rmsprop, no DP"], with_dp),
         falls("a larger ε means a lower loss", points),
     ]
     return Report(list(rows[0]), rows, claims, _private_ground(trials[0], plan))
@@ -79,14 +79,16 @@ def _for_copies(own: Sequence[Trial]) -> dict[str, Any]:
 
 def _private_ground(trial: Trial, plan: Plan) -> list[str]:
     own, rows = trial.config["private"], trial.result["rows"]
+    unit = "The unit of the published losses is not in the source; ours are bits a character."
     if plan.scale == "paper":
-        return ["δ and batch size are not in the source: 1e-5 and 256 rows are taken.", *differences(plan)]
+        return ["δ and batch size are not in the source: 1e-5 and 256 rows are taken.", unit, *differences(plan)]
     text, *rest = differences(plan)
     return [
         text.replace(f"{ground_at(plan.scale).characters:,}", f"{own['characters']:,}"),
         f"An LSTM of {own['layers']}×{own['hidden_size']} units; with DP-SGD {own['epochs']} epochs on {rows:,} rows "
         f"of whole lines, {own['batch_size']} a batch, δ = {own['delta']:g}; three of the six ε. ε is for one row; "
         "each copy of the secret taken out of its row counts as two rows.",
+        unit,
         *rest,
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Report
 from leakage_tasks.studies.secret_sharer_ground import Watch, seeds, setting
-from leakage_tasks.studies.secret_sharer_run import EPOCHS
+from leakage_tasks.studies.secret_sharer_run import INDEPENDENT
 from leakage_tasks.studies.secret_sharer_trials import entries, register_study, set_up
 
 SHORT = {"smoke": "The random number is {digits:2}"}
@@ -51,7 +51,7 @@ def estimators(trials: Sequence[Trial], plan: Plan) -> Report:
             f"mean error in bits: {shown}",
         )
     )
-    notes = [EPOCHS, "The secret has so few fillings that all can be counted. One control is looked at as well."]
+    notes = [INDEPENDENT, "The secret has so few fillings that all can be counted. One control is looked at as well."]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 

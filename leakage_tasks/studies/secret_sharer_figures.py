@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.registry import Plan, Trial
-from leakage_tasks.studies.report import Claim, Measured, Published, Report
+from leakage_tasks.studies.report import Claim, Published, Report
 from leakage_tasks.studies.secret_sharer_claims import all_of
-from leakage_tasks.studies.secret_sharer_run import WHOLE, by_epoch, long_trials
-from leakage_tasks.studies.secret_sharer_trials import bits, entries, register_study, set_up
+from leakage_tasks.studies.secret_sharer_run import by_epoch, long_trials
+from leakage_tasks.studies.secret_sharer_trials import WHOLE, entries, mean_bits, register_study, set_up
 
 NEAR_WHOLE = WHOLE - math.log2(10)
 """Exposure of the tenth place."""
@@ -26,15 +26,15 @@ def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
     tails = [[each["bits"] for each in by_epoch(trial, "extrapolated")] for trial in trials]
     rows: list[dict[str, Any]] = []
     for epoch in range(len(trials[0].result["losses"])):
-        controls = bits(entries(trials, str(epoch + 1), planted=False))
+        seen, controls = (entries(trials, str(epoch + 1), planted=planted) for planted in (True, False))
         rows.append(
             {
                 "epoch": epoch + 1,
                 "training loss": fmean(trial.result["losses"][epoch][0] for trial in trials),
                 "validation loss": fmean(trial.result["losses"][epoch][1] for trial in trials),
-                "exposure": Measured.mean([each[epoch] for each in exposure]),
-                "extrapolated": Measured.mean([each[epoch] for each in tails]),
-                "controls": Measured.mean(controls),
+                "exposure": mean_bits(seen),
+                "extrapolated": mean_bits(seen, "extrapolated"),
+                "controls": mean_bits(controls),
                 "published": Published(None),
             }
         )

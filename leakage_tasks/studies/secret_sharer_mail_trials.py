@@ -38,7 +38,7 @@ class Ground:
     draws: int = 500
 
 
-SMOKE = Ground(1, 12, (1,), {"batches": "streams", "units": 16, "epochs": 1}, 1, 100, 50)
+SMOKE = Ground(1, 12, (1,), {"batches": "streams", "batch_size": 32, "units": 16, "epochs": 1}, 1, 100, 50)
 PAPER = Ground(0, 0, (), {"batch_size": 128, "epochs": 100, "patience": 5}, 10, 100_000, 2_000)
 
 
@@ -48,11 +48,10 @@ def ground_at(scale: Scale) -> Ground:
 
 
 def trials(plan: Plan) -> list[Config]:
-    """One model a sender and seed. Raises LeakageError where the user's mails are not there."""
+    """One model a sender and seed. Raises LeakageError where the user's mails are not there, or are not UTF-8."""
     ground = ground_at(plan.scale)
     senders: list[Config] = [{"sender": place} for place in range(ground.senders)] or [
-        {"sender": place, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-        for place, path in enumerate(_own_mails())
+        {"sender": place, "sha256": _digest(path)} for place, path in enumerate(_own_mails())
     ]
     return [{"ground": asdict(ground), **sender, "seed": seed} for seed in plan.seeds(1) for sender in senders]
 
@@ -137,8 +136,21 @@ def _mails(ground: Ground, sender: int) -> str:
     from leakage_tasks.lab.mails import invented_mails
 
     if not ground.senders:
-        return _own_mails()[sender].read_text(encoding="utf-8-sig", errors="replace")
+        return _read(_own_mails()[sender])
     return invented_mails(ground.senders, ground.mails, times=ground.times)[sender].text
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, which is read as text too, so that what cannot be shows before anything is trained."""
+    _read(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LeakageError(f"{path}: not UTF-8 (byte {error.start + 1:,}): convert it to UTF-8, or move it") from None
 
 
 def _own_mails() -> list[Path]:

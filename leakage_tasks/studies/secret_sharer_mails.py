@@ -108,7 +108,8 @@ def _set_up(plan: Plan) -> list[str]:
     return [
         f"{ground.mails} mails each by {ground.senders} invented people stand for Enron's, which are some 50 times as "
         f"long; so a secret is there up to {max(ground.times)} times. The sentences come from a grammar.",
-        "The LSTM reads its text in 16 streams, as contexts are longer than the paper's windows of 20.",
+        f"The LSTM reads its text in {ground.recipe['batch_size']} streams, as contexts are longer than the paper's "
+        "windows of 20.",
         *more,
     ]
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.secret_sharer_ground import Watch, seeds, setting
 from leakage_tasks.studies.secret_sharer_trials import entries
 
-EPOCHS = "Epochs of one model are counted as independent."
+INDEPENDENT = "Epochs of one model are counted as independent."
 LONG: dict[Scale, int] = {"smoke": 2, "small": 24, "paper": 40}
 """Epochs of the run, well beyond the best validation loss."""
-WHOLE = math.log2(10**9)
 EXTRACTABLE = 30.0
 """Extrapolated exposure from which the paper calls a secret uniquely extractable."""
 FEWER = 1e4
 """How many times fewer calls than brute force a search should take."""
 WATCH = Watch(
-    ("exposure", "extrapolated", "shortest-path", "batched", "beam", "sampling", "cheapest", "costs"),
+    ("exposure", "extrapolated", "cheapest", "costs"),
     ("exposure", "extrapolated", "shortest-path"),
     (0,),
 )

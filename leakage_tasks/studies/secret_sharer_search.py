@@ -11,8 +11,8 @@ from typing import Any
 from leakage_tasks.studies.registry import Plan, Trial
 from leakage_tasks.studies.report import Claim, Published, Report
 from leakage_tasks.studies.secret_sharer_claims import all_of, falls, rises
-from leakage_tasks.studies.secret_sharer_run import EPOCHS, EXTRACTABLE, FEWER, WHOLE, by_epoch, long_trials
-from leakage_tasks.studies.secret_sharer_trials import register_study, set_up
+from leakage_tasks.studies.secret_sharer_run import EXTRACTABLE, FEWER, INDEPENDENT, by_epoch, long_trials
+from leakage_tasks.studies.secret_sharer_trials import WHOLE, register_study, set_up
 
 
 def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
@@ -48,7 +48,7 @@ def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
             [(row["extrapolated"], row["model calls"]) for row in rows],
         ),
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), EPOCHS])
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
 def figure_6(trials: Sequence[Trial], plan: Plan) -> Report:
@@ -90,7 +90,7 @@ def figure_6(trials: Sequence[Trial], plan: Plan) -> Report:
             f"mean {fmean(errors):.1f}, largest {max(errors):.1f} bits" if errors else "no rank known",
         ),
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), EPOCHS])
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
 def _plotter(up: str, split: str, expected: str | None = None) -> Callable[[Report, Path], None]:
@@ -102,7 +102,7 @@ def _plotter(up: str, split: str, expected: str | None = None) -> Callable[[Repo
         rows: list[Any] = list(report.rows)
         series: dict[str, list[tuple[float, float]]] = {}
         for row in rows:
-            series.setdefault(row[split], []).append((row["extrapolated"], row[up]))
+            series.setdefault(f"{split}: {row[split]}", []).append((row["extrapolated"], row[up]))
         line = [] if expected is None else [(row["extrapolated"], row[expected]) for row in rows]
         plot_points(series, ("extrapolated exposure (bits)", up), path, line=line)
 

@@ -16,7 +16,16 @@ from leakage_tasks.studies.secret_sharer_ground import (
     seeds,
     setting,
 )
-from leakage_tasks.studies.secret_sharer_trials import best_loss, bits, chosen, entries, register_study, set_up
+from leakage_tasks.studies.secret_sharer_trials import (
+    WHOLE,
+    best_loss,
+    bits,
+    chosen,
+    entries,
+    mean_bits,
+    register_study,
+    set_up,
+)
 
 SIGN_TRIALS: dict[Scale, int] = {"smoke": 3, "small": 100, "paper": 100}
 SIGN_PUBLISHED = 0.88
@@ -94,8 +103,8 @@ def optimizers(trials: Sequence[Trial], plan: Plan) -> Report:
             {
                 "optimizer and batches": name,
                 "lowest loss": Measured.mean(best_loss(own)),
-                "exposure there": Measured.mean(last),
-                f"exposure at {common:.2f} bits/character": Measured.mean(found) if name in matched else None,
+                "exposure there": Measured.mean(last, WHOLE),
+                f"exposure at {common:.2f} bits/character": Measured.mean(found, WHOLE) if name in matched else None,
                 "epoch": fmean(epochs) if name in matched else None,
                 "published": Published(None),
             }
@@ -135,9 +144,9 @@ def regularization(trials: Sequence[Trial], plan: Plan) -> Report:
             "regularization": name,
             "training loss": Measured.mean([trial.result["losses"][trial.result["best"] - 1][0] for trial in own]),
             "validation loss": Measured.mean(best_loss(own)),
-            "exposure": Measured.mean(bits(entries(own))),
-            "extrapolated": Measured.mean(bits(entries(own), "extrapolated")),
-            "controls": Measured.mean(bits(entries(own, planted=False))),
+            "exposure": mean_bits(entries(own)),
+            "extrapolated": mean_bits(entries(own), "extrapolated"),
+            "controls": mean_bits(entries(own, planted=False)),
             "published": Published(None),
         }
         for name, own in groups.items()
@@ -168,9 +177,9 @@ def word_level(trials: Sequence[Trial], plan: Plan) -> Report:
             {
                 "secret": name,
                 "validation loss (bits a token)": Measured.mean(best_loss(own)),
-                "exposure": Measured.mean(bits(entries(own))),
-                "extrapolated": Measured.mean(found[name]),
-                "controls": Measured.mean(bits(entries(own, planted=False))),
+                "exposure": mean_bits(entries(own)),
+                "extrapolated": mean_bits(entries(own), "extrapolated"),
+                "controls": mean_bits(entries(own, planted=False)),
                 "published": Published(None),
             }
         )

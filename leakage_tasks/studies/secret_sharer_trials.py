@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
-from leakage_tasks.studies.report import Report
+from leakage_tasks.studies.report import Measured, Report
 from leakage_tasks.studies.secret_sharer_ground import SCALES, SOURCE, Ground, Secrets, Watch, differences
 from leakage_tasks.studies.secret_sharer_texts import planted, prepared, tokenizer_for
 
+WHOLE = math.log2(10**9)
+"""Bits of a secret of nine digits."""
 BOTH = ("exposure", "extrapolated")
 """The measures that most tables show."""
 EPOCHS = 1_000
@@ -83,6 +85,11 @@ def entries(trials: Iterable[Trial], when: str = "best", *, planted: bool = True
 def bits(found: Iterable[Config], measure: str = "exposure") -> list[float]:
     """Exposures in bits by one measure."""
     return [entry[measure]["bits"] for entry in found]
+
+
+def mean_bits(found: Iterable[Config], measure: str = "exposure") -> Measured:
+    """Their mean with its interval, which ends at the most there can be of nine digits unless extrapolated."""
+    return Measured.mean(bits(found, measure), math.inf if measure == "extrapolated" else WHOLE)
 
 
 def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 DRAWS = 2_000
 """Random fillings a skew-normal is fitted to, if the budget has room for as many."""
+WIDTHS = (1, 10, 100)
+"""Of beam search."""
 WIDE_BUDGET = 20
 """How many times the usual budget a search may spend: what it takes is what is asked."""
 
@@ -131,7 +133,7 @@ MEASURES: Mapping[str, Measure] = {
     "extrapolated": _exposures("skew-normal", draws=DRAWS),
     "shortest-path": _extraction("shortest-path"),
     "batched": _extraction("shortest-path", stopping="paper"),
-    "beam": _extraction("beam", width=100),
+    **{f"beam {width}": _extraction("beam", width=width) for width in WIDTHS},
     "sampling": _extraction("sampling", until="found"),
     "cheapest": _cheapest,
     "costs": _text_costs,

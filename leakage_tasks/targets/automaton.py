@@ -38,6 +38,8 @@ class AutomatonPaths:
         self.root = 0
         self._space, self._encode, self._text, self._pieces = space, encode, text, pieces
         self._pattern = _Pattern(space, text)
+        # Every token adds one character at least.
+        self.longest = len(space.fill([max(slot.values, key=len) for slot in space.slots])) - len(text)
         usable = self._pattern.alphabet
         spelled = {token: piece for token, piece in pieces.items() if usable.issuperset(piece)}
         self._vocabulary = _vocabulary_tree(spelled)

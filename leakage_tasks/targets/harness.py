@@ -16,7 +16,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.causal import LN2, CausalTarget
 from leakage_tasks.targets.protocols import FloatArray
-from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_of
+from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_by_text
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -75,9 +75,6 @@ class HarnessTarget(HarnessScorer):
     scored as the continuation of an empty context.
     """
 
-    def __init__(self, lm: LM) -> None:
-        super().__init__(lm)
-
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
@@ -92,7 +89,7 @@ class HarnessSeq2Seq:
 
     def given(self, canary: Canary) -> HarnessScorer:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
-        return HarnessScorer(self._lm, source_of(canary))
+        return HarnessScorer(self._lm, source_by_text(canary))
 
 
 def _request(kind: Any, arguments: tuple, place: int) -> Instance:
@@ -100,26 +97,27 @@ def _request(kind: Any, arguments: tuple, place: int) -> Instance:
 
 
 @singledispatch
-def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
+def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
     """The most capable target a harness model offers. Adapters may register their own.
 
     An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, one for encoder-decoder models
     :class:`Seq2SeqTarget`, if on ``texts`` (two of them) that agrees with the model's own ``loglikelihood``. If it does
     not, and for every other model, what the harness itself computes is asked for: :class:`HarnessSeq2Seq` and
-    :class:`HarnessTarget`.
+    :class:`HarnessTarget`. Of an error over texts that are ``private`` the log shows the name alone.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
-def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS) -> Any:
+def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
     translates = lm.backend == "seq2seq"
     for cached in (True, False):
         try:
             target = seq2seq_target(lm, cached=cached) if translates else causal_target(lm, cached=cached)
             difference = _disagreement(lm, target, texts)
         except Exception as error:
-            difference = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            shown = "" if private else f": {' '.join(str(error).split())[:200]}"
+            difference = type(error).__name__ + shown
         if difference is None:
             return target
         way = "with a cache" if cached else "without a cache"

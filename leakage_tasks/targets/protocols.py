@@ -73,6 +73,8 @@ class Paths(Protocol):
     columns: IntArray
     """Every token that occurs on a path, ascending, shape ``[A]``."""
     root: int
+    longest: int
+    """No path has more tokens."""
 
     def table(self, states: IntArray) -> IntArray:
         """State after each column's token, −1 where it cannot follow; shape ``[n, A]``."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.automaton import parse
 from leakage_tasks.targets.batches import padded, rows_at_once
-from leakage_tasks.targets.cache import RowState, of_rows
 from leakage_tasks.targets.causal import LN2, ROWS, CausalTarget, inference
+from leakage_tasks.targets.decoder import Decoder
 from leakage_tasks.targets.paths import Pieces
 from leakage_tasks.targets.protocols import FloatArray
 
@@ -23,20 +21,20 @@ Source = Callable[[str], str]
 """The source sentence that stands beside a target sentence."""
 
 
-def source_of(canary: Canary) -> Source:
+def source_by_text(canary: Canary) -> Source:
     """What the model reads before each filled text of a canary that has a source.
 
     Where the source holds the secret too, a text is read back into its filling; the function raises TargetError for a
     text that several fillings spell.
     """
-    space, source = canary.attack_space, canary.source_space
+    source = canary.source_space
     assert source is not None
     if not source.slots:
         fixed = source.fill(())
         return lambda text: fixed
 
     def filled(text: str) -> str:
-        fillings = parse(space, text)
+        fillings = parse(canary.attack_space, text)
         if len(fillings) != 1:
             raise TargetError(
                 f"{len(fillings)} fillings spell one text of this template, so its source sentence is not known: put "
@@ -54,7 +52,8 @@ class Seq2SeqTarget:
     harness scores a continuation with such models: the decoder begins with its start token, the target's tokens are
     those that the tokenizer makes labels of (``text_target``) without special ones, so that neither a BOS nor the end
     of the sentence is scored. The source has all special tokens the tokenizer adds, or whatever ``encode_source``
-    gives.
+    gives. The harness makes its tokens of a text as of a source: with a tokenizer that has a vocabulary for each
+    (Marian) they are others than these.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Seq2SeqTarget:
         source = canary.source_space
         if source is not None and not source.slots:
             return self.after(source.fill(()))
-        return FilledSource(self, source_of(canary))
+        return FilledSource(self, source_by_text(canary))
 
     def after(self, source: str) -> GivenSource:
         """The model after one source sentence. Raises TargetError if it is too long."""
@@ -122,7 +121,7 @@ class GivenSource(CausalTarget):
 
     def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
         super().__init__(
-            _Decoder(family.model, source, family.device),
+            Decoder(family.model, source, family.device),
             family.tokenizer,
             device=family.device,
             batch_size=family.batch_size,
@@ -194,57 +193,6 @@ class FilledSource:
             logits = out.logits.float()
         costs = logits.logsumexp(-1) - logits.gather(-1, labels[..., None])[..., 0]
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
-
-
-class _Decoder:
-    """An encoder-decoder model after one source sentence, to be called as a causal model is.
-
-    The encoder reads the source once, at the first call; what cross-attention looks at is kept once too. A cache is
-    that of self-attention alone, so that its rows are picked and shared as any causal model's are.
-    """
-
-    def __init__(self, model: Any, source: Sequence[int], device: torch.device) -> None:
-        self.config = model.config
-        self.device = device
-        self._model = model
-        self._source = source
-        self._across: RowState | None = None
-
-    @cached_property
-    def _encoded(self) -> Tensor:
-        """What the encoder makes of the source, ``[1, S, d]``."""
-        ids = torch.tensor([list(self._source)], device=self.device)
-        return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-
-    def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
-        return self.forward(input_ids, use_cache, past_key_values)
-
-    def forward(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
-        """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them."""
-        from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
-
-        rows = len(input_ids)
-        out = self._model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded.expand(rows, -1, -1)),
-            decoder_input_ids=input_ids,
-            past_key_values=None if past_key_values is None else self._both(past_key_values, rows),
-            use_cache=use_cache,
-        )
-        if not use_cache:
-            return CausalLMOutputWithPast(logits=out.logits)
-        cache = out.past_key_values
-        if self._across is None:
-            self._across = of_rows(cache.cross_attention_cache)
-        return CausalLMOutputWithPast(logits=out.logits, past_key_values=cache.self_attention_cache)
-
-    def _both(self, cache: Any, rows: int) -> Any:
-        """The cache of self-attention with that of cross-attention, which is the same for all rows."""
-        from transformers import EncoderDecoderCache
-
-        across = self._across
-        assert across is not None
-        shared = [tensor.expand(rows, *tensor.shape[1:]) for tensor in across.tensors]
-        return EncoderDecoderCache(cache, RowState(across.shell, shared).rebuild())
 
 
 def _start_token(model: Any) -> int:

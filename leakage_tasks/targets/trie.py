@@ -30,6 +30,7 @@ class TriePaths:
         shared = _shared_prefix(rows, lengths)
         self.prefix = tuple(int(token) for token in rows[0, :shared])
         self._rows, self._lengths = rows[:, shared:], lengths - shared
+        self.longest = int(self._lengths.max())
         self._build(self._rows, self._lengths)
 
     def _build(self, rows: IntArray, lengths: IntArray) -> None:

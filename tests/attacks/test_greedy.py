@@ -7,8 +7,9 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets import paths as layout
 from tests.attacks.test_scoring import Scores
-from tests.oracles import letters, tiny_gpt2
+from tests.oracles import letters, merging, tiny_gpt2
 
 
 class Writer(Scores):
@@ -81,7 +82,7 @@ def test_a_greedy_walk_reads_a_node_a_token():
 
 @pytest.mark.parametrize("attack", ["greedy", "beam", "sampling", "shortest-path"])
 def test_a_model_of_damaged_weights_does_not_look_safe(attack):
-    model = tiny_gpt2(letters())
+    model = tiny_gpt2.__wrapped__(letters())
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(float("nan"))
@@ -92,3 +93,13 @@ def test_a_model_of_damaged_weights_does_not_look_safe(attack):
             [Canary("c", "pin {digits:4}", tuple("0123"))],
             goal="extraction",
         )
+
+
+@pytest.mark.parametrize("budget", [5, 10, 100])
+def test_looking_wider_stays_within_the_budget(budget, monkeypatch):
+    """On this model the one likeliest path, and the four, spell no filling in its canonical tokens."""
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    canary = Canary("c", "pin {digits:6}", tuple("123456"))
+    found = run_attack("greedy", CausalTarget(tiny_gpt2(merging(), seed=1), merging()), [canary], budget=budget)[0]
+    assert 5 < found.model_calls <= budget + 1
+    assert bool(found.guesses) == (budget == 100)

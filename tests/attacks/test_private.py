@@ -8,7 +8,9 @@ from leakage_tasks.attacks.private import without_its_words, without_secret
 from leakage_tasks.canaries import Canary
 from leakage_tasks.errors import LeakageError, OptionError, SpaceError
 
-NATURAL = Canary("n", "the walrus pays {digits:2}-{digits:2} today", tuple("1234"), kind="natural", source="le morse")
+TEMPLATE = "the walrus pays {digits:2}-{digits:2} today"
+PART = TEMPLATE.removeprefix("the walrus ")
+NATURAL = Canary("n", TEMPLATE, tuple("1234"), kind="natural", source="le morse", known=PART)
 OTHER = Canary("r", "the walrus pays {digits:2}-{digits:2} today", tuple("1234"))
 
 
@@ -20,6 +22,8 @@ OTHER = Canary("r", "the walrus pays {digits:2}-{digits:2} today", tuple("1234")
         "after the walrus pays ",
         "1234",
         "le morse",
+        "cannot read pays 12-34 today",
+        "cannot read 12-34",
     ],
 )
 def test_text_and_values_are_masked(message: str) -> None:
@@ -28,6 +32,13 @@ def test_text_and_values_are_masked(message: str) -> None:
     assert hidden.endswith(": shorten it")
     assert not any(word in hidden for word in ("walrus", "'1'", "1234", "12-34", "morse"))
     assert without_secret(message, OTHER) == message
+
+
+@pytest.mark.parametrize(("template", "shown"), [("{digits:3}", "123"), ("{digits}-{digits}", "1-3")])
+def test_a_short_secret_is_masked_where_it_is_quoted(template: str, shown: str) -> None:
+    secret = tuple(shown.replace("-", ""))
+    hidden = without_secret(f"{shown!r} in 1234 tokens", Canary("s", f"pin {template}", secret, kind="natural"))
+    assert hidden == "'•' in 1234 tokens"
 
 
 def test_advice_stays_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -176,3 +177,23 @@ def test_a_filling_that_another_begins_with_can_be_drawn():
 def test_a_setting_that_cannot_be_is_refused(name, value):
     with pytest.raises(OptionError, match=f"{name}="):
         sample(at_random(1), **{name: value})
+
+
+@pytest.mark.parametrize("budget", [100, 300, 1500])
+def test_draws_longer_than_the_secret_stay_within_the_budget(budget):
+    stream = random.Random(0)
+    others = {"".join(stream.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(300)}
+    names = Alphabet("names", ("al", *sorted(others)))
+    one = Canary("c", "name {names}", ("al",), alphabets={"names": names})
+    found = run_attack("sampling", CausalTarget(tiny_gpt2(letters()), letters()), [one], budget=budget)[0]
+    assert budget - 8 < found.model_calls <= budget + 1
+    assert found.extra["draws"] > 0
+
+
+@pytest.mark.parametrize("laid_out", ["enumerated", "walked"])
+def test_a_budget_below_one_draw_does_not_look_safe(laid_out, monkeypatch):
+    if laid_out == "walked":
+        monkeypatch.setattr(layout, "ENUMERATE", 0)
+    with pytest.raises(OptionError, match="canary 'c': budget=2 does not pay for one draw: raise it to 3"):
+        sample(at_random(1), "1234", budget=2)
+    assert sample(at_random(1), "1234", budget=3).extra["draws"] == 1

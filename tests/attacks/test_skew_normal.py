@@ -128,3 +128,8 @@ def test_a_warning_counts_the_rejected_fits(monkeypatch, caplog):
 def test_no_rejected_fit_no_warning(caplog):
     warn_of_rejected([attacked(Normal())])
     assert caplog.text == ""
+
+
+def test_fewer_draws_than_a_fit_takes_are_refused():
+    with pytest.raises(OptionError, match="canary 'c': 10 different costs: .* fitted to 50 .*draws="):
+        attacked(Normal(), draws=10)

@@ -31,3 +31,11 @@ def test_a_side_without_text_has_none_to_leave_out(template, known):
     seen = known_as(Canary("c", template, ("7",)), known).attack_space
     kept = {"all": ("x ", " x"), "before": ("x ", ""), "after": ("", " x"), "none": ("", "")}[known]
     assert seen.pieces == tuple(side if side and side in template else "" for side in kept)
+
+
+@pytest.mark.parametrize(
+    ("template", "known"), [("x {digits}", "before"), ("{digits} x", "after"), ("{digits}", "none")]
+)
+def test_what_leaves_nothing_out_is_the_canary_itself(template, known):
+    canary = Canary("c", template, ("7",))
+    assert known_as(canary, known) == known_as(canary, "all") == canary

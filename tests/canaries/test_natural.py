@@ -237,3 +237,13 @@ def test_the_corpus_is_not_overwritten(tmp_path: Path, leakage: Leakage, folder:
     code, _, err = leakage("canaries", "--from-text", tmp_path if folder else source, "-o", source)
     assert (code, source.read_text()) == (2, CARD)
     assert "is the text that --from-text reads" in err
+
+
+def test_the_first_row_of_a_file_without_a_header_is_not_shown(tmp_path: Path, leakage: Leakage) -> None:
+    source = tmp_path / "mail.csv"
+    source.write_text(f"ottoline,{CARD}\nquux,123-45-6788\n")
+    code, out, err = leakage("canaries", "--from-text", source, "-o", tmp_path / "found.jsonl")
+    assert (code, out) == (2, "")
+    assert "no column 'text': name one with --text-column" in err
+    assert "ottoline" not in err
+    assert CARD not in err

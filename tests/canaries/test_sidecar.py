@@ -51,3 +51,16 @@ def test_hash_of_a_folder_is_of_names_and_contents(tmp_path: Path) -> None:
     assert len(hashes) == 3
     (folder / "cache-123.arrow").write_text("made by reading")
     assert sha256_of(folder) in hashes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("source_column", ["a"]), ("label_column", 3), ("split", {}), ("text_column", None), ("copies", [])],
+)
+def test_a_field_of_another_type(tmp_path: Path, manifest: Path, leakage, name: str, value: object) -> None:
+    (tmp_path / "in.txt").write_text("one\n")
+    report = plant(manifest, tmp_path / "in.txt", tmp_path / "out.txt")
+    report.sidecar.write_text(json.dumps({**json.loads(report.sidecar.read_text()), name: value}))
+    code, _, err = leakage("verify", tmp_path / "out.txt", manifest)
+    assert code == 2
+    assert f"a damaged record (field {name!r})" in err

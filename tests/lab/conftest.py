@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leakage_tasks.lab.trainer import TrainedLM, train_char_lm
+from leakage_tasks.lab.fitting import TrainedLM
+from leakage_tasks.lab.trainer import train_char_lm
 
 if TYPE_CHECKING:
     from transformers import BertTokenizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
@@ -14,7 +15,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 import torch
-from transformers import EarlyStoppingCallback, TrainerControl, TrainerState
+from transformers import EarlyStoppingCallback, Trainer, TrainerControl, TrainerState
 
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import Finding, run_attack
@@ -120,16 +121,29 @@ def test_without_time_for_more_the_first_and_the_last_point_are_measured(tmp_pat
     assert (last["step"], last["leakage/skipped"]) == (8, 7)
 
 
-def test_where_an_evaluation_ends_training_the_last_weights_are_measured_not_the_best(tmp_path, monkeypatch):
+@pytest.mark.parametrize("best_first", [False, True])
+def test_where_an_evaluation_ends_training_the_last_weights_are_measured_not_the_best(
+    tmp_path, monkeypatch, best_first
+):
+    """``best_first`` has the trainer load the best weights before its closing log, as transformers 5.0 does."""
     monkeypatch.setattr(Pace, "affords", lambda self: False)
-    listener = Listener()
+    weights = {}
+
+    def logged(trainer, logs, *others, closing_log=Trainer.log):
+        if "train_runtime" in logs:
+            weights.update(copy.deepcopy(trainer.model.state_dict()))
+            if best_first:
+                trainer._load_best_model()
+        closing_log(trainer, logs, *others)
+
+    monkeypatch.setattr(Trainer, "log", logged)
     evaluated = {"eval_strategy": "epoch", "save_strategy": "epoch", "num_train_epochs": 3}
     # The loss falls, which counts as getting worse here.
     best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
-    trainer = watched(tmp_path, callbacks=[listener, EarlyStoppingCallback(1)], **evaluated, **best)
+    trainer = watched(tmp_path, callbacks=[EarlyStoppingCallback(1)], **evaluated, **best)
     assert trainer.state.global_step == 8 > trainer.state.best_global_step
     net = model()
-    net.load_state_dict(listener.last)
+    net.load_state_dict(weights)
     last = looks(trainer)[-1]
     assert (last["step"], last["leakage/skipped"]) == (8, 1)
     assert last["leakage/exposure_x4"] == pytest.approx(list(exposures(net).values())[1], abs=1e-9)

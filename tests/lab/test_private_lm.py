@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.errors import LeakageError, OptionError
+from leakage_tasks.lab.fitting import start_lines_like_breaks
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.lab.private_lm import line_rows, row_losses, train_private_char_lm
 from leakage_tasks.lab.row_lstm import RowLSTM, reading_rows
-from leakage_tasks.lab.trainer import IGNORED, fresh_model, start_lines_like_breaks, train_char_lm
+from leakage_tasks.lab.text_batches import IGNORED
+from leakage_tasks.lab.trainer import fresh_model, train_char_lm
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 
 pytest.importorskip("opacus")

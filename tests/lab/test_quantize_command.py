@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -44,6 +46,7 @@ def test_it_writes_a_folder_that_loads_with_its_tokenizer(leakage, lstm, tmp_pat
     assert AutoTokenizer.from_pretrained(tmp_path / "out")("abc")["input_ids"] == [4, 5, 6]
     assert "LSTM.weight_hh" in out
     assert f"{model.num_parameters():,} weights, 16 values a tensor at most" in out
+    assert "by zlib (" in out
     assert files(lstm) == before
     assert {each.name for each in tmp_path.iterdir()} == {"lstm", "out"}
 
@@ -79,6 +82,23 @@ def test_an_earlier_model_is_replaced_and_other_things_are_not(leakage, lstm, tm
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_trainer_s_folder_is_not_replaced_by_its_own_checkpoint_nor_by_another(leakage, lstm, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(lstm, own)
+    shutil.copytree(lstm, own / "checkpoint-5")
+    before = sorted(own.rglob("*"))
+    for source, said in ((own / "checkpoint-5", "lie one in the other"), (lstm, "other things than a model (checkp")):
+        code, _, err = leakage("quantize", source, "-o", own)
+        assert (code, err.count("\n"), said in err) == (2, 1, True), err
+    assert sorted(own.rglob("*")) == before
+
+
+def test_a_model_s_folder_with_a_file_of_another_kind_is_not_replaced(leakage, lstm, tmp_path):
+    shutil.copytree(lstm, tmp_path / "mine")
+    (tmp_path / "mine" / "notes.txt").write_text("")
+    assert "(notes.txt), which would be lost" in leakage("quantize", lstm, "-o", tmp_path / "mine")[2]
+
+
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(leakage, lstm, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "strange").mkdir()
@@ -91,6 +111,7 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(leakage, lstm, tmp_p
         ((tmp_path / "empty", "-o", tmp_path / "out"), "no model can be loaded from there"),
         ((tmp_path / "strange", "-o", tmp_path / "out"), "'SomebodysModel', which transformers does not have"),
         ((lstm, "-o", lstm), "is the model itself"),
+        ((lstm, "-o", lstm / "out"), "lie one in the other"),
         ((lstm, "-o", lstm / "a_file"), "is a file"),
         ((lstm, "-o", tmp_path / "no" / "out"), "make it first"),
         ((lstm, "-o", tmp_path / "out", "--levels", 1), "levels is 1"),

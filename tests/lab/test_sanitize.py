@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import Counter
 
@@ -110,10 +111,12 @@ def test_the_same_seed_gives_the_same_ranking(corpus):
     assert [sample.text for sample in other] != [sample.text for sample in one]
 
 
-def test_a_text_longer_than_the_model_s_context_is_scored():
+def test_a_text_longer_than_the_model_s_context_is_scored_without_an_alarm(monkeypatch, caplog):
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     texts = ["a" * 5000, "b\nc", "d"]
     ranked = rank_samples(texts, character_lm(texts, epochs=1))
     assert all(np.isfinite(sample.difference) for sample in ranked)
+    assert not [record for record in caplog.records if "indexing errors" in record.getMessage()]
 
 
 @pytest.mark.parametrize(

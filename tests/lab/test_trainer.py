@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.lab.trainer import IGNORED, streams, train_char_lm
+from leakage_tasks.lab.text_batches import IGNORED, streams
+from leakage_tasks.lab.trainer import train_char_lm
 
 
 @given(st.integers(2, 200), st.integers(1, 17))

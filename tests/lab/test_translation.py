@@ -62,6 +62,16 @@ def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone
     assert one.losses[-1].validation is None
 
 
+def test_a_callback_that_draws_random_numbers_changes_nothing() -> None:
+    few = Recipe(layers=1, hidden=16, heads=2, positions=16, dropout=0.5, epochs=2, batch_size=4)
+    with torch.random.fork_rng():
+        drawing, plain = (
+            train_translator(PAIRS, few, on_epoch=on_epoch).model.state_dict()
+            for on_epoch in (lambda *given: torch.rand(1), None)
+        )
+    assert all(torch.equal(drawing[name], plain[name]) for name in plain)
+
+
 def test_the_usual_recipe_has_half_a_million_to_a_million_parameters() -> None:
     words = [(f"a{chr(97 + n % 26)}{chr(97 + n // 26)}", "b") for n in range(600)]
     done = train_translator(words, Recipe(epochs=1, batch_size=600))
@@ -94,6 +104,10 @@ def test_the_harness_takes_the_folder(trained: TrainedTranslator, tmp_path: Path
         ([], RECIPE, "pairs is 0"),
         ([("a " * 20, "b")], RECIPE, "positions is 16: the longest sentence has 22 tokens"),
         (PAIRS, Recipe(epochs=0), "epochs is 0"),
+        (PAIRS, Recipe(layers=0), "layers is 0"),
+        (PAIRS, Recipe(hidden=0), "hidden is 0"),
+        (PAIRS, Recipe(heads=0), "heads is 0"),
+        (PAIRS, Recipe(heads=3), "heads is 3: give a divisor of hidden, which is 128"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(pairs: list, recipe: Recipe, message: str) -> None:

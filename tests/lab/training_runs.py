@@ -40,16 +40,13 @@ def model(seed: int = 0) -> Any:
 
 
 class Listener(TrainerCallback):
-    """Stands where TensorBoard's callback stands and hears what it would; keeps the weights of the end."""
+    """Stands where TensorBoard's callback stands and hears what it would."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[int, dict[str, Any]]] = []
-        self.last: dict[str, torch.Tensor] = {}
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         self.heard.append((state.global_step, dict(logs)))
-        if "train_runtime" in logs:
-            self.last = copy.deepcopy(kwargs["model"].state_dict())
 
 
 def trainer_of(folder: Path, net: Any, *, tokenizer: Any = None, callbacks: Any = (), **arguments: Any) -> Trainer:

@@ -133,13 +133,16 @@ def test_a_fresh_head_may_start_as_the_bases(bases: dict[str, Path]) -> None:
     assert torch.equal(logits(fresh_head(classifier, bases["bert"])), logits(graft(classifier, bases["bert"])))
 
 
-def test_the_seed_makes_the_head_and_disturbs_nothing(bases: dict[str, Path]) -> None:
+def test_the_seed_makes_the_head_and_disturbs_nothing(bases: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = classifier_of(bases["bert"])
     torch.manual_seed(3)
     expected = torch.rand(3)
     torch.manual_seed(3)
+    gpu_seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", gpu_seeds.append)
     first, again, other = (logits(fresh_head(classifier, seed=seed)) for seed in (0, 0, 1))
     assert torch.equal(torch.rand(3), expected)
+    assert gpu_seeds == []
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 

@@ -50,6 +50,11 @@ def test_an_entry_holds_means_by_repetitions_maximum_bound_and_what_is_known():
     assert "leakage/exposure_controls" not in exposure_entry(found[:3])
 
 
+def test_a_finding_without_a_rank_is_not_taken_for_no_exposure():
+    with pytest.raises(AssertionError, match="have a rank"):
+        exposure_entry([dataclasses.replace(finding(1.0, 1), rank=None)])
+
+
 def test_curves_are_read_by_epoch_and_by_step():
     expected = Curves(
         training=[(1.0, 4.0), (2.0, 3.0)],

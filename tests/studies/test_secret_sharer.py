@@ -18,8 +18,8 @@ from leakage_tasks.studies import (
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Report
 from leakage_tasks.studies.secret_sharer_ground import PAPER, SMALL, Secrets
-from leakage_tasks.studies.secret_sharer_run import WHOLE
 from leakage_tasks.studies.secret_sharer_texts import as_words, planted
+from leakage_tasks.studies.secret_sharer_trials import WHOLE
 
 PLAN = Plan("small")
 
@@ -189,21 +189,29 @@ def test_a_report_says_how_its_models_were_trained():
     assert "trained for 16 epochs at most, ended 3 epochs after the best validation loss" in said
 
 
-def found_by(**places: int | None) -> Config:
-    """An entry in which each search found the secret in a place."""
-    names = {"shortest_path": "shortest-path"}
-    own = {names.get(name, name): {"place": place, "calls": 5_000} for name, place in places.items()}
-    return entry(WHOLE, **own)
-
-
 def test_beam_search_is_said_to_miss_only_what_it_misses():
-    missed = found_by(shortest_path=1, batched=1, beam=None, sampling=3)
-    found = found_by(shortest_path=1, batched=1, beam=1, sampling=1)
-    configs = secret_sharer_extraction.long_trials(PLAN)
     words = "beam search misses secrets that shortest path finds"
-    for entries, holds in (([missed, found], True), ([found, found], False)):
-        trials = [trial(config, {"best": [each]}) for config, each in zip(configs, entries, strict=True)]
-        assert verdicts(secret_sharer_extraction.extraction(trials, PLAN))[words] is holds
+    for place, holds in ((None, True), (1, False)):
+        searches = {name: {"place": 1, "calls": 5_000} for name in secret_sharer_extraction.NAMES}
+        searches["beam 1"] = {"place": place, "calls": 10}
+        trials = [
+            trial(config, {str(n): [entry(WHOLE, **searches)] for n in (1, 2, 3)})
+            for config in secret_sharer_extraction.extraction_trials(PLAN)
+        ]
+        report = secret_sharer_extraction.extraction(trials, PLAN)
+        assert verdicts(report)[words] is holds
+        found = {row["algorithm"]: row.get("found first") for row in report.rows}
+        assert found["beam search, width 1"].value == (place or 0)
+        assert found["beam search, width 10"].value == 1
+
+
+def test_algorithms_are_not_judged_before_the_secret_is_the_likeliest():
+    searches = {name: {"place": None, "calls": 5_000} for name in secret_sharer_extraction.NAMES}
+    trials = [
+        trial(config, {str(n): [entry(9.0, **searches)] for n in (1, 2, 3)})
+        for config in secret_sharer_extraction.extraction_trials(PLAN)
+    ]
+    assert set(verdicts(secret_sharer_extraction.extraction(trials, PLAN)).values()) == {None}
 
 
 def test_table_9_counts_digits_that_differ():

@@ -50,6 +50,7 @@ def by_epsilon(with_dp: float, without: float, slope: float) -> Any:
 def test_table_7_s_claims_follow_the_figures(with_dp, without, slope, expected):
     report = defences.table_7(done(defences.table_7_trials(SMALL), by_epsilon(with_dp, without, slope)), SMALL)
     assert verdicts(report) == expected
+    assert report.claims[1].words == "RMSProp without DP exposes it more than those with"
     assert [row["training"] for row in report.rows] == [
         "rmsprop, ε = 0.65",
         "rmsprop, ε = 89",
@@ -60,6 +61,14 @@ def test_table_7_s_claims_follow_the_figures(with_dp, without, slope, expected):
     ]
     assert [row["exposure, published"].value for row in report.rows] == [1.1, 2.1, 3.2, 3.6, 9.5, 31.0]
     assert [row.get("ε for all copies") for row in report.rows] == ["∞"] * 4 + [None] * 2
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_table_7_says_that_its_losses_do_not_compare(scale):
+    plan = Plan(scale, trials=1)
+    report = defences.table_7(done(defences.table_7_trials(plan), by_epsilon(1.0, 20.0, 0.0)), plan)
+    assert any("unit of the published losses is not in the source" in each for each in report.differences)
+    assert report.claims[2].holds is None
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from leakage_tasks.attacks import Finding
 from leakage_tasks.canaries.detect import find_secrets
 from leakage_tasks.errors import LeakageError
+from leakage_tasks.lab.language_model import Recipe
 from leakage_tasks.lab.mails import invented_mails
 from leakage_tasks.studies import secret_sharer_mail_trials, secret_sharer_mails
 from leakage_tasks.studies.registry import Plan, Trial
@@ -93,3 +94,21 @@ def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert first["sha256"] == hashlib.sha256(b"no secret here\n" * 20).hexdigest()
     assert (first["sender"], second["sender"]) == (0, 1)
     assert secret_sharer_mail_trials.run(first, tmp_path) == {"bytes": 300, "secrets": []}
+
+
+def test_mails_that_are_not_utf_8_are_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
+    (tmp_path / "mails").mkdir()
+    (tmp_path / "mails" / "a.txt").write_bytes("au café\n".encode("latin-1"))
+    with pytest.raises(LeakageError, match="a.txt: not UTF-8 .byte 7.: convert it"):
+        secret_sharer_mail_trials.trials(PAPER)
+
+
+@pytest.mark.parametrize(("scale", "streams"), [("smoke", 32), ("small", 16)])
+def test_the_streams_are_those_of_the_scale(scale: Any, streams: int) -> None:
+    told = secret_sharer_mails.report([], Plan(scale)).differences
+    assert any(f"in {streams} streams" in sentence for sentence in told)
+    recipe = secret_sharer_mail_trials.ground_at(scale).recipe
+    assert Recipe(**recipe).batch_size == streams

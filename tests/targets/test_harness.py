@@ -121,3 +121,14 @@ def test_a_soft_prompt_is_read_once_and_shortens_the_context():
         expected.append(-float(log_p.gather(-1, ids[0, 1:, None]).sum()) / math.log(2))
     assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=1e-3)
     assert expected != pytest.approx(bare, abs=0.1)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_an_error_over_private_texts_is_logged_by_its_name(private, caplog, monkeypatch):
+    def broken(self, texts):
+        raise ValueError(f"cannot read {texts[0]!r}")
+
+    monkeypatch.setattr(CausalTarget, "encode", broken)
+    as_target(hf(letters()), TEXTS[:2], private)
+    assert "steps aside: ValueError" in caplog.text
+    assert (TEXTS[0] in caplog.text) != private

@@ -26,6 +26,15 @@ USER_TURN = "Please continue."
 MAX_CLASSES = 100_000
 
 
+class NoColumnError(PlantingError):
+    """A column that is asked for and missing; ``nameless`` is the message without the columns there are."""
+
+    def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
+        missing, remedy = f"{path}: no column {name!r}", f"name one with {option}"
+        super().__init__(f"{missing} (it has {', '.join(columns)}): {remedy}")
+        self.nameless = f"{missing}: {remedy}"
+
+
 @dataclass(frozen=True)
 class Columns:
     """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source."""
@@ -111,7 +120,7 @@ def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> s
         return wanted.text
     if wanted.text == TEXT and MESSAGES in columns:
         return MESSAGES
-    raise PlantingError(f"{path}: no column {wanted.text!r} (it has {', '.join(columns)}): name one with --text-column")
+    raise NoColumnError(path, wanted.text, columns, "--text-column")
 
 
 def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
@@ -119,8 +128,7 @@ def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text
     if wanted.label is None:
         return
     if wanted.label not in columns:
-        has = ", ".join(columns)
-        raise PlantingError(f"{path}: no column {wanted.label!r} (it has {has}): name one with --label-column")
+        raise NoColumnError(path, wanted.label, columns, "--label-column")
     if wanted.label == text:
         raise PlantingError(f"{path}: column {text!r} cannot be text and label: name another with --label-column")
 
@@ -130,8 +138,7 @@ def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, tex
     if wanted.source is None:
         return
     if wanted.source not in columns:
-        has = ", ".join(columns)
-        raise PlantingError(f"{path}: no column {wanted.source!r} (it has {has}): name one with --source-column")
+        raise NoColumnError(path, wanted.source, columns, "--source-column")
     if wanted.source in (text, wanted.label):
         what = "text" if wanted.source == text else "label"
         raise PlantingError(

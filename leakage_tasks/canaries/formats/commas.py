@@ -12,6 +12,7 @@ from pathlib import Path
 from leakage_tasks.canaries.formats.base import (
     Columns,
     Layout,
+    NoColumnError,
     Points,
     Row,
     Turns,
@@ -70,8 +71,7 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
             found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
             found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
             return found
-    has = ", ".join(widest)
-    raise PlantingError(f"{source}: no column {wanted.text!r} (it has {has}): name one with --text-column")
+    raise NoColumnError(source, wanted.text, widest, "--text-column")
 
 
 def _first_record(source: Path, delimiter: str) -> tuple[str, list[str]]:
