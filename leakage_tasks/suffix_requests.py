@@ -123,7 +123,7 @@ def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
-        target = as_target(lm, [text or "." for text in texts])
+        target = as_target(lm, [text or "." for text in texts], private=True)
         if isinstance(target, CausalTarget):
             return causal_suffixes(lm, target)
     return HarnessSuffixes(lm, tokenizer)
