@@ -52,24 +52,18 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
         row: dict[str, Any] = {"attacker knows": name}
         for epoch, figure in zip((early, late), published, strict=True):
             seen = [entry for entry in entries(own, str(epoch)) if entry["known"] == known]
-            found[name, epoch] = bits(seen)
+            found[name, epoch] = bits(seen, "extrapolated")
             row[f"epoch {epoch}, published"] = Published(figure)
             row[f"epoch {epoch}"] = mean_bits(seen)
             row[f"epoch {epoch}, extrapolated"] = mean_bits(seen, "extrapolated")
         rows.append(row)
-    less = [*found["none", late], *found["suffix", late]]
+    before, after = [*found["prefix", late], *found["both", late]], [*found["none", late], *found["suffix", late]]
     hyphens = [*found["both, two hyphens", late], *found["both, eight hyphens", late]]
+    by_epoch = {epoch: [each for name in FORMATS for each in found[name, epoch]] for epoch in (early, late)}
     claims = [
-        higher(
-            "knowing what stands before the secret raises exposure",
-            [*found["prefix", late], *found["both", late]],
-            less,
-        ),
+        higher("knowing what stands before the secret raises extrapolated exposure", before, after),
         higher("inner context raises it further", hyphens, found["both", late]),
-        grows(
-            "exposure grows with training",
-            {epoch: [v for name in FORMATS for v in found[name, epoch]] for epoch in (early, late)},
-        ),
+        grows("it grows with training", by_epoch),
     ]
     note = "Attackers of one model, and its epochs, are counted as independent."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.registry import Plan, Trial
-from leakage_tasks.studies.report import Claim, Published, Report
+from leakage_tasks.studies.report import Claim, Measured, Published, Report
 from leakage_tasks.studies.secret_sharer_claims import all_of
 from leakage_tasks.studies.secret_sharer_run import by_epoch, long_trials
 from leakage_tasks.studies.secret_sharer_trials import WHOLE, entries, mean_bits, register_study, set_up
@@ -107,8 +107,13 @@ def _plot_4(report: Report, path: Path) -> None:
     rows: list[Any] = list(report.rows)
     losses = {name: [row[name] for row in rows] for name in ("training loss", "validation loss")}
     names = ("exposure", "extrapolated", "controls")
-    exposures = {name: [row[name].value for row in rows] for name in names}
+    exposures = {name: [_height(row[name]) for row in rows] for name in names}
     plot_losses_and_exposure([row["epoch"] for row in rows], losses, exposures, path)
+
+
+def _height(cell: Measured | str) -> float:
+    """Where a point is drawn: nowhere if its exposure is only known to be so high or higher."""
+    return cell.value if isinstance(cell, Measured) else math.nan
 
 
 def _plot_2(report: Report, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
@@ -87,9 +88,15 @@ def bits(found: Iterable[Config], measure: str = "exposure") -> list[float]:
     return [entry[measure]["bits"] for entry in found]
 
 
-def mean_bits(found: Iterable[Config], measure: str = "exposure") -> Measured:
-    """Their mean with its interval, which ends at the most there can be of nine digits unless extrapolated."""
-    return Measured.mean(bits(found, measure), math.inf if measure == "extrapolated" else WHOLE)
+def mean_bits(found: Sequence[Config], measure: str = "exposure") -> Measured | str:
+    """Their mean with its interval, which ends at the most there can be of nine digits unless extrapolated.
+
+    Where some are lower bounds alone, so is the mean: ``≥ 12.3 n=2``.
+    """
+    values = bits(found, measure)
+    if any(entry[measure]["method"] == "lower_bound" for entry in found):
+        return f"≥ {fmean(values):.3g} n={len(values)}"
+    return Measured.mean(values, math.inf if measure == "extrapolated" else WHOLE)
 
 
 def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:

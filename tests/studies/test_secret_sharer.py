@@ -19,7 +19,7 @@ from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Report
 from leakage_tasks.studies.secret_sharer_ground import PAPER, SMALL, Secrets
 from leakage_tasks.studies.secret_sharer_texts import as_words, planted
-from leakage_tasks.studies.secret_sharer_trials import WHOLE
+from leakage_tasks.studies.secret_sharer_trials import WHOLE, mean_bits
 
 PLAN = Plan("small")
 
@@ -289,3 +289,10 @@ def test_estimators_are_held_against_the_truth():
     ]
     found = verdicts(secret_sharer_estimators.estimators(trials, PLAN))
     assert list(found.values()) == [True, False, True, True]
+
+
+def test_a_mean_of_lower_bounds_is_one():
+    known, bound = entry(20.0), entry(1.0)
+    bound["exposure"]["method"] = "lower_bound"
+    assert mean_bits([known, bound]) == "≥ 10.5 n=2"
+    assert mean_bits([known, known]).value == 20.0
