@@ -15,6 +15,7 @@ from leakage_tasks.studies.secret_sharer_trials import entries, register_study, 
 SHORT = {"smoke": "The random number is {digits:2}"}
 USUAL = "The random number is {digits:5}"
 """A space small enough for all of it to be scored."""
+NAMES = ("estimated", "sampled", "extrapolated")
 
 
 def estimator_trials(plan: Plan) -> list[Config]:
@@ -28,31 +29,39 @@ def estimator_trials(plan: Plan) -> list[Config]:
 
 def estimators(trials: Sequence[Trial], plan: Plan) -> Report:
     """The estimators beside the truth, epoch by epoch."""
-    names = ("estimated", "sampled", "extrapolated")
-    rows: list[dict[str, Any]] = []
-    for trial in trials:
-        for epoch in range(1, len(trial.result["losses"]) + 1):
-            for entry in [*entries([trial], str(epoch)), *entries([trial], str(epoch), planted=False)]:
-                row: dict[str, Any] = {"seed": trial.config["seed"], "epoch": epoch, "canary": entry["canary"]}
-                row |= {"exact": entry["exact"]["bits"]}
-                for name in names:
-                    row[name] = entry[name]["bits"]
-                    row[f"{name}: within"] = _within(entry[name], entry["exact"]["bits"])
-                rows.append({**row, "fit": "rejected" if entry["extrapolated"]["rejected"] else "not rejected"})
-    claims = [_covers(rows, name) for name in names[:2]]
-    claims.append(_same(trials))
-    errors = {name: [abs(row[name] - row["exact"]) for row in rows] for name in names}
-    shown = ", ".join(f"{name} {fmean(values):.2f} (largest {max(values):.2f})" for name, values in errors.items())
-    best = fmean(errors["estimated"])
-    claims.append(
-        Claim(
-            "importance draws come nearest to the truth of the three estimates",
-            all(best <= fmean(values) for values in errors.values()),
-            f"mean error in bits: {shown}",
-        )
-    )
+    looks = [
+        (trial.config["seed"], epoch, entry)
+        for trial in trials
+        for epoch in range(1, len(trial.result["losses"]) + 1)
+        for planted in (True, False)
+        for entry in entries([trial], str(epoch), planted=planted)
+    ]
+    rows = [_row(*look) for look in looks]
+    claims = [*(_covers(rows, name) for name in NAMES[:2]), _same(trials), _nearest([entry for _, _, entry in looks])]
     notes = [INDEPENDENT, "The secret has so few fillings that all can be counted. One control is looked at as well."]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
+
+
+def _row(seed: int, epoch: int, entry: Config) -> dict[str, Any]:
+    """One canary after one epoch: the truth, and what each estimator says; ``≥`` where that is a lower bound."""
+    row: dict[str, Any] = {"seed": seed, "epoch": epoch, "canary": entry["canary"], "exact": entry["exact"]["bits"]}
+    for name in NAMES:
+        found = entry[name]
+        bound = found["method"] == "lower_bound"
+        row[name] = f"≥ {found['bits']:.3g}" if bound else found["bits"]
+        row[f"{name}: within"] = _within(found, entry["exact"]["bits"])
+    return {**row, "fit": "rejected" if entry["extrapolated"]["rejected"] else "not rejected"}
+
+
+def _nearest(found: Sequence[Config]) -> Claim:
+    """That importance draws are nearest to the truth on average, lower bounds taken as they are."""
+    errors = {name: [abs(each[name]["bits"] - each["exact"]["bits"]) for each in found] for name in NAMES}
+    shown = ", ".join(f"{name} {fmean(values):.2f} (largest {max(values):.2f})" for name, values in errors.items())
+    return Claim(
+        "importance draws come nearest to the truth of the three estimates",
+        all(fmean(errors["estimated"]) <= fmean(values) for values in errors.values()),
+        f"mean error in bits, lower bounds as they are: {shown}",
+    )
 
 
 def _within(found: Config, truth: float) -> str:
