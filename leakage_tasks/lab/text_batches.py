@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -32,7 +32,21 @@ class Batches(Protocol):
         """Those of epoch ``number``, the same for the same number."""
 
 
-class Windows:
+class _Fixed:
+    """Batches that are the same every epoch."""
+
+    inputs: Sequence[torch.Tensor]
+    targets: Sequence[torch.Tensor]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """See :class:`Batches`; the same every epoch."""
+        return zip(self.inputs, self.targets, strict=True)
+
+
+class Windows(_Fixed):
     """A text read in order as ``batch_size`` parallel streams, a window of ``length`` of each at a time."""
 
     carried = True
@@ -48,13 +62,6 @@ class Windows:
         ids = encoded(text, tokenizer)
         self.inputs, self.targets = (part.to(device).split(length, dim=1) for part in streams(ids, batch_size))
         self.characters = len(ids) - 1
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """See :class:`Batches`; the same every epoch."""
-        return zip(self.inputs, self.targets, strict=True)
 
 
 class DrawnWindows:
@@ -106,7 +113,7 @@ class DrawnWindows:
         return torch.cat([turned, turned.new_zeros(rest)]).view(self.windows, self._length)
 
 
-class OverlappingWindows:
+class OverlappingWindows(_Fixed):
     """Windows of ``length`` tokens read from an empty state, the later half of each counting (of the first, all).
 
     For models that cannot carry a state: every token of the text but the first is predicted once, as by
@@ -133,13 +140,6 @@ class OverlappingWindows:
         inputs = ids[:-1][places.clamp(max=count - 1)]
         self.inputs, self.targets = (part.to(device).split(batch_size) for part in (inputs, targets))
         self.characters = count
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """See :class:`Batches`; the same every epoch."""
-        return zip(self.inputs, self.targets, strict=True)
 
 
 def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerFast
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 LINE_START = "<s>"
 UNKNOWN = "<unk>"
@@ -25,6 +29,11 @@ def char_tokenizer(alphabet: Iterable[str], *, max_length: int = 2048) -> PreTra
     # [\s\S] and not a dot: a line break is a character like any other here.
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     backend.decoder = decoders.Fuse()
+    return of_lines(backend, max_length)
+
+
+def of_lines(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    """``backend`` for a causal model: ``<s>`` starts and ends a line and pads it on the left, and none is added."""
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         bos_token=LINE_START,

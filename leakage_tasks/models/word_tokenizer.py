@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from transformers import PreTrainedTokenizerFast
 
-from leakage_tasks.models.char_tokenizer import LINE_START, UNKNOWN
+from leakage_tasks.models.char_tokenizer import LINE_START, UNKNOWN, of_lines
 
 LINE_BREAK = "\n"
 
@@ -40,15 +40,4 @@ def word_tokenizer(
     # A WordPiece decoder puts spaces between words; no word begins with its mark of a continuation, white space.
     spaced = decoders.WordPiece(prefix=" ", cleanup=False)
     backend.decoder = decoders.Sequence([spaced, decoders.Fuse(), decoders.Replace(Regex(" ?\n ?"), LINE_BREAK)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        bos_token=LINE_START,
-        eos_token=LINE_START,
-        pad_token=LINE_START,
-        unk_token=UNKNOWN,
-        padding_side="left",
-        split_special_tokens=True,
-        clean_up_tokenization_spaces=False,
-        model_max_length=max_length,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    return of_lines(backend, max_length)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,14 +23,13 @@ from leakage_tasks.studies.secret_sharer_parallel import (
     fingerprint,
     planted_pairs,
 )
+from leakage_tasks.studies.secret_sharer_trials import WHOLE
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
 
 TABLE_6 = {1: (10.0, "no"), 2: (21.0, "no"), 4: (33.0, "yes")}
 """Estimated exposure in bits and whether the secret is extracted, by times inserted."""
-BITS = math.log2(10**9)
-"""The most a counted exposure can be."""
 
 
 def trials(plan: Plan) -> list[Config]:
@@ -103,14 +101,14 @@ def report(done: Sequence[Trial], plan: Plan) -> Report:
                 "times inserted": str(times),
                 "exposure, published": Published(exposure),
                 "extracted, published": Published(extracted),
-                "exposure, fixed source": Measured.mean(fixed[times], BITS),
+                "exposure, fixed source": Measured.mean(fixed[times], WHOLE),
                 "extracted, fixed source": Measured.rate(sum(hits), len(hits)),
                 "exposure, filled source": Measured.mean(filled[times]),
             }
         )
     controls: dict[str, Cell] = {
         "times inserted": "0 (controls)",
-        "exposure, fixed source": Measured.mean(fixed.pop(0), BITS),
+        "exposure, fixed source": Measured.mean(fixed.pop(0), WHOLE),
         "exposure, filled source": Measured.mean(filled.pop(0)),
     }
     most = max(TABLE_6)
@@ -157,7 +155,7 @@ def _differences(done: Sequence[Trial], plan: Plan) -> list[str]:
         "All secrets of a seed, each with a name of its own in its sentence, are in one model; the paper trains one "
         "for each number of copies.",
         "Fixed source: the source sentence lacks the number, so the target can be searched; its exposure is counted or "
-        f"estimated, up to {BITS:.1f} bits. Filled source: both sentences hold it, as in the paper; its "
+        f"estimated, up to {WHOLE:.1f} bits. Filled source: both sentences hold it, as in the paper; its "
         f"exposure is extrapolated from a skew-normal, the fit of which is rejected for {sum(fits)} of {len(fits)} "
         "secrets and controls.",
         *([f"{bounds} exposures are lower bounds, as none of the draws cost less than the secret."] if bounds else []),

@@ -72,12 +72,12 @@ def _exposure(finding: Finding) -> Config:
     return {"bits": finding.exposure, "low": low, "high": high, "method": finding.method, **cost, **kept}
 
 
-def _extraction(name: str, wide: bool = True, **settings: Any) -> Measure:
+def _extraction(name: str, **settings: Any) -> Measure:
     """Whether an attack's best guess is the secret, and what it took, for planted canaries alone."""
 
     def measure(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[Config | None]:
         aims = [canary for canary in canaries if canary.planted]
-        spent = budget * (WIDE_BUDGET if wide else 1)
+        spent = budget * WIDE_BUDGET
         found = {each.canary: each for each in _attacked(target, aims, name, "extraction", spent, seed, **settings)}
         return [_search(found[canary.id]) if canary.planted else None for canary in canaries]
 
