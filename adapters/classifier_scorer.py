@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from leakage_tasks.targets.harness import as_target
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.loading import load_classifier
 from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.targets.tagger import TaggerTarget
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -31,61 +33,26 @@ Answer = tuple[float, bool]
 """Natural log of P(label | text), and whether it is the first of the likeliest."""
 
 
-class ClassifierScorerLM(LM):
-    """Any `transformers` sequence classifier; ``classifier`` is its target.
+class LabelScorerLM(LM):
+    """A model that gives texts labels; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.loading.load_classifier`; ``reference`` is another classifier's
-    folder or hub name, for scores calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose
-    candidates for the attack ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their
-    first ``max_length`` tokens, else they are an error. ``batch_size`` is a number or ``auto``, which 1, the harness'
-    default, stands for as well. Under ``accelerate launch`` each process has its own copy. Raises OptionError and
-    TargetError.
+    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Under ``accelerate
+    launch`` each process has its own copy.
     """
 
-    def __init__(
-        self,
-        pretrained: Any,
-        tokenizer: Any = None,
-        labels: Labels | None = None,
-        truncate: bool = False,
-        reference: Any = None,
-        generator: str | None = None,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        dtype: str | torch.dtype = "auto",
-        max_length: int | None = None,
-        batch_size: int | str | None = None,
-        max_batch_size: int | None = None,
-        device: str | None = None,
-    ) -> None:
+    classifier: ClassifierTarget | TaggerTarget
+    too_long = "shorten it"
+    """What to do about a text that does not fit; ``{}`` stands for the number of tokens that do."""
+
+    def __init__(self, pretrained: Any, revision: str | None, batch_size: int | str | None, device: str | None) -> None:
         super().__init__()
         self._join_processes(device)
         self.batch_size = batch_size
         self.pretrained, self.revision = str(pretrained), revision
-        common: dict[str, Any] = {
-            "trust_remote_code": trust_remote_code,
-            "dtype": dtype,
-            "device": self._device,
-            "batch_size": texts_at_once(batch_size),
-            "max_batch_size": max_batch_size,
-        }
-        other = load_classifier(reference, **common) if reference is not None else None
-        self.classifier: ClassifierTarget = load_classifier(
-            pretrained,
-            tokenizer=tokenizer,
-            labels=labels,
-            revision=revision,
-            max_length=max_length,
-            reference=other,
-            **common,
-        )
-        if generator is not None:
-            proposing = load_generator(generator, self._device, common["batch_size"])
-            self.classifier = GeneratingTarget.of(self.classifier, proposing)
-        self._names = LabelNames(self.classifier.labels)
-        self.truncate = truncate is True
-        if self.truncate:
-            self.tokenizer.truncation_side = "right"
+
+    @cached_property
+    def _names(self) -> LabelNames:
+        return LabelNames(self.classifier.labels)
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -130,20 +97,19 @@ class ClassifierScorerLM(LM):
         return costs
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        room = self.max_length
-        if self.truncate and room is not None and texts:
-            rows = self.tokenizer(list(texts), truncation=True, max_length=room, verbose=False)["input_ids"]
-        else:
-            rows = self.classifier.encode(texts)
+        room, rows = self.max_length, self._tokens(texts)
         for number, row in enumerate(rows, 1):
             if not row:
                 raise TargetError("a text is empty, and this model reads nothing around it: leave such texts out")
             if room is not None and len(row) > room:
                 raise TargetError(
-                    f"distinct text {number} has {len(row)} tokens and does not fit the classifier's {room}: shorten "
-                    f"it, or pass truncate=True in --model_args to classify the first {room} tokens of such texts"
+                    f"distinct text {number} has {len(row)} tokens and does not fit the classifier's {room}: "
+                    f"{self.too_long.format(room)}"
                 )
         return rows
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.classifier.encode(texts)
 
     def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
         """The answers, put into the harness' cache as those to requests of this kind."""
@@ -224,6 +190,66 @@ class ClassifierScorerLM(LM):
             self._accelerator.wait_for_everyone()
 
 
+class ClassifierScorerLM(LabelScorerLM):
+    """Any `transformers` sequence classifier; ``classifier`` is its target.
+
+    Takes the arguments of :func:`~leakage_tasks.targets.loading.load_classifier`, ``batch_size`` and ``device`` as
+    :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores calibrated by it;
+    ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack ``mix-and-match``; with
+    ``truncate`` texts longer than the encoder are classified by their first ``max_length`` tokens, else they are an
+    error. Raises OptionError and TargetError.
+    """
+
+    classifier: ClassifierTarget
+    too_long = "shorten it, or pass truncate=True in --model_args to classify the first {} tokens of such texts"
+
+    def __init__(
+        self,
+        pretrained: Any,
+        tokenizer: Any = None,
+        labels: Labels | None = None,
+        truncate: bool = False,
+        reference: Any = None,
+        generator: str | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        dtype: str | torch.dtype = "auto",
+        max_length: int | None = None,
+        batch_size: int | str | None = None,
+        max_batch_size: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        super().__init__(pretrained, revision, batch_size, device)
+        common: dict[str, Any] = {
+            "trust_remote_code": trust_remote_code,
+            "dtype": dtype,
+            "device": self._device,
+            "batch_size": texts_at_once(batch_size),
+            "max_batch_size": max_batch_size,
+        }
+        other = load_classifier(reference, **common) if reference is not None else None
+        self.classifier = load_classifier(
+            pretrained,
+            tokenizer=tokenizer,
+            labels=labels,
+            revision=revision,
+            max_length=max_length,
+            reference=other,
+            **common,
+        )
+        if generator is not None:
+            proposing = load_generator(generator, self._device, common["batch_size"])
+            self.classifier = GeneratingTarget.of(self.classifier, proposing)
+        self.truncate = truncate is True
+        if self.truncate:
+            self.tokenizer.truncation_side = "right"
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        if not self.truncate or self.max_length is None or not texts:
+            return super()._tokens(texts)
+        return self.tokenizer(list(texts), truncation=True, max_length=self.max_length, verbose=False)["input_ids"]
+
+
 def texts_at_once(asked: int | str | None) -> int | None:
     """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
     if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
@@ -247,5 +273,5 @@ def _usable(device: str | None) -> torch.device:
 
 
 @as_target.register
-def _(lm: ClassifierScorerLM, texts: Sequence[str] = (), private: bool = False) -> ClassifierTarget:
+def _(lm: LabelScorerLM, texts: Sequence[str] = (), private: bool = False) -> ClassifierTarget | TaggerTarget:
     return lm.classifier

@@ -15,6 +15,8 @@ def build_app() -> typer.Typer:
     """Return the command line with all its commands; imports nothing heavy."""
     from leakage_tasks.canaries.commands import canaries_command, plant_command, verify_command
     from leakage_tasks.lab.demo import demo_command
+    from leakage_tasks.lab.nlu_command import train_nlu_command
+    from leakage_tasks.lab.nlu_data_command import nlu_data_command
     from leakage_tasks.lab.quantize_command import quantize_command
     from leakage_tasks.lab.sanitize_command import sanitize_command
     from leakage_tasks.lab.showcase import showcase_command
@@ -38,6 +40,8 @@ def build_app() -> typer.Typer:
     app.command("plant")(plant_command)
     app.command("verify")(verify_command)
     app.command("tune-prompt")(tune_command)
+    app.command("train-nlu")(train_nlu_command)
+    app.command("nlu-data")(nlu_data_command)
     app.command("sanitize")(sanitize_command)
     app.command("quantize")(quantize_command)
     app.command("leaderboard")(leaderboard_command)

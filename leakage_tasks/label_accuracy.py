@@ -93,14 +93,16 @@ class LabelAccuracy(LocalTask):
 
 
 def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows with ``text`` and ``label`` of the file or saved folder that ``--metadata data=…`` names.
+    """Rows with ``text`` and ``label`` of the file or folder that ``--metadata data=…`` names.
 
     Chat turns become one text, parted by line ends. Raises OptionError naming file, row and column.
     """
     options = _options(metadata)
     path, wanted = Path(options["data"]), Columns(options["text_column"], options["label_column"], options["split"])
     if path.suffix.lower() == ".txt" and path.is_file():
-        raise OptionError(f"{path}: a text file holds no labels: pass data= with .jsonl, .csv, .tsv or .parquet")
+        raise OptionError(
+            f"{path}: a text file holds no labels: pass data= with .jsonl, .csv, .tsv, .parquet or .conll"
+        )
     try:
         reader = format_of(path)
         layout = reader.survey(path, wanted)
@@ -130,8 +132,9 @@ def _options(metadata: Mapping[str, Any]) -> dict[str, str]:
     found = {name: own.get(name, metadata.get(name, default)) for name, default in DEFAULTS.items()}
     if found["data"] is None:
         raise OptionError(
-            f"{TASK} needs labelled text: pass --metadata data=FILE (.jsonl, .csv, .tsv, .parquet or a folder saved by "
-            "'datasets'), and text_column=, label_column= where they are not 'text' and 'label'"
+            f"{TASK} needs labelled text: pass --metadata data=FILE (.jsonl, .csv, .tsv, .parquet, .conll, a folder "
+            "saved by 'datasets' or one with seq.in, seq.out and label), and text_column=, label_column= where they "
+            "are not 'text' and 'label'"
         )
     return {name: str(value) for name, value in found.items()}
 

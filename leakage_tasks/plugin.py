@@ -19,6 +19,7 @@ from typing import Any
 
 MODELS = {
     "soft-prompt": "adapters.soft_prompt:SoftPromptLM",
+    "nlu-tagger": "adapters.nlu_tagger:NLUTaggerLM",
     "classifier-scorer": "adapters.classifier_scorer:ClassifierScorerLM",
     "frankenstein-mlm": "adapters.frankenstein_mlm:FrankensteinLM",
 }

@@ -35,7 +35,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     done = leakage("--help", code=code)
     assert done.returncode == 0
     assert done.stderr == "\n"
-    for command in ("canaries", "plant", "verify", "tune-prompt", "demo", "doctor", "study"):
+    for command in ("canaries", "plant", "verify", "tune-prompt", "train-nlu", "nlu-data", "demo", "doctor", "study"):
         assert f"\n  {command} " in done.stdout
 
 

@@ -22,6 +22,7 @@ from scipy.stats import binomtest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from adapters.classifier_scorer import ClassifierScorerLM
+from leakage_tasks.canaries.formats.utterances import Utterance, write_folder
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.label_accuracy import LabelAccuracy, documents
 from tests.adapters.test_classifier_scorer import LABELS, build
@@ -165,10 +166,15 @@ def save(path: Path) -> Path:
         return write_jsonl(path, CLASSES)
     if path.suffix == ".parquet":
         numbered().to_parquet(path)
+    elif path.suffix == ".conll":
+        lines = [f"# intent = {row['label']}\n{row['text'].replace(' ', ' O%s')} O%s" for row in CLASSES]
+        path.write_text("\n".join(lines).replace("%s", "\n"))
     elif path.suffix:
         with path.open("w", newline="") as file:
             writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
             writer.writerows([["label", "text"], *([row["label"], row["text"]] for row in CLASSES)])
+    elif path.name == "nlu":
+        write_folder([Utterance(tuple(row["text"].split()), ("O", "B-x"), row["label"]) for row in CLASSES], path)
     elif path.name == "splits":
         DatasetDict({"train": numbered().select([1]), "test": numbered()}).save_to_disk(path)
     else:
@@ -176,7 +182,7 @@ def save(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.parquet", "one", "splits"])
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.parquet", "d.conll", "one", "splits", "nlu"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     assert documents({"data": str(save(tmp_path / name))}) == CLASSES
 
@@ -207,6 +213,8 @@ def test_labels_that_are_no_text_are_named_as_they_are_written(tmp_path: Path) -
         ("d.jsonl", '{"text": "a", "label": "b"}\n{"text": "a"}\n', {}, "row 2 has nothing in column 'label'"),
         ("d.csv", "text,label\n", {}, "holds no rows"),
         ("d.txt", "a\n", {}, "a text file holds no labels"),
+        ("d.conll", "a O\n", {}, r"d\.conll:1: an utterance without an intent"),
+        ("d.conll", "# intent = A\na O\n", {"label_column": "kind"}, "leave out --metadata label_column=…"),
         ("d.doc", "a\n", {}, "unknown kind of file '.doc'"),
         ("d.jsonl", "{}", {"text_colum": "x"}, "did you mean 'text_column'"),
         ("d.jsonl", "{}", {"label_accuracy": {"file": "x"}}, "expected an object of its options: data, text_column"),

@@ -6,6 +6,7 @@ from leakage_tasks.attacks import (  # noqa: F401 - importing registers them
     class_loss,
     exposure,
     greedy,
+    inversion,
     label_search,
     mix_and_match,
     sampling,

@@ -9,6 +9,7 @@ from leakage_tasks.targets.protocols import (
     CompletesText,
     PredictsNextToken,
     ProposesValues,
+    RelaxesTokens,
     ScoresLabels,
     ScoresSequences,
 )
@@ -18,6 +19,7 @@ NEXT_TOKEN = "black box: next-token probabilities after texts of the attacker's 
 TEXT = "black box: text the model writes"
 LABELS = "black box: probabilities of the classes of texts of the attacker's choice"
 WEIGHTS = "white box: the weights"
+GRADIENTS = f"{WEIGHTS}, for gradients"
 SECOND = "and another model, which proposes candidates"
 REFERENCE = "and another classifier of the same labels"
 _TAKES: Mapping[type, str] = {
@@ -25,6 +27,7 @@ _TAKES: Mapping[type, str] = {
     ScoresSequences: LIKELIHOOD,
     CompletesText: TEXT,
     ScoresLabels: LABELS,
+    RelaxesTokens: GRADIENTS,
 }
 
 
@@ -36,7 +39,7 @@ def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> s
 
 def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
     if settings.get("shortlist"):
-        return f"{WEIGHTS}, for gradients"
+        return GRADIENTS
     need = next(need for need in needs if isinstance(target, need))
     if need is not ProposesValues:
         return _TAKES.get(need, "not declared")

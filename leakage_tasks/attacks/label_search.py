@@ -16,7 +16,10 @@ from leakage_tasks.attacks.word_shares import value_shares
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import DifferentiableInputs, FloatArray, IntArray, ScoresLabels
 
-NO_LABELS = "use --model classifier-scorer or frankenstein-mlm for text classifiers, another attack for other models"
+NO_LABELS = (
+    "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
+    "other models"
+)
 PENALTY = Setting("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
 CORPUS = Setting("corpus", str, None, "a text the frequencies for lambda are counted in")
 CORPUS_COLUMN = Setting("corpus_column", str, "text", "the column of corpus that holds the text")

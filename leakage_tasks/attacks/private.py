@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from leakage_tasks.canaries.canary import MASK, Canary
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.errors import LeakageError, TargetError
+
+
+@contextmanager
+def about(canary: Canary) -> Iterator[None]:
+    """Name the canary where the target cannot serve it; no error of any kind shows what a natural one holds."""
+    try:
+        yield
+    except TargetError as error:
+        raise TargetError(f"canary {canary.id!r}: {without_secret(str(error), canary)}") from None
+    except Exception as error:
+        if canary.kind != "natural":
+            raise
+        raise without_its_words(error, canary) from None
+
+
+@contextmanager
+def hiding(canaries: Sequence[Canary]) -> Iterator[None]:
+    """No error of any kind shows what a natural one of ``canaries`` holds, whichever of them it is about."""
+    try:
+        yield
+    except Exception as error:
+        hidden = error
+        for canary in canaries:
+            if canary.kind == "natural":
+                hidden = without_its_words(hidden, canary)
+        if hidden is error:
+            raise
+        raise hidden from None
 
 
 def without_secret(message: str, canary: Canary) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from leakage_tasks.canaries.canary import Canary
@@ -12,6 +13,7 @@ from leakage_tasks.errors import OptionError, TargetError
 
 Goal = Literal["exposure", "extraction"]
 Run = Callable[["Order"], dict[str, Any]]
+RunTogether = Callable[[Sequence["Order"]], Iterator[dict[str, Any]]]
 BUDGET = 20_000
 
 
@@ -44,16 +46,21 @@ class Order:
 
 @dataclass(frozen=True)
 class Attack:
-    """A registered attack: what it is for, what it needs of a target, and how to run it on one canary."""
+    """A registered attack: what it is for, what it needs of a target, and how to run it.
+
+    ``run`` yields the fields of a finding for each order, in their order; one that runs several ``together`` need not
+    be done with the first before it goes on to the others.
+    """
 
     name: str
     goal: Goal
     needs: tuple[type, ...]
-    run: Run
+    run: RunTogether
     remedy: str
     auto: int
     affordable: Callable[[Order], bool]
     settings: tuple[Setting, ...] = ()
+    together: bool = False
 
     def settle(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A value for each of the attack's settings. Raises OptionError for one that it cannot use."""
@@ -82,7 +89,29 @@ def register(
     """
 
     def add(run: Run) -> Run:
-        ATTACKS[name] = Attack(name, goal, needs, run, remedy, auto, affordable, tuple(settings))
+        ATTACKS[name] = Attack(name, goal, needs, partial(map, run), remedy, auto, affordable, tuple(settings))
+        return run
+
+    return add
+
+
+def register_together(
+    name: str,
+    goal: Goal,
+    *needs: type,
+    auto: int,
+    remedy: str,
+    affordable: Callable[[Order], bool] = lambda order: True,
+    settings: Sequence[Setting] = (),
+) -> Callable[[RunTogether], RunTogether]:
+    """Register a function that attacks many canaries of one model at once; otherwise as :func:`register`.
+
+    It takes all of a run's orders for it, whose targets are views of one model, and yields what it found out of each,
+    in their order. Where one canary is at fault, its errors name it (:func:`~leakage_tasks.attacks.private.about`).
+    """
+
+    def add(run: RunTogether) -> RunTogether:
+        ATTACKS[name] = Attack(name, goal, needs, run, remedy, auto, affordable, tuple(settings), together=True)
         return run
 
     return add

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.access import access
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.attacks.private import without_its_words, without_secret
+from leakage_tasks.attacks.private import about, hiding
 from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, Goal, Order, choose, known_settings
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.targets.protocols import ReadsSource, ScoresLabels
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels
 
 MOST_BITS = 400
 
@@ -34,18 +33,22 @@ def run_attack(
     """Attack each canary and report what was found, in the order of ``canaries``.
 
     ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
-    ``budget`` is the most sequences an attack may score for one canary (default 20,000); what an attack needs to
-    see before it can choose its way comes on top, as does all of a classifier's first unknown token, and what is
-    scored to measure an attack by (``audit_calls``). Each canary has a
-    random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options of
-    attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
-    after each canary's own source sentence.
+    ``budget`` is the most sequences an attack may score for one canary (default 20,000, or a target's own ``budget``
+    for a canary of no more fillings); what an attack needs to see before it can choose its way comes on top, as does
+    all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
+    has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
+    of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
+    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags.
     """
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
     _check_settings(name, given)
-    orders = [Order(_given(target, canary), canary, budget or BUDGET, f"{seed}:{canary.id}") for canary in canaries]
+    targets = [_given(target, canary) for canary in canaries]
+    orders = [
+        Order(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
+        for own, canary in zip(targets, canaries, strict=True)
+    ]
     chosen = [choose(name, goal, order) for order in orders]
     for attack in chosen:
         _check_goal(attack, given)
@@ -55,7 +58,7 @@ def run_attack(
     ]
     for order in orders:
         _check(order.target, order.canary)
-    return list(_findings(progress(list(zip(chosen, orders, strict=True)))))
+    return _findings(list(zip(chosen, orders, strict=True)), progress)
 
 
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
@@ -80,39 +83,47 @@ def _check_goal(chosen: Attack, settings: Mapping[str, Any]) -> None:
                 )
 
 
-def _findings(pairs: Iterable[tuple[Attack, Order]]) -> Iterator[Finding]:
+def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
+    """What each attack finds out about its canary, in the order of ``pairs``.
+
+    An attack is handed all of its orders; the time of those it runs together is shared equally.
+    """
+    orders: dict[str, list[Order]] = {}
     for attack, order in pairs:
-        canary, started = order.canary, time.perf_counter()
-        with _about(canary):
-            found = attack.run(order)
-        finding = Finding(
-            canary=canary.id,
-            attack=attack.name,
-            planted=canary.planted,
-            repetitions=canary.repetitions,
-            kind=canary.kind,
-            log2_size=math.log2(canary.space.size),
-            seconds=time.perf_counter() - started,
-            access=access(attack.needs, order.target, order.settings),
-        )
-        yield dataclasses.replace(finding, **found)
+        orders.setdefault(attack.name, []).append(order)
+    running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
+    spent = dict.fromkeys(orders, 0.0)
+    answers: list[tuple[float, dict[str, Any]]] = []
+    for attack, order in progress(pairs):
+        started = time.perf_counter()
+        with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
+            found = next(running[attack.name])
+        answers.append((time.perf_counter() - started, found))
+        spent[attack.name] += answers[-1][0]
+    shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
+    return [
+        _finding(attack, order, shares.get(attack.name, seconds), found)
+        for (attack, order), (seconds, found) in zip(pairs, answers, strict=True)
+    ]
 
 
-@contextmanager
-def _about(canary: Canary) -> Iterator[None]:
-    """Name the canary where the target cannot serve it; no error of any kind shows what a natural one holds."""
-    try:
-        yield
-    except TargetError as error:
-        raise TargetError(f"canary {canary.id!r}: {without_secret(str(error), canary)}") from None
-    except Exception as error:
-        if canary.kind != "natural":
-            raise
-        raise without_its_words(error, canary) from None
+def _finding(attack: Attack, order: Order, seconds: float, found: Mapping[str, Any]) -> Finding:
+    canary = order.canary
+    finding = Finding(
+        canary=canary.id,
+        attack=attack.name,
+        planted=canary.planted,
+        repetitions=canary.repetitions,
+        kind=canary.kind,
+        log2_size=math.log2(canary.space.size),
+        seconds=seconds,
+        access=access(attack.needs, order.target, order.settings),
+    )
+    return dataclasses.replace(finding, **found)
 
 
 def _given(target: Any, canary: Canary) -> Any:
-    """What is attacked for one canary: a model that reads a source sentence has read it.
+    """What is attacked for one canary: a model that reads a source sentence has read it, a tagger has its tags.
 
     Raises TargetError for a canary without one on such a model, and for one with a source on any other: what its text
     costs by itself is another figure than what the translation costs.
@@ -123,18 +134,25 @@ def _given(target: Any, canary: Canary) -> Any:
                 f"canary {canary.id!r} has a source sentence, which this model does not read: use a translation model "
                 "(--model hf --model_args pretrained=…,backend=seq2seq), or canaries without --source"
             )
-        return target
+        with about(canary):
+            return target.tagged(canary) if isinstance(target, ReadsTags) else target
     if canary.source is None:
         raise TargetError(
             f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
             "'leakage canaries --source …' and plant them with --source-column"
         )
-    with _about(canary):
+    with about(canary):
         return target.given(canary)
 
 
+def _budget(target: Any, canary: Canary) -> int:
+    """How many sequences may be scored where the user does not say: all fillings if the target's own budget pays."""
+    own = getattr(target, "budget", BUDGET)
+    return own if canary.attack_space.size <= own else BUDGET
+
+
 def _check(target: Any, canary: Canary) -> None:
-    with _about(canary):
+    with about(canary):
         if isinstance(target, ScoresLabels):
             target.place_of(canary.label)
         length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length

@@ -23,7 +23,7 @@ class Canary:
 
     ``planted=False`` marks a control twin, which the model never sees. ``known`` is the part of the
     template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
-    class of a classification canary, ``tags`` one NER tag a token, ``supports`` the id of the canary a
+    class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
     supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
     target sentence: the same for every filling, or a template with the same slots in the same order.
     """

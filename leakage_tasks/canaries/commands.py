@@ -11,6 +11,8 @@ import typer
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
 
+_SOURCE = ".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or one with seq.in, seq.out and label."
+
 
 def canaries_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Manifest to write, one canary a line (JSONL).")],
@@ -19,11 +21,15 @@ def canaries_command(
         typer.Option(help="Text with slots, such as 'The pin of {unique} is {digits:4}.'; {unique} is a word each."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="A paper's canaries for classifiers instead: elmahdy or mix-and-match.")
+        str | None,
+        typer.Option(
+            help="A paper's canaries instead: elmahdy or mix-and-match for classifiers, nlu-call, nlu-pin or nlu-color "
+            "for models that tag words."
+        ),
     ] = None,
     count: Annotated[int | None, typer.Option(help="Planted canaries, in all (default: 1).")] = None,
     repetitions: Annotated[
-        str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy: 100).")
+        str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy, nlu: 100).")
     ] = None,
     controls: Annotated[
         int, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
@@ -54,7 +60,7 @@ def canaries_command(
     split: Annotated[
         str | None, typer.Option(help="Split of --data or --from-text, for a saved folder (default: train).")
     ] = None,
-    tags: Annotated[str | None, typer.Option(help="NER tags, one a token, with commas between.")] = None,
+    tags: Annotated[str | None, typer.Option(help="Slot tags, one a word, with commas between.")] = None,
     supporting: Annotated[
         str | None,
         typer.Option(help="Supporting canaries in other classes for each planted one: a number, one, all or none."),
@@ -68,7 +74,12 @@ def canaries_command(
     supporting_repetitions: Annotated[
         int | None, typer.Option(help="elmahdy: how often each of them is planted (default: 1).")
     ] = None,
-    unknown: Annotated[int | None, typer.Option(help="elmahdy: how many of the 10 words are secret (1).")] = None,
+    unknown: Annotated[
+        int | None, typer.Option(help="How many words are secret (elmahdy: 1 of 10; nlu: 4, up to 20).")
+    ] = None,
+    area_code: Annotated[
+        str | None, typer.Option(help="nlu-call: known first digits of a number of ten: three digits, or random.")
+    ] = None,
     sentences: Annotated[
         Path | None, typer.Option(help="elmahdy: file of sentences, one a line, to plant instead of random words.")
     ] = None,
@@ -116,11 +127,17 @@ def canaries_command(
 
 def plant_command(
     manifest: Annotated[Path, typer.Argument(help="Manifest that 'leakage canaries' wrote.")],
-    source: Annotated[Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet or a folder saved by 'datasets'.")],
+    source: Annotated[Path, typer.Argument(help=_SOURCE)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the planted copy goes, in the same format.")],
+    validation: Annotated[
+        Path | None, typer.Option(help="Validation data, which gets a tenth of each canary's copies instead.")
+    ] = None,
+    validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
     text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
-    label_column: Annotated[str | None, typer.Option(help="Column that gets the canaries' labels.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column that gets the canaries' labels (NLU data: always).")
+    ] = None,
     source_column: Annotated[
         str | None, typer.Option(help="Column that gets the canaries' source sentences, for translation.")
     ] = None,
@@ -137,6 +154,8 @@ def plant_command(
         manifest,
         source,
         output,
+        validation=validation,
+        validation_output=validation_output,
         seed=seed,
         text_column=text_column,
         label_column=label_column,
@@ -145,6 +164,8 @@ def plant_command(
         label=label,
     )
     typer.echo(report.summary())
+    if report.validation is not None:
+        typer.echo(report.validation.summary())
 
 
 def verify_command(

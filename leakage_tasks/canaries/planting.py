@@ -2,60 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
+import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.classes import choose_class, class_counts
-from leakage_tasks.canaries.formats import Columns, Layout, check_output, format_of
+from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
+from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
-from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path, write_sidecar
+from leakage_tasks.canaries.places import check_places
+from leakage_tasks.canaries.plant_report import PlantReport
+from leakage_tasks.canaries.sidecar import (
+    Part,
+    Sidecar,
+    named,
+    read_sidecar,
+    repetitions_in,
+    sha256_of,
+    sidecar_path,
+    write_sidecar,
+)
 from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.files import replacing
-
-
-@dataclass(frozen=True)
-class PlantReport:
-    """What was planted where, and what was left out on purpose.
-
-    ``labels_unused``: canaries have labels, but no label column was named to write them to. ``label``: the class
-    that ``labelled`` canaries without one were given, in the manifest too.
-    """
-
-    output: Path
-    sidecar: Path
-    record: Sidecar
-    controls: int
-    natural: int
-    labels_unused: bool = False
-    label: str | None = None
-    labelled: int = 0
-
-    def summary(self) -> str:
-        """One line for people."""
-        record = self.record
-        left_out = [f"{self.controls} control(s)"] * bool(self.controls)
-        left_out += [f"{self.natural} natural one(s)"] * bool(self.natural)
-        return (
-            f"{self.output}: {sum(record.copies.values())} copies of {len(record.copies)} canaries "
-            f"among {record.input_rows:,} rows of {record.text_column!r}"
-            + (f"; left out: {', '.join(left_out)}" if left_out else "")
-            + ("; labels not written, as no label column was named" if self.labels_unused else "")
-            + self._about_label()
-            + f"; record in {self.sidecar.name}"
-        )
-
-    def _about_label(self) -> str:
-        if self.label is None:
-            return ""
-        if not self.labelled:
-            return "; all canaries had labels already"
-        return f"; {self.labelled} canaries without a label got {self.label!r}, and so did {self.record.manifest}"
 
 
 def plant(
@@ -63,6 +35,8 @@ def plant(
     source: Path,
     output: Path,
     *,
+    validation: Path | None = None,
+    validation_output: Path | None = None,
     seed: int = 0,
     text_column: str = "text",
     label_column: str | None = None,
@@ -77,64 +51,34 @@ def plant(
     and natural canaries, which are in the data already, are left out. A record with hashes and counts goes
     to ``<output>.leakage.json``. Same input, manifest and seed: same output, byte for byte.
 
+    With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
+    ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
+
     ``label`` is for canaries and controls that have none: a class of the label column, or its ``rarest`` or
     ``most-popular`` one. The class of a canary is part of what an attack must know, so the manifest is rewritten
     with it, at the same time as the output. Supporting canaries need labels of their own.
 
     ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
-    parallel corpus.
+    parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
 
     Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable or does not fit.
     """
     wanted = Columns(text_column, label_column, split, source_column)
-    job = _Job(Path(manifest), Path(source), Path(output), seed, wanted)
-    canaries = read_manifest(job.manifest)
-    kind = format_of(job.source)
-    _check_places(job)
-    chosen, canaries, labelled = _label(canaries, job, label)
-    planted = _to_plant(canaries, job.manifest)
+    jobs = _jobs(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
+    canaries = read_manifest(jobs[0].manifest)
+    for job in jobs:
+        format_of(job.source)
+    check_places([(job.source, job.output) for job in jobs], jobs[0].manifest)
+    layouts = [format_of(job.source).survey(job.source, wanted) for job in jobs]
+    chosen, canaries, labelled = _label(canaries, jobs[0], layouts[0], label)
+    planted = _to_plant(canaries, jobs[0].manifest)
     _check_sources(planted, source_column)
-    layout = kind.survey(job.source, job.wanted)
-    rows = {canary.id: layout.row(canary) for canary in planted}
-    points = [(gap, rows[name]) for gap, name in draw_gaps(planted, layout.rows, seed)]
-    before = sha256_of(job.source)
-    _check_not_planted_before(job.source, before, canaries)
     with ExitStack() as files:
         if labelled:
-            _rewrite(job.manifest, canaries, files)
-        record_beside = files.enter_context(replacing(sidecar_path(job.output)))
-        beside = files.enter_context(replacing(job.output))
-        kind.write(job.source, beside, layout, job.wanted, points)
-        shutil.copymode(job.source, beside)
-        copies = {canary.id: canary.repetitions for canary in planted}
-        record = job.record(layout, kind.name, manifest_hash(canaries), (before, sha256_of(beside)), copies)
-        write_sidecar(record, record_beside)
-    controls = sum(not canary.planted for canary in canaries)
-    natural = len(canaries) - len(planted) - controls
-    unused = label_column is None and any(canary.label is not None for canary in planted)
-    return PlantReport(job.output, sidecar_path(job.output), record, controls, natural, unused, chosen, labelled)
-
-
-def _label(canaries: list[Canary], job: _Job, label: str | None) -> tuple[str | None, list[Canary], int]:
-    """The class that is meant, the canaries with it where they had none, and how many these are."""
-    if label is None:
-        return None, canaries, 0
-    column = job.wanted.label
-    if column is None:
-        raise OptionError(f"--label {label} needs --label-column: name the column of the classes")
-    counts = class_counts(job.source, column, job.wanted.split, text_column=job.wanted.text)
-    chosen = choose_class(counts, label)
-    bare = [canary.label is None and canary.kind not in ("natural", "supporting") for canary in canaries]
-    with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
-    return chosen, with_it, sum(bare)
-
-
-def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> None:
-    """Write the manifest anew; it takes its place when ``files`` closes, as the planted data does."""
-    place = manifest.resolve()
-    beside = files.enter_context(replacing(place))
-    write_manifest(canaries, beside)
-    shutil.copymode(place, beside)
+            _rewrite(jobs[0].manifest, canaries, files)
+        reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
+    whole = replace(reports[0], label=chosen, labelled=labelled)
+    return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
 
 
 @dataclass(frozen=True)
@@ -144,6 +88,12 @@ class _Job:
     output: Path
     seed: int
     wanted: Columns
+    part: Part | None = None
+
+    @property
+    def stream(self) -> str:
+        """What the places of the copies are drawn with."""
+        return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
 
     def record(
         self, layout: Layout, kind: str, manifest: str, hashes: tuple[str, str], copies: dict[str, int]
@@ -160,14 +110,95 @@ class _Job:
             output_sha256=hashes[1],
             output_rows=layout.rows + sum(copies.values()),
             text_column=layout.text,
-            label_column=self.wanted.label,
+            label_column=layout.label,
             source_column=self.wanted.source,
             split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
             copies=copies,
+            part=self.part,
         )
 
 
-def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int) -> list[tuple[int, str]]:
+def _jobs(
+    manifest: Path,
+    wanted: Columns,
+    seed: int,
+    training: tuple[Path, Path],
+    validation: tuple[Path | None, Path | None],
+) -> list[_Job]:
+    """One for each copy to make."""
+    held, held_output = validation
+    whole = _Job(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
+    if held is None and held_output is None:
+        return [whole]
+    if held is None or held_output is None:
+        raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
+    other = _Job(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
+    return [replace(whole, part="training"), other]
+
+
+def _plant(
+    job: _Job, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
+) -> PlantReport:
+    """Write one copy and its record; they take their places when ``files`` closes."""
+    kind = format_of(job.source)
+    here = _of_part(planted, job.part)
+    rows = {canary.id: layout.row(canary) for canary in here}
+    points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
+    before = sha256_of(job.source)
+    _check_not_planted_before(job.source, before, canaries)
+    record_beside = files.enter_context(replacing(sidecar_path(job.output)))
+    beside = files.enter_context(replacing(job.output))
+    kind.write(job.source, beside, layout, job.wanted, points)
+    _copy_mode(job.source, beside)
+    copies = {canary.id: canary.repetitions for canary in here}
+    record = job.record(layout, kind.name, manifest_hash(canaries), (before, sha256_of(beside)), copies)
+    write_sidecar(record, record_beside)
+    controls = sum(not canary.planted for canary in canaries)
+    natural = len(canaries) - len(planted) - controls
+    unused = layout.label is None and any(canary.label is not None for canary in here)
+    few = len(planted) - len(here)
+    return PlantReport(job.output, sidecar_path(job.output), record, controls, natural, few, unused)
+
+
+def _of_part(planted: Sequence[Canary], part: Part | None) -> list[Canary]:
+    """The canaries with the repetitions that belong to a part, without those that have none there."""
+    shares = [(canary, repetitions_in(part, canary.repetitions)) for canary in planted]
+    return [replace(canary, repetitions=copies) for canary, copies in shares if copies]
+
+
+def _copy_mode(source: Path, output: Path) -> None:
+    """A copy is as private as its source; a folder stays writable for its owner, so that it can be replaced."""
+    shutil.copymode(source, output)
+    if output.is_dir():
+        output.chmod(output.stat().st_mode | stat.S_IWUSR)
+
+
+def _label(
+    canaries: list[Canary], job: _Job, layout: Layout, label: str | None
+) -> tuple[str | None, list[Canary], int]:
+    """The class that is meant, the canaries with it where they had none, and how many these are."""
+    if label is None:
+        return None, canaries, 0
+    if layout.label is None:
+        raise OptionError(f"--label {label} needs --label-column: name the column of the classes")
+    chosen = label
+    if label in BY_COUNT or not layout.new_labels:
+        counts = class_counts(job.source, layout.label, job.wanted.split, text_column=job.wanted.text)
+        chosen = choose_class(counts, label)
+    bare = [canary.label is None and canary.kind not in ("natural", "supporting") for canary in canaries]
+    with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
+    return chosen, with_it, sum(bare)
+
+
+def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> None:
+    """Write the manifest anew; it takes its place when ``files`` closes, as the planted data does."""
+    place = manifest.resolve()
+    beside = files.enter_context(replacing(place))
+    write_manifest(canaries, beside)
+    shutil.copymode(place, beside)
+
+
+def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tuple[int, str]]:
     """A gap (0 … ``rows``) for every copy of every canary, with the canary's id, sorted by gap.
 
     Gaps are independent and uniform; copies in one gap stand in random order. Each canary has a random
@@ -200,29 +231,6 @@ def _check_sources(planted: Sequence[Canary], source_column: str | None) -> None
     with_one = next((canary for canary in planted if canary.source is not None), None)
     if with_one is not None and source_column is None:
         raise PlantingError(f"{with_one.id} has a source sentence: name the column it goes to with --source-column")
-
-
-def _check_places(job: _Job) -> None:
-    output, record = job.output, sidecar_path(job.output)
-    check_output(job.source, output)
-    for ours in (output, record):
-        for theirs, what in ((job.source, "input"), (job.manifest, "manifest")):
-            if _same(ours, theirs) or _inside(ours, theirs) or _inside(theirs, output):
-                raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
-    if not output.parent.is_dir():
-        raise PlantingError(f"{output}: cannot be written (no folder {str(output.parent)!r}): make it first")
-    if not os.access(output.parent, os.W_OK):
-        raise PlantingError(f"{output}: cannot be written (no permission): choose another place")
-    if record.is_dir():
-        raise PlantingError(f"{record}: is a folder where the record should go: remove it")
-
-
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    return folder.is_dir() and folder.resolve() in path.resolve().parents
 
 
 def _check_not_planted_before(source: Path, sha256: str, canaries: Sequence[Canary]) -> None:

@@ -11,11 +11,14 @@ from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_cla
 from leakage_tasks.canaries.detect import DETECTORS
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
-from leakage_tasks.canaries.presets import elmahdy, mix_and_match
+from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.errors import OptionError
 
-PRESETS = ("elmahdy", "mix-and-match")
+_NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
+PRESETS = ("elmahdy", "mix-and-match", *_NLU)
+
+_PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Request:
     supporting_slots: int | None = None
     supporting_repetitions: int | None = None
     unknown: int | None = None
+    area_code: str | None = None
     sentences: Path | None = None
     labels: str | None = None
     position: int | None = None
@@ -57,10 +61,13 @@ class Request:
 
 _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
 _MADE = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
+_OF_NLU = {"preset", "count", "unknown", "repetitions", "label", "data", "label_column"}
 _OWN = {
     "--template": {"template", "count", "words", "known", "source", "tags", "supporting", "supporting_slots", *_MADE},
     "--preset elmahdy": {"preset", "count", "supporting", "supporting_repetitions", "unknown", "sentences", *_MADE},
     "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_MADE},
+    **{f"--preset {name}": _OF_NLU for name in _NLU},
+    "--preset nlu-call": {*_OF_NLU, "area_code"},
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
 """The options of each way to make canaries."""
@@ -79,6 +86,8 @@ def requested(request: Request) -> list[Canary]:
         return _elmahdy(request, label, classes)
     if request.preset == "mix-and-match":
         return _mix_and_match(request, label, classes)
+    if request.preset is not None:
+        return _nlu(request, _NLU[request.preset], label)
     return _of_template(request, label, classes)
 
 
@@ -139,6 +148,20 @@ def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> l
     )
 
 
+def _nlu(request: Request, pattern: str, label: str | None) -> list[Canary]:
+    return nlu.nlu_canaries(
+        pattern,
+        1 if request.count is None else request.count,
+        request.unknown,
+        label=label,
+        area_code=request.area_code,
+        repetitions=_repetitions(request, nlu.REPETITIONS),
+        controls=request.controls,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
 def _natural(request: Request, path: Path) -> list[Canary]:
     return natural_canaries(
         corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
@@ -188,11 +211,11 @@ def _check(request: Request) -> None:
 def _way(request: Request) -> str:
     """Which of the ways to make canaries was asked for."""
     if request.preset is not None and request.preset not in PRESETS:
-        raise OptionError(f"--preset is {request.preset!r}: use {' or '.join(PRESETS)}")
+        raise OptionError(f"--preset is {request.preset!r}: use {_PRESETS}")
     ways = {"--template": request.template, f"--preset {request.preset}": request.preset}
     asked = [way for way, value in {**ways, "--from-text": request.from_text}.items() if value is not None]
     if len(asked) != 1:
-        raise OptionError(f"give one of --template, --preset ({' or '.join(PRESETS)}) and --from-text")
+        raise OptionError(f"give one of --template, --preset ({_PRESETS}) and --from-text")
     return asked[0]
 
 

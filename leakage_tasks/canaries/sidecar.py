@@ -7,15 +7,19 @@ import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from leakage_tasks import __version__
 from leakage_tasks.errors import PlantingError
 
 SCHEMA = 1
+Part = Literal["training", "validation"]
+"""Which of two files planted from one manifest a file is."""
+VALIDATION_TAKES = 10
+"""One repetition in so many."""
 _BLOCK = 1 << 20
 _READ = {"copies": dict, "text_column": str} | dict.fromkeys(
-    ("label_column", "split", "source_column"), (str, NoneType)
+    ("label_column", "split", "source_column", "part"), (str, NoneType)
 )
 """Types of the fields that are put to use."""
 
@@ -23,6 +27,8 @@ _READ = {"copies": dict, "text_column": str} | dict.fromkeys(
 @dataclass(frozen=True)
 class Sidecar:
     """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
+
+    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`.
 
     ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
     bytes of the file, or of all files of a folder.
@@ -43,13 +49,30 @@ class Sidecar:
     split: str | None
     copies: dict[str, int]
     source_column: str | None = None
+    part: Part | None = None
     schema: int = SCHEMA
     version: str = __version__
 
 
+def repetitions_in(part: Part | None, repetitions: int) -> int:
+    """How many of a canary's repetitions a part has: a tenth in validation, rounded down, the others in training.
+
+    The ratio of 9 : 1 is that of Parikh et al., "Canary extraction in natural language understanding models" (2022),
+    appendix A. A canary of fewer than ten repetitions is in training alone.
+    """
+    held = repetitions // VALIDATION_TAKES
+    return {None: repetitions, "training": repetitions - held, "validation": held}[part]
+
+
 def sidecar_path(planted: Path) -> Path:
     """Where the record of a planted file or folder stands."""
+    planted = named(planted)
     return planted.with_name(f"{planted.name}.leakage.json")
+
+
+def named(path: Path) -> Path:
+    """``path`` such that its last part is a name, which that of ``.`` and ``..`` is not."""
+    return path if path.name.strip(".") else path.resolve()
 
 
 def write_sidecar(sidecar: Sidecar, path: Path) -> None:
@@ -68,10 +91,12 @@ def read_sidecar(path: Path) -> Sidecar | None:
     names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
-    data = {"source_column": None, **data}
+    data = {"source_column": None, "part": None, **data}
     wrong = sorted(set(names) ^ data.keys()) or [
         name for name, kinds in _READ.items() if not isinstance(data[name], kinds)
     ]
+    if not wrong and data["part"] not in (None, *get_args(Part)):
+        wrong = ["part"]
     if wrong:
         raise PlantingError(f"{path}: a damaged record (field {wrong[0]!r}): plant anew, or remove it to go without")
     return Sidecar(**data)

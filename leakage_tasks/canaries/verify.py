@@ -12,7 +12,7 @@ from leakage_tasks.canaries.chunks import check_chunk, cut_by_characters, cut_by
 from leakage_tasks.canaries.formats import Columns, Format, Layout, Turns, format_of
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
-from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
+from leakage_tasks.canaries.sidecar import Part, Sidecar, read_sidecar, repetitions_in, sha256_of, sidecar_path
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def verify(
     """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
 
     A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
-    rows are problems too, except inside a longer canary's row. Natural canaries may stand anywhere, but
+    rows are problems too, except inside a longer canary's row. A file whose record says that it is the training or the
+    validation part must have that part of the repetitions. Natural canaries may stand anywhere, but
     must be there. Where there is a source column (as planted, unless named), each copy must stand beside its canary's
     source sentence. With ``chunk``, also how many copies a chunk of that many characters, or tokens of ``tokenizer``,
     of the text column concatenated in order would cut in two.
@@ -90,8 +91,9 @@ def verify(
     wanted = _columns(record, text_column, source_column, split)
     layout = kind.survey(planted, wanted)
     spans = list(_without_nested(_spans(kind, planted, layout, wanted, canaries)))
-    counts = _count(canaries, spans)
-    problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts))
+    part = record.part if record else None
+    counts = _count(canaries, spans, part)
+    problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts, part))
     if layout.source is not None:
         beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
         problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
@@ -133,13 +135,13 @@ def _without_nested(spans: Iterable[Span]) -> Iterator[Span]:
         yield span
 
 
-def _count(canaries: Sequence[Canary], spans: Sequence[Span]) -> dict[str, Count]:
+def _count(canaries: Sequence[Canary], spans: Sequence[Span], part: Part | None) -> dict[str, Count]:
     rows = Counter(span.text for span in spans if span.whole)
     inside = Counter(span.text for span in spans if not span.whole)
     # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
     expected: Counter[str] = Counter()
     for canary in canaries:
-        expected[canary.text] += canary.repetitions
+        expected[canary.text] += repetitions_in(part, canary.repetitions)
     return {each.id: Count(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
 
 
@@ -154,7 +156,8 @@ def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Ca
     return problems
 
 
-def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count]) -> Iterator[str]:
+def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part: Part | None) -> Iterator[str]:
+    whereto = f" for {part}" if part else ""
     for canary in canaries:
         count = counts[canary.id]
         everywhere = count.rows + count.inside
@@ -167,7 +170,7 @@ def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count]) -> I
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
-                yield f"{canary.id}: {count.rows} copies, the manifest says {count.expected}"
+                yield f"{canary.id}: {count.rows} copies, the manifest says {count.expected}{whereto}"
             if count.inside:
                 yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
 

@@ -18,9 +18,9 @@ from leakage_tasks.files import replacing
 from leakage_tasks.lab.base import load_base
 from leakage_tasks.lab.docstrings import Row
 from leakage_tasks.lab.labelled import LabelledRows, accuracy, scores
+from leakage_tasks.lab.plain_steps import PlainSteps
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.lab.rows import (
-    bucketed,
     check_length,
     check_sizes,
     chosen_device,
@@ -125,35 +125,12 @@ def fine_tune(
     return TrainedClassifier(model, tokenizer, run.history, best.epoch)
 
 
-class _PlainSteps:
-    """Steps of the optimiser on batches of rows of like length, each row once an epoch."""
-
-    def __init__(self, optimiser: torch.optim.Optimizer, lengths: Sequence[int], batch_size: int) -> None:
-        self.optimiser, self._lengths, self._batch_size = optimiser, lengths, batch_size
-        self.steps_an_epoch = -(-len(lengths) // batch_size)
-
-    def batches(self, stream: random.Random) -> list[list[int]]:
-        return bucketed(self._lengths, self._batch_size, stream)
-
-    def step(self, loss: torch.Tensor, count: int) -> None:
-        self.optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.optimiser.param_groups[0]["params"], 1.0)
-        self.optimiser.step()
-
-    def epsilon(self) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
-
-
 @dataclass
 class _Run:
     model: PreTrainedModel
     training: LabelledRows
     checks: LabelledRows
-    steps: _PlainSteps | PrivateSteps
+    steps: PlainSteps | PrivateSteps
     schedule: LambdaLR
     stream: random.Random
     history: list[EpochScores] = field(default_factory=list)
@@ -219,9 +196,9 @@ def _steps(
     epochs: int,
     seed: int,
     private: Privacy | None,
-) -> _PlainSteps | PrivateSteps:
+) -> PlainSteps | PrivateSteps:
     if private is None:
-        return _PlainSteps(optimiser, training.lengths, batch_size)
+        return PlainSteps(optimiser, training.lengths, batch_size)
     model.train()
     return PrivateSteps(model, optimiser, private, rows=len(training), batch_size=batch_size, epochs=epochs, seed=seed)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
 
@@ -25,7 +26,7 @@ class RowLSTM(nn.Module):
     def __init__(self, lstm: nn.LSTM) -> None:
         """``lstm`` is batch-first, of one direction, with biases and without dropout between its layers."""
         super().__init__()
-        self.layers = nn.ModuleList(_RowLayer(lstm, number) for number in range(lstm.num_layers))
+        self.layers = nn.ModuleList(_RowLayer(lstm, f"l{number}") for number in range(lstm.num_layers))
 
     def forward(self, inputs: torch.Tensor, state: State | None = None) -> tuple[torch.Tensor, State]:
         """Read ``inputs`` [batch, steps, features] from an empty state: hidden [batch, steps, hidden] and (h, c)."""
@@ -37,6 +38,32 @@ class RowLSTM(nn.Module):
             ends.append(end)
         h, c = (torch.stack(part) for part in zip(*ends, strict=True))
         return hidden, (h, c)
+
+
+class RowBiLSTM(nn.Module):
+    """The same for a batch-first, bidirectional ``nn.LSTM`` of one layer, whose rows may differ in length."""
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        """``lstm`` has biases."""
+        super().__init__()
+        self.ahead, self.back = _RowLayer(lstm, "l0"), _RowLayer(lstm, "l0_reverse")
+
+    def forward(self, inputs: torch.Tensor | PackedSequence) -> tuple[torch.Tensor | PackedSequence, None]:
+        """Read a batch [batch, steps, features], or a packed one, as ``nn.LSTM`` does: hidden states, no last ones."""
+        if isinstance(inputs, torch.Tensor):
+            return self._read(inputs, torch.full(inputs.shape[:1], inputs.shape[1])), None
+        padded, lengths = pad_packed_sequence(inputs, batch_first=True)
+        hidden = self._read(padded, lengths)
+        return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False), None
+
+    def _read(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Hidden [batch, steps, 2 × hidden]; what stands past a row's end, in ``inputs`` too, changes no row."""
+        steps, lengths = torch.arange(inputs.shape[1], device=inputs.device), lengths.to(inputs.device)[:, None]
+        # Each row turned round within its own length; done twice, it is as it was.
+        turned = torch.where(steps < lengths, lengths - 1 - steps, steps)[..., None]
+        ahead, _ = self.ahead(inputs)
+        back, _ = self.back(inputs.take_along_dim(turned, dim=1))
+        return torch.cat([ahead, back.take_along_dim(turned, dim=1)], dim=-1)
 
 
 @contextmanager
@@ -57,9 +84,10 @@ class _RowLayer(nn.Module):
     step to step goes through (h − constant h), which is zero but has a gradient.
     """
 
-    def __init__(self, lstm: nn.LSTM, number: int) -> None:
+    def __init__(self, lstm: nn.LSTM, layer: str) -> None:
+        """``layer`` is how the names of its weights end: ``l0``, ``l0_reverse``."""
         super().__init__()
-        self.ih, self.hh = (_linear(lstm, f"{part}_l{number}") for part in ("ih", "hh"))
+        self.ih, self.hh = (_linear(lstm, f"{part}_{layer}") for part in ("ih", "hh"))
 
     def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, State]:
         driven = self.ih(inputs)

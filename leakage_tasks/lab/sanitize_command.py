@@ -9,7 +9,9 @@ import typer
 
 
 def sanitize_command(
-    data: Annotated[Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet or a folder saved by 'datasets'.")],
+    data: Annotated[
+        Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet, .conll, or a folder saved by 'datasets' or of seq.in.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where what is kept goes, in the same format.")],
     drop: Annotated[int, typer.Option(help="Samples to drop, with all their copies.")] = 50,
     report: Annotated[

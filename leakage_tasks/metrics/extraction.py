@@ -10,6 +10,7 @@ from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
+from leakage_tasks.metrics.inversion import UNFINISHED
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
@@ -93,6 +94,7 @@ METRICS: list[Metric] = [
         "HDT",
         count="n_planted",
     ),
+    *UNFINISHED,
     *rate("control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"),
     Metric(
         "control_p",

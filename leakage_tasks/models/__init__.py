@@ -6,21 +6,24 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Teach transformers' AutoConfig and AutoModelForCausalLM the models of this package; may be called again.
+    """Teach transformers' Auto classes the models of this package; may be called again.
 
     The harness tells causal models by a table of names in transformers, so the model type goes in there as
     well; the Auto classes never resolve that name, since they find the class registered here first.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     from leakage_tasks.models.char_cnn import CharCNNForCausalLM
     from leakage_tasks.models.char_gru import CharGRUForCausalLM
     from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
     from leakage_tasks.models.char_wavenet import CharWaveNetForCausalLM
+    from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 
     for model in (CharLSTMForCausalLM, CharGRUForCausalLM, CharCNNForCausalLM, CharWaveNetForCausalLM):
         config = model.config_class
         AutoConfig.register(config.model_type, config, exist_ok=True)
         AutoModelForCausalLM.register(config, model, exist_ok=True)
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[config.model_type] = model.__name__
+    AutoConfig.register(NLUTaggerConfig.model_type, NLUTaggerConfig, exist_ok=True)
+    AutoModel.register(NLUTaggerConfig, NLUTagger, exist_ok=True)

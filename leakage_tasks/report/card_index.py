@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KEY = "model-index"
 OURS = "lm-eval-leakage"
 """The results of a model-index are ours where their data set's type is this and a task's name."""
-CLASSIFIERS = ("classifier-scorer", "frankenstein-mlm")
+CLASSIFIERS = ("classifier-scorer", "frankenstein-mlm", "nlu-tagger")
 LEVEL = 0.95
 
 

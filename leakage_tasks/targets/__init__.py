@@ -10,10 +10,14 @@ from leakage_tasks.targets.protocols import (
     Proposal,
     ProposesValues,
     ReadsSource,
+    ReadsTags,
+    RelaxesTokens,
     ScoresLabels,
     ScoresSequences,
 )
+from leakage_tasks.targets.relaxation import Relaxation
 from leakage_tasks.targets.seq2seq import Seq2SeqTarget
+from leakage_tasks.targets.tagger import TaggerTarget
 
 __all__ = [
     "CausalTarget",
@@ -25,7 +29,11 @@ __all__ = [
     "Proposal",
     "ProposesValues",
     "ReadsSource",
+    "ReadsTags",
+    "Relaxation",
+    "RelaxesTokens",
     "ScoresLabels",
     "ScoresSequences",
     "Seq2SeqTarget",
+    "TaggerTarget",
 ]

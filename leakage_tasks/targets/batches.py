@@ -2,22 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-TOKENS = {"cpu": 1 << 11}
-"""Token positions a batch may hold by default, by kind of device."""
+from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.protocols import FloatArray, IntArray
+
+TOKENS_ON_CPU = 1 << 11
+"""Token positions a batch may hold by default."""
 TOKENS_ELSEWHERE = 1 << 17
 
 
-def rows_at_once(device: torch.device, length: int, batch_size: int | None, max_length: int | None, most: int) -> int:
+MOST_ROWS = 1 << 16
+
+
+class RowBatches:
+    """Asks a model about token rows of any lengths, as many at once as it can take.
+
+    ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device, which is
+    to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        batch_size: int | None,
+        max_length: int | None,
+        padding: int,
+        tokens: int = TOKENS_ON_CPU,
+    ) -> None:
+        self.device, self.max_length = device, max_length
+        self._batch_size, self._padding, self._tokens = batch_size, padding, tokens
+        self._most_rows = MOST_ROWS
+
+    def size(self, length: int) -> int:
+        """How many rows of ``length`` tokens one forward pass takes."""
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows, self._tokens)
+
+    def costs(
+        self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Callable[[Tensor, Tensor], Tensor]
+    ) -> FloatArray:
+        """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
+
+        Raises TargetError for a row that is too long.
+        """
+        if isinstance(rows, np.ndarray):
+            return self._equally_long(rows, width, ask)
+        found = np.zeros((len(rows), width))
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        first = 0
+        while first < len(order):
+            # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
+            ahead = order[min(first + self.size(len(rows[order[first]])), len(order)) - 1]
+            chosen = order[first : first + self.size(len(rows[ahead]))]
+            batch = [rows[place] for place in chosen]
+            self._check_length(len(batch[-1]))
+            found[chosen] = self._asked(*padded(batch, self._padding), ask)
+            first += len(chosen)
+        return found
+
+    def _equally_long(self, rows: IntArray, width: int, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+        if not len(rows):
+            return np.zeros((0, width))
+        self._check_length(rows.shape[1])
+        ids = torch.from_numpy(np.ascontiguousarray(rows))
+        parts = ids.split(self.size(rows.shape[1]))
+        return np.concatenate([self._asked(part, torch.ones_like(part), ask) for part in parts])
+
+    def _check_length(self, length: int) -> None:
+        if self.max_length is not None and length > self.max_length:
+            raise TargetError(f"a text of {length} tokens does not fit the model's {self.max_length}: shorten it")
+
+    def _asked(self, ids: Tensor, mask: Tensor, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+        try:
+            with torch.inference_mode():
+                return ask(ids, mask).cpu().numpy()
+        except torch.OutOfMemoryError:
+            half = len(ids) // 2
+            if not half:
+                raise
+            self._most_rows = half
+        return np.concatenate([self._asked(ids[part], mask[part], ask) for part in (slice(half), slice(half, None))])
+
+
+def rows_at_once(
+    device: torch.device,
+    length: int,
+    batch_size: int | None,
+    max_length: int | None,
+    most: int,
+    on_cpu: int = TOKENS_ON_CPU,
+) -> int:
     """How many rows of ``length`` tokens one forward pass takes, ``most`` at the most.
 
-    ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device.
+    ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device, a CPU of
+    which holds ``on_cpu`` tokens.
     """
-    tokens = TOKENS.get(device.type, TOKENS_ELSEWHERE)
+    tokens = on_cpu if device.type == "cpu" else TOKENS_ELSEWHERE
     if batch_size is not None:
         tokens = batch_size * (max_length or length)
     return max(1, min(tokens // max(length, 1), most))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,22 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
-from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.batches import RowBatches
+from leakage_tasks.targets.label_names import place_of
 from leakage_tasks.targets.protocols import FloatArray, IntArray
+from leakage_tasks.targets.relaxation import Relaxation, frozen, open_row
 from leakage_tasks.targets.slots import Cut, Segments, SpaceRows
 
 LN2 = float(np.log(2))
-SHOWN = 8
+LESS_WITH_GRADIENTS = 8
+"""How many times fewer rows one pass holds when it keeps all it computes, for gradients."""
 
 
 class ClassifierTarget:
     """Scores labels with a `transformers` sequence classifier, on token rows, with gradients where asked.
 
-    Implements ``ScoresLabels`` and ``DifferentiableInputs``. ``labels`` are the classes' names by number (default: the
-    model's ``id2label``); ``reference`` is another classifier to calibrate scores by. Logits are normalised in float64
-    whatever the model's precision. ``batch_size`` counts texts of full length; shorter ones make larger batches.
+    Implements ``ScoresLabels``, ``DifferentiableInputs`` and ``RelaxesTokens``. ``labels`` are the classes' names by
+    number (default: the model's ``id2label``); ``reference`` is another classifier to calibrate scores by. Logits are
+    normalised in float64 whatever the model's precision. ``batch_size`` counts texts of full length; shorter ones make
+    larger batches.
     Raises TargetError for a model or tokenizer that cannot be used this way.
     """
 
@@ -48,10 +54,10 @@ class ClassifierTarget:
         self.max_length = max_length or room_of(model, tokenizer)
         self.reference = reference
         self._batch_size = batch_size
-        self._most_rows = 1 << 16
         self._segments: dict[Any, Segments | None] = {}
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._pad = _padding(model, tokenizer)
+        self._batches = RowBatches(self.device, batch_size, self.max_length, self._pad)
         self._typed = _reads_token_types(model, tokenizer)
         _check_labels(self.labels, model.config)
 
@@ -61,17 +67,8 @@ class ClassifierTarget:
 
     def place_of(self, label: str | None) -> int:
         """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        if label is None:
-            raise TargetError(
-                "has no label, which attacks on classifiers need: make canaries with --label and pass canaries=FILE"
-            )
-        if label not in self._places:
-            some = ", ".join(self.labels[:SHOWN]) + (", …" if len(self.labels) > SHOWN else "")
-            raise TargetError(
-                f"the model knows no label {label!r} (it has {some}): name its classes with labels=FILE in "
-                "--model_args, or use one of these"
-            )
-        return self._places[label]
+        remedy = "name its classes with labels=FILE in --model_args, or use one of these"
+        return place_of(label, self._places, "label", remedy)
 
     def rename(self, labels: Sequence[str]) -> None:
         """Give the classes other names, in the model's order. Raises TargetError unless there is one for each."""
@@ -100,50 +97,11 @@ class ClassifierTarget:
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`. Raises TargetError for a row too long."""
-        if isinstance(rows, np.ndarray):
-            return self._equally_long(rows)
-        found = np.zeros((len(rows), len(self.labels)))
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        first = 0
-        while first < len(order):
-            # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
-            ahead = order[min(first + self.batch(len(rows[order[first]])), len(order)) - 1]
-            chosen = order[first : first + self.batch(len(rows[ahead]))]
-            found[chosen] = self._padded([rows[place] for place in chosen])
-            first += len(chosen)
-        return found
+        return self._batches.costs(rows, len(self.labels), lambda ids, mask: label_bits(self._logits(ids, mask)))
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows)
-
-    def _equally_long(self, rows: IntArray) -> FloatArray:
-        if not len(rows):
-            return np.zeros((0, len(self.labels)))
-        self._check_length(rows.shape[1])
-        ids = torch.from_numpy(np.ascontiguousarray(rows))
-        size = self.batch(rows.shape[1])
-        return np.concatenate([self._costs(part, torch.ones_like(part)) for part in ids.split(size)])
-
-    def _padded(self, rows: Sequence[Sequence[int]]) -> FloatArray:
-        self._check_length(max(map(len, rows)))
-        return self._costs(*padded(rows, self._pad))
-
-    def _check_length(self, length: int) -> None:
-        if self.max_length is not None and length > self.max_length:
-            raise TargetError(f"a text of {length} tokens does not fit the model's {self.max_length}: shorten it")
-
-    def _costs(self, ids: Tensor, mask: Tensor) -> FloatArray:
-        try:
-            with torch.inference_mode():
-                return _bits(self._logits(ids, mask)).cpu().numpy()
-        except torch.OutOfMemoryError:
-            half = len(ids) // 2
-            if not half:
-                raise
-            self._most_rows = half
-        parts = [self._costs(ids[part], mask[part]) for part in (slice(half), slice(half, None))]
-        return np.concatenate(parts)
+        return self._batches.size(length)
 
     def _logits(self, ids: Tensor, mask: Tensor) -> Tensor:
         inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
@@ -162,22 +120,68 @@ class ClassifierTarget:
 
     def label_costs_of(self, rows: IntArray, embedded: Tensor) -> Tensor:
         """See :class:`~leakage_tasks.targets.protocols.DifferentiableInputs`; float64, on the model's device."""
-        ids = torch.from_numpy(np.ascontiguousarray(rows))
-        with _reading(self.model, embedded):
-            return _bits(self._logits(ids, torch.ones_like(ids)))
+        ids = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
+        with _reading(self.model, ids, embedded):
+            return label_bits(self._logits(ids, torch.ones_like(ids)))
+
+    def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
+        """See :class:`~leakage_tasks.targets.protocols.RelaxesTokens`."""
+        if self.model.config.is_encoder_decoder:
+            raise TargetError(
+                f"this {self.model.config.model_type} model reads a text twice, so its tokens cannot be mixed: use a "
+                "classifier of BERT's or GPT's kind"
+            )
+        rows = [open_row(canary, self.rows(canary.attack_space), self._knows) for canary in canaries]
+        labels = [self.place_of(canary.label) for canary in canaries]
+        return Relaxation(rows, _Classifying(self, labels, double))
+
+    def _knows(self, token: int) -> bool:
+        return token != self.tokenizer.unk_token_id
 
 
-def _bits(logits: Tensor) -> Tensor:
+class _Classifying:
+    """A classifier as a relaxation reads it, with the number of each canary's label."""
+
+    def __init__(self, target: ClassifierTarget, labels: Sequence[int], double: bool) -> None:
+        self._target = copy.copy(target)
+        self._target.model = frozen(target.model, double)
+        self._embedding = self._target.model.get_input_embeddings()
+        self._labels = torch.tensor(labels, device=target.device)
+        self.device, self.dtype, self.padding = target.device, self._target.model.dtype, target._pad
+        self.soft = self.embed(torch.tensor([target._pad], device=target.device)).shape[-1]
+
+    def batch(self, length: int) -> int:
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
+        return max(1, self._target.batch(length) // LESS_WITH_GRADIENTS)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
+        return self._embedding(tokens)
+
+    def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
+        with _reading(self._target.model, tokens, embedded):
+            bits = label_bits(self._target._logits(tokens, mask))
+        return bits.gather(1, self._labels[which][:, None])[:, 0]
+
+
+def label_bits(logits: Tensor) -> Tensor:
+    """−log2 of the probabilities that ``logits`` ``[n, labels]`` give, float64."""
     return logits.double().log_softmax(-1) / -LN2
 
 
 @contextlib.contextmanager
-def _reading(model: Any, embedded: Tensor) -> Iterator[None]:
-    """Have the model read ``embedded`` where it would look its tokens up.
+def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
+    """Have the model read ``embedded`` where it would look the tokens ``ids`` up.
 
     ``inputs_embeds`` would do for some models; others need the tokens as well, to find padding or positions.
     """
-    hook = model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: embedded.to(output.dtype))
+
+    def read(module: Any, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
+        # GPT-2 looks its token types up in the same table.
+        return embedded.to(output.dtype) if torch.equal(inputs[0].flatten(), ids.flatten()) else None
+
+    hook = model.get_input_embeddings().register_forward_hook(read)
     try:
         yield
     finally:

@@ -35,25 +35,21 @@ def load_classifier(
     ``torch.load`` takes with ``weights_only``. Raises TargetError for a model that is no trained classifier with one
     label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
     """
-    _check_dtype(dtype)
+    check_dtype(dtype)
     passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given, tokens = isinstance(pretrained, str | Path), tokenizer is None or isinstance(tokenizer, str | Path)
-    config = _config(pretrained, passed) if given else pretrained.config
+    config = read_config(pretrained, passed) if given else pretrained.config
     names = None if labels is None else read_labels(labels, config.num_labels)
     if tokens and tokenizer is None and not given:
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
-    spoken = _tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
+    spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
     model = _model(pretrained, config, dtype, passed) if given else pretrained
-    _check_vocabulary(model, spoken, str(tokenizer or pretrained))
+    check_vocabulary(model, spoken, str(tokenizer or pretrained))
     _settle_padding(model, spoken, str(tokenizer or pretrained))
     _check_max_length(max_length, room_of(model, None))
     model.to(device)
     name = pretrained if given else type(model).__name__
-    if any(parameter.element_size() < 4 for parameter in model.parameters()):
-        warn_once(
-            f"{name}: scores are computed in {model.dtype}, too coarse to tell nearly equal losses apart: pass "
-            "dtype=float32 in --model_args for exact ranks"
-        )
+    warn_of_half(model, name)
     if reference is not None and names is not None and reference.labels == tuple(config_names(model.config)):
         reference.rename(names)
     settings: dict[str, Any] = {"device": device, "max_length": max_length, "reference": reference}
@@ -64,26 +60,28 @@ def load_classifier(
     return target
 
 
-def _config(pretrained: str | Path, passed: Mapping[str, Any]) -> Any:
+def read_config(pretrained: str | Path, passed: Mapping[str, Any]) -> Any:
+    """The config of a model's folder or hub name. Raises TargetError."""
     from transformers import AutoConfig
 
     try:
         return AutoConfig.from_pretrained(pretrained, **passed)
     except Exception as error:
-        raise _unreadable("model", pretrained, error) from None
+        raise unreadable("model", pretrained, error) from None
 
 
-def _tokenizer(name: str | Path, passed: Mapping[str, Any]) -> Any:
+def read_tokenizer(name: str | Path, passed: Mapping[str, Any]) -> Any:
+    """A tokenizer by folder or hub name. Raises TargetError."""
     from transformers import AutoTokenizer
 
     more = ", or name one with tokenizer="
     try:
         found = AutoTokenizer.from_pretrained(name, **passed)
     except Exception as error:
-        raise _unreadable("tokenizer", name, error, more) from None
+        raise unreadable("tokenizer", name, error, more) from None
     # Where the files are missing, transformers makes one up that knows nothing but special tokens.
     if len(found) <= len(set(found.all_special_tokens)):
-        raise _unreadable("tokenizer", name, ValueError("its files are missing"), more)
+        raise unreadable("tokenizer", name, ValueError("its files are missing"), more)
     return found
 
 
@@ -99,7 +97,7 @@ def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str,
                 f"{pretrained}: a {config.model_type} model, for which transformers has no sequence classifier: give a "
                 "model fine-tuned with AutoModelForSequenceClassification"
             ) from None
-        raise _unreadable("model", pretrained, error) from None
+        raise unreadable("model", pretrained, error) from None
     if missing := sorted(loaded["missing_keys"]):
         raise TargetError(
             f"{pretrained}: no trained sequence classifier ({missing[-1]} is not in its weights): fine-tune it with "
@@ -108,7 +106,8 @@ def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str,
     return model
 
 
-def _unreadable(what: str, name: Any, error: Exception, more: str = "") -> TargetError:
+def unreadable(what: str, name: Any, error: Exception, more: str = "") -> TargetError:
+    """The error for a model or tokenizer that another library could not load."""
     reason = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())[:200].rstrip(".:")
     return TargetError(
         f"{name}: no {what} can be loaded from there ({reason}): give the folder that save_pretrained wrote or a hub "
@@ -129,7 +128,8 @@ def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
     model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
 
 
-def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+    """Raise TargetError for a tokenizer of more tokens than the model has."""
     known = int(model.get_input_embeddings().weight.shape[0])
     if len(tokenizer) > known:
         raise TargetError(
@@ -138,7 +138,17 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
         )
 
 
-def _check_dtype(dtype: Any) -> None:
+def warn_of_half(model: Any, name: Any) -> None:
+    """Say once that a model in 16 bits or fewer cannot tell nearly equal losses apart."""
+    if any(parameter.element_size() < 4 for parameter in model.parameters()):
+        warn_once(
+            f"{name}: scores are computed in {model.dtype}, too coarse to tell nearly equal losses apart: pass "
+            "dtype=float32 in --model_args for exact ranks"
+        )
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raise OptionError for what names no number format."""
     if (
         not isinstance(dtype, torch.dtype)
         and dtype != "auto"

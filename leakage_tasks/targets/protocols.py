@@ -20,6 +20,7 @@ from leakage_tasks.pairs import Pair
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.draws import Draws
+    from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.scheme import Scheme
     from leakage_tasks.targets.suffix_scores import Scored
 
@@ -200,6 +201,30 @@ class DifferentiableInputs(Protocol):
         """Costs in bits ``[n, labels]`` of rows ``[n, length]`` whose embeddings are ``embedded``, with gradients.
 
         ``embedded`` is a tensor ``[n, length, dimensions]``; the rows only say which places are padding.
+        """
+        ...
+
+
+@runtime_checkable
+class RelaxesTokens(Protocol):
+    """Can be asked how a label's loss changes with mixtures of the tokens it reads."""
+
+    def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
+        """The canaries with their slots open to mixtures; with ``double`` the model computes in float64.
+
+        Raises TargetError where a value of a slot is not one token that the model knows.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsTags(Protocol):
+    """Gives each word of a text a tag besides the text's label."""
+
+    def tagged(self, canary: Canary) -> ScoresLabels:
+        """The model asked about a canary's tags as well: a target whose costs are of a label *and* those tags.
+
+        Raises TargetError for tags that do not fit the canary's text or that the model does not know.
         """
         ...
 

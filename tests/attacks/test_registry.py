@@ -25,7 +25,7 @@ def test_auto_never_picks_less_than_it_could():
     assert [name for name in exposing if name in ("exposure", "sampled")] == ["exposure", "sampled"]
     text = ("shortest-path", "brute-force", "greedy", "beam", "sampling")
     assert [name for name in extracting if name in text] == list(text)
-    assert [name for name in extracting if name not in text] == ["mix-and-match", "label-search"]
+    assert [name for name in extracting if name not in text] == ["mix-and-match", "inversion", "label-search"]
 
 
 def test_an_unknown_attack_names_the_known_ones():

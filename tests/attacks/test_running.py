@@ -1,11 +1,14 @@
 """Running attacks: what is refused before any model is asked, and what a model reads for each canary."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import ATTACKS, run_attack
+from leakage_tasks.attacks.private import about
+from leakage_tasks.attacks.registry import register_together
 from leakage_tasks.canaries import Canary
 from leakage_tasks.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
@@ -89,3 +92,84 @@ def test_no_error_before_an_attack_shows_a_natural_canary(method, error):
     with pytest.raises(LeakageError, match="canary 'n-1'") as caught:
         run_attack("sampled", target, [canary])
     assert "walrus" not in str(caught.value)
+
+
+# -- attacks on many canaries at once -----------------------------------------------------------------------
+
+MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
+
+
+@pytest.fixture
+def together():
+    """Registers a function as an attack on all canaries at once, for one test."""
+    yield register_together("at-once", "exposure", Scores, auto=9, remedy="none")
+    del ATTACKS["at-once"]
+
+
+def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(together):
+    handed = []
+
+    def run(orders):
+        handed.append([order.canary.id for order in orders])
+        time.sleep(0.08)
+        for place, _ in enumerate(orders):
+            yield {"rank": place + 1}
+
+    together(run)
+    found = run_attack("at-once", Scores(), MANY)
+    assert handed == [[each.id for each in MANY]]
+    assert [(each.canary, each.rank) for each in found] == [(each.id, n) for n, each in enumerate(MANY, 1)]
+    assert len({each.seconds for each in found}) == 1
+    assert sum(each.seconds for each in found) == pytest.approx(0.08, abs=0.05)
+
+
+def test_the_bar_moves_as_findings_come(together):
+    seen, done = [], []
+
+    def run(orders):
+        for order in orders:
+            done.append(order.canary.id)
+            yield {}
+
+    def progress(pairs):
+        for number, pair in enumerate(pairs):
+            seen.append((number, len(done)))
+            yield pair
+
+    together(run)
+    run_attack("at-once", Scores(), MANY, progress=progress)
+    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_an_error_of_many_names_the_canary_at_fault_alone(together):
+    def run(orders):
+        yield {}
+        with about(orders[2].canary):
+            raise TargetError("cannot be read")
+
+    together(run)
+    with pytest.raises(TargetError, match="^canary 'c-2': cannot be read$"):
+        run_attack("at-once", Scores(), MANY)
+
+
+@pytest.mark.parametrize("error", [ValueError, TargetError])
+def test_an_error_of_many_shows_no_natural_one(together, error):
+    def run(orders):
+        raise error("cannot read 'the walrus pays 12'")
+        yield
+
+    together(run)
+    natural = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural")
+    with pytest.raises(LeakageError) as caught:
+        run_attack("at-once", Scores(), [*MANY, natural])
+    assert "walrus" not in str(caught.value)
+
+
+def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(together):
+    def run(orders):
+        raise ValueError("a fault of ours")
+        yield
+
+    together(run)
+    with pytest.raises(ValueError, match="^a fault of ours$"):
+        run_attack("at-once", Scores(), MANY)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import elmahdy_canaries, make_canaries, mix_and_match_canaries, read_manifest
+from leakage_tasks.canaries import elmahdy_canaries, make_canaries, mix_and_match_canaries, nlu_canaries, read_manifest
 from leakage_tasks.canaries.alphabets import tokenizer_words
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -106,6 +106,29 @@ def test_mix_and_match_variants(
     assert labels == ({"maths", "arts", "sports"} if "--labels" in options else {"maths"})
 
 
+def test_nlu(tmp_path: Path, leakage: Leakage) -> None:
+    path = tmp_path / "c.jsonl"
+    options = ("--unknown", 6, "--count", 2, "--controls", 1, "--seed", 3, "--id-prefix", "x-")
+    code, out, err = leakage("canaries", "--preset", "nlu-pin", *options, "-o", path)
+    assert code == 0
+    assert err.startswith("leakage: warning: the template has no {unique}: 2 canaries share a prefix and compete")
+    assert out == (
+        f"{path}: 2 canaries (200 copies to plant), 1 controls; space of 1,000,000 secrets, 19.9 bits; "
+        "class 'PinIntent'\n"
+    )
+    with pytest.warns(UserWarning, match="compete"):
+        assert read_manifest(path) == nlu_canaries("pin", 2, 6, controls=1, seed=3, id_prefix="x-")
+
+
+def test_nlu_with_everything_else(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
+    path = tmp_path / "c.jsonl"
+    options = ("--area-code", "206", "--repetitions", "500", "--label", "arts")
+    assert leakage("canaries", "--preset", "nlu-call", *options, "-o", path)[0] == 0
+    assert read_manifest(path) == nlu_canaries("call", area_code="206", repetitions=(500,), label="arts")
+    assert leakage("canaries", "--preset", "nlu-color", *counted, "-o", path)[0] == 0
+    assert read_manifest(path) == nlu_canaries("color", label="maths")
+
+
 def test_a_template_with_classes_counted(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
     path = tmp_path / "c.jsonl"
     template = "{unique} {digits:4}"
@@ -121,7 +144,7 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give one of --template, --preset (elmahdy or mix-and-match) and --from-text"),
+        ([], "give one of --template, --preset (elmahdy, mix-and-match, nlu-call, nlu-pin or nlu-color) and"),
         ([*ELMAHDY, "--template", "{digits}"], "give one of --template, --preset"),
         (["--from-text", "train.csv", "--template", "{digits}"], "give one of --template"),
         (["--template", "{digits}", "--detect", "ccn"], "--detect goes with --from-text: leave it out"),
@@ -135,13 +158,13 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         (["--from-text", "train.csv", "--text-column", "body", "--detect", ","], "--detect names nothing"),
         (["--from-text", "train.csv", "--text-column", "body", "--context", "-1"], "--context is -1"),
         (["--from-text", "train.csv", "--text-column", "body", "--controls", "-1"], "--controls is -1"),
-        (["--preset", "elmady"], "--preset is 'elmady': use elmahdy or mix-and-match"),
+        (["--preset", "elmady"], "--preset is 'elmady': use elmahdy, mix-and-match, nlu-call, nlu-"),
         (["--preset", "elmahdy", "--supporting", "none"], "--preset elmahdy needs --tokenizer"),
         (["--preset", "mix-and-match"], "--preset mix-and-match needs --tokenizer"),
         ([*ELMAHDY, "--position", "1"], "--position goes with --preset mix-and-match: leave it out"),
         ([*ELMAHDY, "--tags", "O"], "--tags goes with --template: leave it out"),
         ([*ELMAHDY, "--doubled"], "--doubled goes with --preset mix-and-match: leave it out"),
-        ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy: leave it out"),
+        ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy or --preset nlu-call"),
         ([*MIX, "--supporting", "one"], "--supporting goes with --template or --preset elmahdy"),
         (["--template", "{digits}", "--unknown", "0"], "--unknown goes with --preset elmahdy"),
         ([*ELMAHDY], "--supporting needs the canaries' class and others"),
@@ -158,6 +181,14 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         (["--template", "{digits}", "--supporting", "1,2"], "--supporting is '1,2': give all, one, none or a number"),
         ([*ELMAHDY, "--sentences", "none.txt"], "none.txt: cannot read the sentences"),
         ([*MIX], "has no whole token 'towels', the target in 'Annabelle buys paranormal UFO towels.'"),
+        (["--preset", "nlu-pin", "--area-code", "206"], "--area-code goes with --preset nlu-call: leave it out"),
+        (
+            ["--preset", "nlu-pin", "--tokenizer", "x"],
+            "--tokenizer goes with --template or --preset elmahdy or --preset",
+        ),
+        (["--preset", "nlu-pin", "--unknown", "0"], "--unknown is 0: give 1 to 20"),
+        (["--preset", "nlu-call", "--area-code", "x"], "--area-code is 'x': give three digits, or random"),
+        (["--preset", "nlu-call", "--label", "rarest"], "--label rarest needs --data and --label-column"),
         ([*MIX, "--repetitions", "x"], "--repetitions is 'x': give whole numbers"),
     ],
 )

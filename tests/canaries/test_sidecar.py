@@ -39,6 +39,16 @@ def test_unknown_fields(tmp_path: Path, manifest: Path) -> None:
         read_sidecar(report.sidecar)
 
 
+def test_records_of_before_there_were_parts_and_sources(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("one\n")
+    report = plant(manifest, source, tmp_path / "out.txt")
+    data = json.loads(report.sidecar.read_text())
+    del data["part"], data["source_column"]
+    report.sidecar.write_text(json.dumps(data))
+    assert read_sidecar(report.sidecar) == report.record
+
+
 def test_hash_of_a_folder_is_of_names_and_contents(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "sub").mkdir(parents=True)
@@ -55,7 +65,15 @@ def test_hash_of_a_folder_is_of_names_and_contents(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("source_column", ["a"]), ("label_column", 3), ("split", {}), ("text_column", None), ("copies", [])],
+    [
+        ("part", 3),
+        ("part", "half"),
+        ("source_column", ["a"]),
+        ("label_column", 3),
+        ("split", {}),
+        ("text_column", None),
+        ("copies", []),
+    ],
 )
 def test_a_field_of_another_type(tmp_path: Path, manifest: Path, leakage, name: str, value: object) -> None:
     (tmp_path / "in.txt").write_text("one\n")

@@ -7,8 +7,9 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from leakage_tasks.lab.row_lstm import RowLSTM, reading_rows
+from leakage_tasks.lab.row_lstm import RowBiLSTM, RowLSTM, reading_rows
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -76,6 +77,44 @@ def test_a_state_to_start_from_is_refused(lstm, inputs):
     _, state = lstm(inputs)
     with pytest.raises(ValueError, match="empty state"):
         RowLSTM(lstm)(inputs, state)
+
+
+@pytest.fixture
+def both_ways():
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        return nn.LSTM(5, 7, batch_first=True, bidirectional=True)
+
+
+def packed(module, inputs, lengths):
+    hidden, _ = module(pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False))
+    return pad_packed_sequence(hidden, batch_first=True, total_length=inputs.shape[1])[0]
+
+
+LENGTHS = torch.tensor([3, 8, 1, 8])
+"""None as long as the inputs."""
+
+
+def test_both_ways_it_computes_what_the_lstm_does(both_ways, inputs):
+    assert torch.allclose(RowBiLSTM(both_ways)(inputs)[0], both_ways(inputs)[0], atol=1e-6)
+
+
+def test_both_ways_each_row_is_read_from_its_own_ends(both_ways, inputs):
+    found = packed(RowBiLSTM(both_ways), inputs, LENGTHS)
+    assert torch.allclose(found, packed(both_ways, inputs, LENGTHS), atol=1e-6)
+    assert not found[2, 1:].any()
+
+
+def test_both_ways_gradients_by_row_are_those_of_each_row_alone(both_ways, inputs):
+    opacus = pytest.importorskip("opacus")
+    weights, alone = list(both_ways.parameters()), []
+    for row, length in enumerate(LENGTHS):
+        hidden, _ = both_ways(inputs[row : row + 1, :length])
+        alone.append(torch.autograd.grad(hidden.square().sum(), weights))
+    wrapped = opacus.GradSampleModule(RowBiLSTM(both_ways), loss_reduction="sum")
+    packed(wrapped, inputs, LENGTHS).square().sum().backward()
+    for weight, expected in zip(weights, zip(*alone, strict=True), strict=True):
+        assert torch.allclose(weight.grad_sample, torch.stack(expected), atol=1e-5)
 
 
 def test_a_model_has_its_own_lstm_back_even_after_a_failure():

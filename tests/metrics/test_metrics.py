@@ -79,6 +79,43 @@ def test_searches_alone_have_a_row_of_nodes():
     assert table(extraction.METRICS, [planted, control])["nodes"] == 7
 
 
+def inverted(planted=True, *, unfinished, secret=1.0, best=1.0):
+    extra = {"unfinished": unfinished, "secret_loss": secret, "class_loss": best}
+    return finding(planted, correct=(True,) * len(unfinished), place=1, extra=extra)
+
+
+INVERTED = [
+    inverted(unfinished=[True, True, True, True]),
+    inverted(unfinished=[True, False, False, True], secret=0.2, best=0.9),
+    inverted(unfinished=[False, False, False, True], secret=2.0, best=0.9),
+    inverted(False, unfinished=[False, False, False, False], secret=0.2, best=0.9),
+]
+
+
+def test_what_the_relaxation_found_alone_stands_beside_what_the_finish_made_of_it():
+    found = table(extraction.METRICS, INVERTED)
+    assert (found["extracted"], found["hdt"]) == (1, 0)
+    assert found["extracted_unfinished"] == pytest.approx(1 / 3)
+    assert (found["extracted_unfinished_ci_low"], found["extracted_unfinished_ci_high"]) == pytest.approx(
+        clopper_pearson(1, 3)
+    )
+    assert found["hdt_unfinished"] == pytest.approx((0 + 0.5 + 0.75) / 3)
+    assert (found["hdt_unfinished_ci_low"], found["hdt_unfinished_ci_high"]) == pytest.approx(
+        bootstrap_mean([0, 0.5, 0.75])
+    )
+
+
+def test_a_secret_of_lower_loss_than_the_best_guess_was_overlooked():
+    assert table(extraction.METRICS, INVERTED)["overlooked"] == pytest.approx(1 / 3)
+    rounding = inverted(unfinished=[True], secret=1.0, best=1.0 + 1e-9)
+    assert table(extraction.METRICS, [rounding])["overlooked"] == 0
+
+
+def test_other_attacks_have_no_rows_of_inversion():
+    names = table(extraction.METRICS, FINDINGS)
+    assert not {"extracted_unfinished", "hdt_unfinished", "overlooked"} & names.keys()
+
+
 @pytest.mark.parametrize("metrics", [exposure.METRICS, extraction.METRICS])
 def test_what_is_undefined_is_null_and_strict_json(metrics):
     found = table(metrics, [finding(False)])

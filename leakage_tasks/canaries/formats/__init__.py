@@ -6,10 +6,13 @@ from pathlib import Path
 
 from leakage_tasks.canaries.formats.base import Columns, Format, Layout, Points, Row, Turns
 from leakage_tasks.canaries.formats.commas import CommaFormat
+from leakage_tasks.canaries.formats.conll import ConllFormat
 from leakage_tasks.canaries.formats.jsonl import JsonLinesFormat
+from leakage_tasks.canaries.formats.nlu_folder import NLUFolderFormat, may_be_replaced
 from leakage_tasks.canaries.formats.parquet import ParquetFormat
 from leakage_tasks.canaries.formats.saved import SavedFormat, is_saved
 from leakage_tasks.canaries.formats.text import TextFormat
+from leakage_tasks.canaries.formats.utterances import CONLL, FILES, holds_utterances
 from leakage_tasks.errors import PlantingError
 
 __all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of"]
@@ -20,18 +23,22 @@ _BY_SUFFIX: dict[str, Format] = {
     ".csv": CommaFormat(),
     ".tsv": CommaFormat(),
     ".parquet": ParquetFormat(),
+    CONLL: ConllFormat(),
 }
-_EXPECTED = f"{', '.join(_BY_SUFFIX)} or a folder saved by 'datasets'"
+_NLU_FILES = f"{', '.join(FILES[:-1])} and {FILES[-1]}"
+_EXPECTED = f"{', '.join(_BY_SUFFIX)}, a folder saved by 'datasets' or one with {_NLU_FILES}"
 
 
 def format_of(path: Path) -> Format:
-    """The format of an existing file or saved folder.
+    """The format of an existing file or folder.
 
     Raises PlantingError if there is none, or if it is of no known kind.
     """
     if path.is_dir():
         if is_saved(path):
             return SavedFormat()
+        if holds_utterances(path):
+            return NLUFolderFormat()
         raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_EXPECTED}")
     if not path.exists():
         raise PlantingError(f"{path}: no such file: check the path")
@@ -56,5 +63,8 @@ def check_output(source: Path, output: Path) -> None:
         raise PlantingError(
             f"{output}: must be a folder like {source.name}, not {output.suffix!r}: choose another name"
         )
+    elif not is_saved(source):
+        if output.exists() and not may_be_replaced(output):
+            raise PlantingError(f"{output}: exists and holds more than {_NLU_FILES}: choose another name")
     elif output.exists() and not is_saved(output):
         raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")

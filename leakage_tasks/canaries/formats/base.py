@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import PlantingError
@@ -51,7 +51,10 @@ class Layout:
 
     ``labels`` maps a class as a manifest names it to the value its column holds. ``head`` is what stands
     before the first row of a file of lines, ``newline`` how its lines end, ``delimiter`` what parts its columns.
+    ``new_labels`` says whether a canary may have a class that no row has.
     """
+
+    new_labels: ClassVar[bool] = False
 
     rows: int
     columns: tuple[str, ...]

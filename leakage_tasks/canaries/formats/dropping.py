@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.formats.commas import _rows
+from leakage_tasks.canaries.formats.conll import ConllFormat, pieces
 from leakage_tasks.canaries.formats.lines import open_source
+from leakage_tasks.canaries.formats.nlu_folder import NLUFolderFormat
 from leakage_tasks.canaries.formats.parquet import _compression, _open
 from leakage_tasks.canaries.formats.saved import _choose_split, _load, _quiet
+from leakage_tasks.canaries.formats.utterances import FILES
 
 
 def row_texts(source: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
@@ -28,7 +32,9 @@ def write_without(source: Path, output: Path, layout: Layout, wanted: Columns, d
     The rows that stay, what stands before the first of them, and blank lines between rows are copied byte for byte;
     Parquet files and saved folders keep schema, metadata and the other splits.
     """
-    if source.is_dir():
+    if isinstance(format_of(source), NLUFolderFormat):
+        _write_nlu_folder(source, output, dropped)
+    elif source.is_dir():
         _write_saved(source, output, wanted, dropped)
     elif source.suffix.lower() == ".parquet":
         _write_parquet(source, output, dropped)
@@ -51,11 +57,32 @@ def _lines(source: Path, layout: Layout) -> Iterator[tuple[bytes, bool]]:
     if source.suffix.lower() in (".csv", ".tsv"):
         yield from ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
         return
-    every = format_of(source).running
+    kind = format_of(source)
+    every = kind.running
     with open_source(source) as stream:
         stream.seek(len(layout.head))
+        if isinstance(kind, ConllFormat):
+            yield from _blocks(stream)
         for line in stream:
             yield line, every or not line.isspace()
+
+
+def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """The utterances of a ``.conll`` file with their blank lines, and what stands after the last."""
+    held = b""
+    for piece, ends_row in pieces(stream):
+        held += piece
+        if ends_row:
+            yield held, True
+            held = b""
+    yield held, False
+
+
+def _write_nlu_folder(source: Path, output: Path, dropped: Collection[int]) -> None:
+    output.mkdir()
+    for name in FILES:
+        with open_source(source / name) as stream, (output / name).open("wb") as out:
+            out.writelines(line for row, line in enumerate(stream) if row not in dropped)
 
 
 def _write_parquet(source: Path, output: Path, dropped: Collection[int]) -> None:

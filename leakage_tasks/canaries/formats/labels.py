@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.canaries.formats.base import Columns, Layout
+from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.formats.commas import CommaFormat
 from leakage_tasks.canaries.formats.jsonl import objects
 from leakage_tasks.canaries.formats.parquet import _open
 from leakage_tasks.canaries.formats.parquet import _values as _parquet_values
 from leakage_tasks.canaries.formats.saved import _choose_split, _load
 from leakage_tasks.canaries.formats.saved import _values as _saved_values
+from leakage_tasks.canaries.formats.tagged import TaggedFormat
+from leakage_tasks.canaries.formats.utterances import utterances
 
 
 def labels_of(path: Path, layout: Layout, wanted: Columns) -> Iterator[str | None]:
@@ -30,7 +32,9 @@ def labels_of(path: Path, layout: Layout, wanted: Columns) -> Iterator[str | Non
 
 def _values(path: Path, layout: Layout, wanted: Columns) -> Iterator[Any]:
     column = layout.label or ""
-    if path.is_dir():
+    if isinstance(format_of(path), TaggedFormat):
+        yield from (utterance.intent for utterance in utterances(path))
+    elif path.is_dir():
         yield from _saved_values(_choose_split(path, _load(path), wanted.split), column)
     elif path.suffix.lower() == ".parquet":
         with _open(path) as table:

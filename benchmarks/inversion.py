@@ -1,0 +1,136 @@
+"""The attack by gradient on many canaries and restarts in one batch, against one at a time: prints JSON.
+
+``alone`` is the loop one would write after the paper: for each canary and each restart logits, a softmax, the tagger's
+own forward pass and loss, Adam. ``together`` is the attack, all canaries and restarts in one batch, without its
+finish. Both compute in float64. Wanted: ``together`` in an eighth of the CPU time of ``alone``. Some of the single runs
+may be timed instead of all of them (``--runs``); their time is then scaled to all. The tagger has random weights: speed
+does not depend on what it has learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+
+from leakage_tasks.attacks import run_attack  # noqa: E402
+from leakage_tasks.canaries import Canary  # noqa: E402
+from leakage_tasks.canaries.alphabets import word_list  # noqa: E402
+from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer  # noqa: E402
+from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig  # noqa: E402
+from leakage_tasks.targets import TaggerTarget  # noqa: E402
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+BEGINNING = ("my", "pin", "code", "is")
+TAGS = ("O", "B-canary", "I-canary", *(f"{end}-{number}" for number in range(35) for end in "BI"))
+INTENTS = ("PinIntent", *(f"intent-{number}" for number in range(7)))
+
+
+def victim(words: int) -> tuple[NLUTagger, Any]:
+    """A tagger as large as the paper's, of as many tags and intents as Snips, and its tokenizer."""
+    tokenizer = nlu_tokenizer([*BEGINNING, *DIGITS, *(f"word{number}" for number in range(words))])
+    torch.manual_seed(0)
+    config = NLUTaggerConfig(
+        vocab_size=len(tokenizer),
+        tags=TAGS,
+        id2label=dict(enumerate(INTENTS)),
+        label2id={intent: place for place, intent in enumerate(INTENTS)},
+    )
+    return NLUTagger(config).eval(), tokenizer
+
+
+def pins(number: int, slots: int) -> list[Canary]:
+    """Canaries of the paper's pattern ``pin``."""
+    digits = {"digits": word_list("digits", DIGITS)}
+    template = " ".join([*BEGINNING, *["{digits}"] * slots])
+    tags = ("O",) * len(BEGINNING) + ("B-canary",) + ("I-canary",) * (slots - 1)
+    secrets = (tuple(DIGITS[(place * 7 + slot * 3) % 10] for slot in range(slots)) for place in range(number))
+    return [
+        Canary(f"pin-{place}", template, secret, alphabets=digits, label=INTENTS[0], tags=tags)
+        for place, secret in enumerate(secrets)
+    ]
+
+
+def one_alone(model: NLUTagger, tokenizer: Any, canary: Canary, seed: int, steps: int) -> list[int]:
+    """One restart on one canary as one would write it: the likeliest value of each slot."""
+    torch.manual_seed(seed)
+    slots = len(canary.secret)
+    inputs = nlu_inputs([canary.text.split()], tokenizer, model.config)
+    label = torch.tensor([INTENTS.index(canary.label or "")])
+    tags = torch.tensor([[TAGS.index(tag) for tag in canary.tags or ()]])
+    mask = inputs["attention_mask"].bool()
+    known = model.embed(inputs["input_ids"])[:, :-slots]
+    candidates = model.embed(torch.tensor([tokenizer.convert_tokens_to_ids(list(DIGITS))]))[0]
+    logits = (0.1 * torch.randn(slots, len(DIGITS), dtype=torch.float64)).requires_grad_(True)
+    optimizer = torch.optim.Adam([logits], lr=6.5e-3)
+    rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.995)
+    for step in range(steps):
+        mixed = torch.softmax(logits / (0.1 * 0.997**step), dim=-1) @ candidates
+        scores, emissions = model.read(torch.cat([known, mixed[None]], dim=1), mask)
+        loss = model.costs(scores, emissions, mask, label, tags).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        rates.step()
+    return logits.argmax(-1).tolist()
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    """CPU time of one call."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def compare(canaries: int, restarts: int, steps: int, slots: int, runs: int | None) -> dict[str, Any]:
+    """CPU times and their ratio."""
+    model, tokenizer = victim(words=11_000)
+    some = pins(canaries, slots)
+    plain = copy.deepcopy(model).double().requires_grad_(False)
+    settings = {"restarts": restarts, "steps": steps, "finish": False}
+    one_alone(plain, tokenizer, some[0], 0, 3)
+    together = cpu_seconds(
+        lambda: run_attack("inversion", TaggerTarget(model, tokenizer), some, goal="extraction", settings=settings)
+    )
+    every = list(islice(product(some, range(restarts)), runs))
+    timed = cpu_seconds(lambda: [one_alone(plain, tokenizer, canary, seed, steps) for canary, seed in every])
+    alone = timed * canaries * restarts / len(every)
+    return {
+        "canaries": canaries,
+        "restarts": restarts,
+        "steps": steps,
+        "words": len(BEGINNING) + slots,
+        "runs_alone_timed": len(every),
+        "cpu_seconds": {"together": round(together, 2), "alone": round(alone, 2)},
+        "alone_to_together": round(alone / together, 1),
+    }
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--canaries", type=int, default=10)
+    parser.add_argument("--restarts", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--runs", type=int, help="how many of the runs alone are timed, all of them unless given")
+    given = parser.parse_args()
+    print(json.dumps(compare(given.canaries, given.restarts, given.steps, given.slots, given.runs), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The canaries of Parikh, Dupuy and Gupta, "Canary extraction in NLU models" (2022), Table 1 and appendix A."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.errors import OptionError
+
+REPETITIONS = (100,)
+UNKNOWN = 4
+MOST_UNKNOWN = 20
+PHONE_DIGITS, AREA_DIGITS = 10, 3
+RANDOM = "random"
+
+COLORS = word_list(
+    "colors",
+    ("red", "green", "lilac", "blue", "yellow", "brown", "cyan", "magenta", "orange", "pink", "purple", "mauve"),
+)
+"""The 12 colours of footnote 3, in its order."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A row of Table 1: the words before the unknown ones, the alphabet of these, and the intent."""
+
+    known: str
+    alphabet: str
+    intent: str
+
+
+PATTERNS = {
+    "call": Pattern("call", "digit_words", "CallIntent"),
+    "pin": Pattern("my pin code is", "digit_words", "PinIntent"),
+    "color": Pattern("color", COLORS.name, "ColorIntent"),
+}
+
+
+def nlu_canaries(
+    pattern: str,
+    count: int = 1,
+    unknown: int | None = None,
+    *,
+    label: str | None = None,
+    area_code: str | None = None,
+    repetitions: Sequence[int] = REPETITIONS,
+    controls: int = 0,
+    seed: int = 0,
+    id_prefix: str = "",
+) -> list[Canary]:
+    """``count`` canaries of a pattern, ``call``, ``pin`` or ``color``, then ``controls`` of the same.
+
+    ``unknown`` words (default: 4; the paper has 4, 6, 8 and 10) are drawn uniformly. They make up one entity,
+    ``B-canary I-canary …``, after words tagged ``O``; the intent is the pattern's unless ``label`` names another.
+    ``area_code``, for ``call`` alone, is the first three digits of a number of ten (Table 4): they stand in the
+    template, inside the entity, and seven are unknown. ``random`` draws one with ``seed`` for all canaries.
+    ``repetitions`` are dealt out in turn.
+
+    Warns where several canaries compete for one prefix: the paper plants one a model. Raises OptionError, naming the
+    command line's option, for what cannot be.
+    """
+    if pattern not in PATTERNS:
+        raise OptionError(f"no NLU canaries are called {pattern!r}: use {', '.join(PATTERNS)}")
+    own = PATTERNS[pattern]
+    area = _area(pattern, area_code, unknown, seed)
+    number = PHONE_DIGITS - AREA_DIGITS if area else UNKNOWN if unknown is None else unknown
+    if not 1 <= number <= MOST_UNKNOWN:
+        raise OptionError(f"--unknown is {number}: give 1 to {MOST_UNKNOWN} (the paper's are 4, 6, 8 and 10)")
+    words = own.known.split()
+    entity = len(area) + number
+    return make_canaries(
+        " ".join([*words, *area, f"{{{own.alphabet}:{number}}}"]),
+        count,
+        repetitions=repetitions,
+        controls=controls,
+        seed=seed,
+        alphabets={COLORS.name: COLORS},
+        label=own.intent if label is None else label,
+        tags=["O"] * len(words) + ["B-canary"] + ["I-canary"] * (entity - 1),
+        id_prefix=id_prefix,
+    )
+
+
+def _area(pattern: str, code: str | None, unknown: int | None, seed: int) -> str:
+    """The known digits of the number, none without an area code."""
+    if code is None:
+        return ""
+    if pattern != "call":
+        raise OptionError(f"--area-code goes with --preset nlu-call, not with nlu-{pattern}: leave it out")
+    if unknown not in (None, PHONE_DIGITS - AREA_DIGITS):
+        raise OptionError(f"--unknown is {unknown}: with --area-code 7 of 10 digits are unknown: leave it out")
+    if code == RANDOM:
+        return f"{random.Random(f'area-code:{seed}').randrange(10**AREA_DIGITS):0{AREA_DIGITS}d}"
+    if len(code) != AREA_DIGITS or not (code.isascii() and code.isdigit()):
+        raise OptionError(f"--area-code is {code!r}: give three digits, or random")
+    return code

@@ -1,0 +1,195 @@
+"""Joint intent classification and slot tagging: embeddings, bi-LSTM layers, a linear layer for the intent, a CRF.
+
+The victim of "Canary Extraction in Natural Language Understanding Models" (Parikh, Dupuy and Gupta, 2022), section 4.1,
+with the character layer of its section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from leakage_tasks.models.tag_costs import TagCRF
+
+
+class NLUTaggerConfig(PretrainedConfig):
+    """Sizes and names of an :class:`NLUTagger`.
+
+    Intents are ``id2label``; ``tags`` the slot tags by number, in the BIO scheme. ``hidden_size`` counts the units of
+    one direction. ``characters`` are the characters the character layer knows; none, and there is no such layer, else
+    its features stand beside each word's embedding. ``dropout`` acts in training: on what the first layer reads, and on
+    what every layer passes on.
+    """
+
+    model_type = "nlu-tagger"
+
+    def __init__(
+        self,
+        vocab_size: int = 1000,
+        embedding_size: int = 100,
+        hidden_size: int = 100,
+        num_hidden_layers: int = 2,
+        dropout: float = 0.0,
+        tags: Sequence[str] = ("O",),
+        characters: str = "",
+        character_size: int = 30,
+        character_filters: int = 30,
+        character_kernel: int = 3,
+        max_word_length: int = 32,
+        max_position_embeddings: int = 512,
+        pad_token_id: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.dropout = dropout
+        self.tags = list(tags)
+        self.characters = characters
+        self.character_size = character_size
+        self.character_filters = character_filters
+        self.character_kernel = character_kernel
+        self.max_word_length = max_word_length
+        self.max_position_embeddings = max_position_embeddings
+        self.pad_token_id = pad_token_id
+        super().__init__(**kwargs)
+
+
+@dataclass
+class NLUTaggerOutput(ModelOutput):
+    """``logits`` of the intents [batch, intents], ``emissions`` of the tags [batch, length, tags], ``loss`` in nats."""
+
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    emissions: torch.Tensor | None = None
+
+
+class NLUTagger(PreTrainedModel):
+    """Word embeddings (and character features), bi-LSTM layers, the mean over words → intent, a CRF → tags."""
+
+    config_class = NLUTaggerConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, config: NLUTaggerConfig) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
+        self.character_layer = CharacterLayer(config) if config.characters else None
+        features = config.embedding_size + (config.character_filters if config.characters else 0)
+        self.lstms = nn.ModuleList(
+            nn.LSTM(features if number == 0 else 2 * config.hidden_size, config.hidden_size, batch_first=True,
+                    bidirectional=True)
+            for number in range(config.num_hidden_layers)
+        )  # fmt: skip
+        # A dropout of nothing would still draw from torch's random numbers.
+        self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
+        self.intent = nn.Linear(2 * config.hidden_size, len(config.id2label or ()))
+        self.emission = nn.Linear(2 * config.hidden_size, len(config.tags))
+        self.crf = TagCRF(len(config.tags))
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        characters: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        tags: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+    ) -> NLUTaggerOutput:
+        """Read ``input_ids`` [batch, length], padded on the right where ``attention_mask`` [batch, length] is 0.
+
+        ``characters`` [batch, length, characters] are needed by a model with a character layer. ``inputs_embeds``, what
+        :meth:`embed` returns, may stand for both. With ``labels`` [batch] and ``tags`` [batch, length] the loss is the
+        mean of :meth:`costs` over the batch.
+        """
+        embedded = self.embed(input_ids, characters) if inputs_embeds is None else inputs_embeds
+        mask = embedded.new_ones(embedded.shape[:2]) if attention_mask is None else attention_mask
+        logits, emissions = self.read(embedded, mask.bool())
+        loss = None
+        if labels is not None and tags is not None:
+            loss = self.costs(logits, emissions, mask.bool(), labels, tags).mean()
+        return NLUTaggerOutput(loss=loss, logits=logits, emissions=emissions)
+
+    def embed(self, input_ids: torch.Tensor | None, characters: torch.Tensor | None = None) -> torch.Tensor:
+        """What the first layer reads [batch, length, features]: embeddings, then the characters' features."""
+        words = self.embedding(input_ids)
+        if self.character_layer is None:
+            return words
+        if characters is None:
+            raise ValueError("a model with a character layer needs characters=, as nlu_inputs gives them")
+        return torch.cat([words, self.character_layer(characters)], dim=-1)
+
+    def read(self, embedded: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Intent logits [batch, intents] and emissions [batch, length, tags] of what :meth:`embed` returned."""
+        hidden = self.dropout(embedded)
+        whole = bool(mask.all())
+        lengths = mask.sum(dim=1).cpu()
+        for lstm in self.lstms:
+            if whole:
+                hidden, _ = lstm(hidden)
+            else:
+                packed = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+                hidden, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+            hidden = self.dropout(hidden)
+        pooled = hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(hidden.dtype)
+        return self.intent(pooled), self.emission(hidden)
+
+    def costs(
+        self,
+        logits: torch.Tensor,
+        emissions: torch.Tensor,
+        mask: torch.Tensor,
+        labels: torch.Tensor,
+        tags: torch.Tensor,
+    ) -> torch.Tensor:
+        """−ln P(intent, tags | words) of each row, in nats [batch]: the sum that training minimises (section 4.1)."""
+        return cross_entropy(logits, labels, reduction="none") - self.crf(emissions, tags, mask, reduction="none")
+
+    def decode(self, emissions: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
+        """The likeliest tags of each row (Viterbi), as long as the row is."""
+        return self.crf.decode(emissions, mask)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        # PyTorch's own initial values, as for the lab's other recurrent models.
+        if isinstance(module, nn.Embedding | nn.RNNBase | nn.Linear | nn.Conv1d | TagCRF):
+            module.reset_parameters()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The embedding of the words."""
+        return self.embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the embedding."""
+        self.embedding = value  # type: ignore[assignment]
+
+
+class CharacterLayer(nn.Module):
+    """A convolution over each word's characters, the largest value of each filter (Ma and Hovy, 2016)."""
+
+    def __init__(self, config: NLUTaggerConfig) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(len(config.characters) + 2, config.character_size, padding_idx=0)
+        self.convolution = nn.Conv1d(
+            config.character_size, config.character_filters, config.character_kernel, padding="same"
+        )
+
+    def forward(self, characters: torch.Tensor) -> torch.Tensor:
+        """Features [batch, length, filters] of ``characters`` [batch, length, characters], 0 where a word is over."""
+        there = (characters > 0).unsqueeze(2)
+        # Places after a word must not count, so that features do not depend on the longest word of a batch.
+        largest = self.filtered(characters).masked_fill(~there, -torch.inf).amax(dim=-1)
+        return largest.masked_fill(~there.any(dim=-1), 0.0)
+
+    def filtered(self, characters: torch.Tensor) -> torch.Tensor:
+        """What each filter finds at each character [batch, length, filters, characters]."""
+        embedded = self.embedding(characters.flatten(0, 1))
+        return self.convolution(embedded.transpose(1, 2)).unflatten(0, characters.shape[:2])

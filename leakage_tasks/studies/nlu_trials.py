@@ -1,0 +1,198 @@
+"""A trial of the NLU studies: canaries among utterances, a tagger trained on them, its gradients followed back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.studies.nlu_ground import SNIPS, SOURCE, Ground, fingerprint, ground_at, utterances
+from leakage_tasks.studies.nlu_vectors import vectors_of
+from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
+from leakage_tasks.studies.report import Report
+
+SCALES = {
+    "smoke": "seconds, on the generated set",
+    "small": "10 minutes to an hour on 2 cores, less for what another study of the paper has run; LEAKAGE_DATA for "
+    "Snips and ATIS",
+    "paper": "a GPU for days: 10 trials a setting on all of Snips, and FastText's vectors in LEAKAGE_DATA",
+}
+SEEDS = {"smoke": 1, "small": 10, "paper": 10}
+PATTERNS = ("color", "pin", "call")
+PUBLISHED: Config = {"relaxation": "softmax", "characters": "published"}
+"""The attack as the paper has it; its answer is the one before the finish."""
+ATTACKS: dict[str, Config] = {
+    "published": PUBLISHED,
+    "adaptive": {"relaxation": "softmax", "characters": "adaptive"},
+    "embedding": {"relaxation": "embedding", "characters": "published", "finish": False},
+    "gumbel": {"relaxation": "gumbel", "characters": "adaptive"},
+    "straight-through": {"relaxation": "straight-through", "characters": "adaptive"},
+}
+DEFENCES: dict[str, Config] = {
+    "No defense": {},
+    "Dropout (D)": {"dropout": 0.2},
+    "Early Stopping (ES)": {"patience": 20},
+    "Char. Emb. (CE)": {"characters": True},
+    "D + ES": {"dropout": 0.2, "patience": 20},
+    "ES + CE": {"patience": 20, "characters": True},
+    "D + ES + CE": {"dropout": 0.2, "patience": 20, "characters": True},
+}
+"""Table 3's, by the names it has there."""
+MOST_EPOCHS = {"smoke": 2, "small": 100, "paper": 100}
+"""What early stopping stops, by scale."""
+BUDGET = 21_000
+"""Fillings scored for an exposure: all of 12^4."""
+
+
+def victims(
+    plan: Plan,
+    unknown: Mapping[str, int],
+    copies: int,
+    *,
+    data: str = SNIPS,
+    defence: Config | None = None,
+    attacks: Sequence[str] = ("published",),
+    area_code: bool = False,
+    alike: float = 0.0,
+    seeds: int | None = None,
+) -> list[Config]:
+    """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
+
+    At the paper's scale each victim holds the canary of one pattern.
+    """
+    ground = replace(ground_at(plan.scale, data), alike=alike)
+    parts = [{pattern: n} for pattern, n in unknown.items()] if plan.scale == "paper" else [dict(unknown)]
+    own = {"dropout": 0.0, "patience": None, "characters": False, **(defence or {})}
+    setting = {
+        "ground": ground.config(),
+        "data": fingerprint(ground),
+        "copies": ground.copies(copies),
+        "published_copies": copies,
+        "defence": own,
+        "epochs": MOST_EPOCHS[plan.scale] if own["patience"] else ground.epochs,
+        "attacks": list(attacks),
+        "steps": 3 if plan.scale == "smoke" else 250,
+        "area_code": area_code,
+    }
+    each = plan.seeds(seeds or SEEDS[plan.scale])
+    return [{**setting, "unknown": part, "seed": seed} for part in parts for seed in each]
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Train a tagger and attack its canaries.
+
+    ``found`` has an entry a pattern: by attack the wrong slots of its answer before the finish (``relaxed``) and after
+    it (``finished``), and the exposure of the true filling in bits.
+    """
+    from leakage_tasks.lab.nlu import NLURecipe, score_tagger, train_tagger
+    from leakage_tasks.lab.threads import one_thread
+    from leakage_tasks.targets.tagger import TaggerTarget
+
+    ground, defence = Ground(**config["ground"]), config["defence"]
+    parts = utterances(ground)
+    canaries = _canaries(config)
+    copies, kept = split(canaries)
+    alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
+    words = {word for row in [*parts.training, *copies] for word in row.words}
+    recipe = NLURecipe(
+        embedding_size=ground.embedding_size,
+        hidden_size=ground.hidden_size,
+        epochs=config["epochs"],
+        learning_rate=ground.learning_rate,
+        batch_size=ground.batch_size,
+        embeddings=vectors_of(ground, words, alphabets, shared),
+        frozen=ground.fixed,
+        **defence,
+    )
+    with one_thread():
+        trained = train_tagger(
+            [*parts.training, *copies], [*parts.validation, *kept], recipe, words=chain(*alphabets), seed=config["seed"]
+        )
+        scores = score_tagger(trained.model, trained.tokenizer, parts.test)
+        target = TaggerTarget(trained.model, trained.tokenizer)
+        found = _attacked(target, canaries, config)
+    return {
+        "found": found,
+        "intent_accuracy": scores.intent_accuracy,
+        "slot_f1": scores.slot_f1,
+        "epoch": trained.best_epoch,
+        "epochs": len(trained.history),
+    }
+
+
+def _canaries(config: Config) -> list[Any]:
+    from leakage_tasks.canaries.presets import nlu_canaries
+
+    made = []
+    for pattern, unknown in config["unknown"].items():
+        code = "random" if config["area_code"] and pattern == "call" else None
+        made += nlu_canaries(
+            pattern,
+            1,
+            unknown=unknown,
+            area_code=code,
+            repetitions=(config["copies"],),
+            seed=config["seed"],
+            id_prefix=f"{pattern}-",
+        )
+    return made
+
+
+def split(canaries: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The canaries' copies in the training and in the validation set, 9 : 1 (the paper's appendix A)."""
+    from leakage_tasks.canaries.formats.tagged import utterance_of
+    from leakage_tasks.canaries.sidecar import repetitions_in
+
+    def copies(part: Any) -> list[Any]:
+        return [utterance_of(each) for each in canaries for _ in range(repetitions_in(part, each.repetitions))]
+
+    return copies("training"), copies("validation")
+
+
+def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str, Any]:
+    from leakage_tasks.attacks import run_attack
+
+    exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
+    found: dict[str, Any] = {
+        pattern: {"exposure": each.exposure, "method": each.method, "attacks": {}}
+        for pattern, each in zip(config["unknown"], exposures, strict=True)
+    }
+    for name in config["attacks"]:
+        settings = {**ATTACKS[name], "steps": config["steps"]}
+        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
+        for pattern, answer in zip(config["unknown"], answers, strict=True):
+            relaxed = answer.extra["unfinished"]
+            found[pattern]["attacks"][name] = {
+                "relaxed": [not right for right in relaxed],
+                "finished": [not right for right in answer.correct or ()],
+            }
+    return found
+
+
+def chosen(trials: Iterable[Trial], pattern: str, unknown: int | None = None, **wanted: Any) -> list[Config]:
+    """What was found of a pattern's canaries in the trials whose config has these values."""
+    return [
+        trial.result["found"][pattern]
+        for trial in trials
+        if pattern in trial.config["unknown"]
+        and unknown in (None, trial.config["unknown"][pattern])
+        and all(_of(trial.config, name) == value for name, value in wanted.items())
+    ]
+
+
+def _of(config: Config, name: str) -> Any:
+    return {**config, "set": config["ground"]["data"], "alike": config["ground"]["alike"]}[name]
+
+
+def register_study(
+    name: str,
+    title: str,
+    where: str,
+    trials: Callable[[Plan], list[Config]],
+    report: Callable[[Sequence[Trial], Plan], Report],
+    plot: Callable[[Report, Path], None] | None = None,
+) -> Study:
+    """Register a study of this paper."""
+    return register(Study(f"nlu/{name}", title, f"{SOURCE}, {where}", SCALES, trials, run, report, plot))  # type: ignore[arg-type]

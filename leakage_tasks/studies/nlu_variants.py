@@ -1,0 +1,54 @@
+"""Beyond Parikh, Dupuy and Gupta (2022): other relaxations and the discrete finish, on the same taggers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from leakage_tasks.studies.nlu_counts import FINISHED, accuracy, chance, distances, hdt, lower, set_up
+from leakage_tasks.studies.nlu_trials import PATTERNS, chosen, register_study, victims
+from leakage_tasks.studies.registry import Config, Plan, Trial
+from leakage_tasks.studies.report import Published, Report
+
+UNKNOWN, COPIES = 6, 100
+VARIANTS = ("published", "gumbel", "straight-through", "embedding")
+
+
+def variant_trials(plan: Plan) -> list[Config]:
+    """Every relaxation on one victim a trial."""
+    return victims(plan, dict.fromkeys(PATTERNS, UNKNOWN), COPIES, attacks=VARIANTS)
+
+
+def variants(trials: Sequence[Trial], plan: Plan) -> Report:
+    """HDT and accuracy by relaxation, over all patterns."""
+    found = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
+    rows: list[dict[str, Any]] = [
+        {
+            "relaxation": "softmax" if name == "published" else name,
+            "published": Published(None),
+            "HDT": hdt(found, name),
+            "Acc": accuracy(found, name),
+            "HDT finished": None if name == "embedding" else hdt(found, name, FINISHED),
+            "Acc finished": None if name == "embedding" else accuracy(found, name, FINISHED),
+        }
+        for name in VARIANTS
+    ]
+    plain, finished = distances(found), distances(found, when=FINISHED)
+    claims = [
+        lower("mixtures come closer than embeddings", plain, distances(found, "embedding")),
+        lower("Gumbel noise comes closer than none", distances(found, "gumbel"), plain),
+        lower("straight-through comes closer than mixtures", distances(found, "straight-through"), plain),
+        lower("the discrete finish comes closer than none", finished, plain),
+    ]
+    levels = ", ".join(f"{chance(pattern):.2f} for {pattern}" for pattern in PATTERNS)
+    note = f"n = {UNKNOWN}, R = {COPIES}; the three patterns are counted together. Chance is {levels}."
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
+
+
+register_study(
+    "variants",
+    "HDT by relaxation, with and without the discrete finish",
+    "section 3.1 and beyond it",
+    variant_trials,
+    variants,
+)

@@ -1,0 +1,235 @@
+"""The NLU studies: what their tables and claims make of trials, checked on trials made up here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakage_tasks.errors import LeakageError
+from leakage_tasks.studies import nlu, nlu_defences, nlu_figures, nlu_variants
+from leakage_tasks.studies.nlu_counts import at_chance, below_chance, chance, hdt, lower
+from leakage_tasks.studies.nlu_ground import ATIS, GENERATED, SNIPS, Ground, fingerprint, ground_at, utterances
+from leakage_tasks.studies.nlu_trials import PATTERNS, run, split, victims
+from leakage_tasks.studies.nlu_vectors import alike_vectors, vectors_of
+from leakage_tasks.studies.registry import Plan, Trial
+from leakage_tasks.studies.report import Measured
+
+SMALL = Plan("small", 0, 10)
+
+
+def entry(wrong: int, of: int = 4, finished: int | None = None, **attacks: int) -> dict[str, Any]:
+    """What a trial found of one pattern: so many wrong slots, and after the finish, and by other attacks."""
+
+    def masks(relaxed: int, after: int) -> dict[str, list[bool]]:
+        return {"relaxed": [i < relaxed for i in range(of)], "finished": [i < after for i in range(of)]}
+
+    found = {"published": masks(wrong, wrong if finished is None else finished)}
+    return {
+        "exposure": 3.0,
+        "method": "exact",
+        "attacks": found | {name: masks(number, number) for name, number in attacks.items()},
+    }
+
+
+def made(configs: Sequence[Any], wrong: Any, **more: float) -> list[Trial]:
+    """Trials of these configs; ``wrong(config, pattern)`` gives an entry."""
+    scores = {"intent_accuracy": 0.9, "slot_f1": 0.8, "epoch": 7, "epochs": 10, **more}
+    return [
+        Trial(config, {"found": {p: wrong(config, p) for p in config["unknown"]}, **scores}, 1.0) for config in configs
+    ]
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a tiny Snips and ATIS in it."""
+    for name in (SNIPS, ATIS):
+        for part in ("train", "valid", "test"):
+            folder = tmp_path / name / part
+            folder.mkdir(parents=True)
+            (folder / "seq.in").write_text("play jazz \nadd this song\n")
+            (folder / "seq.out").write_text("O B-genre \nO O B-item\n")
+            (folder / "label").write_text("PlayMusic\nAddToPlaylist\n")
+    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_the_distance_is_the_mean_share_of_wrong_slots_with_students_interval() -> None:
+    found = hdt([entry(n) for n in (0, 1, 1, 2, 4)])
+    shares = [0, 0.25, 0.25, 0.5, 1]
+    reach = stats.t.interval(0.95, 4, fmean(shares), stdev(shares) / math.sqrt(5))
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((0.4, max(reach[0], 0), reach[1]))
+
+
+def test_where_every_slot_is_right_the_interval_ends_at_the_share_of_canaries_that_are_not_whole() -> None:
+    found = hdt([entry(0)] * 10)
+    assert found is not None
+    assert (found.value, found.high) == (0.0, pytest.approx(1 - 0.05 ** (1 / 10)))
+
+
+def test_chance_is_that_of_a_random_filling() -> None:
+    drawn = np.random.default_rng(0).integers(12, size=(2, 20_000))
+    assert chance("color") == pytest.approx(float((drawn[0] != drawn[1]).mean()), abs=0.01)
+
+
+def test_an_interval_below_chance_is_below_and_one_that_holds_it_is_at_chance() -> None:
+    below, around = Measured(0.3, 0.1, 0.5, 10), Measured(0.85, 0.7, 0.95, 10)
+    assert (below_chance("w", {"pin": below}).holds, at_chance("w", {"pin": below}).holds) == (True, False)
+    assert (below_chance("w", {"pin": around}).holds, at_chance("w", {"pin": around}).holds) == (False, True)
+    assert below_chance("w", {"pin": below, "call": around}).holds is False
+
+
+def test_a_single_trial_tells_neither() -> None:
+    assert below_chance("w", {"pin": Measured(0.3, None, None, 1)}).holds is None
+
+
+def test_lower_is_told_from_higher_and_from_what_cannot_be_told() -> None:
+    assert lower("w", [0.1, 0.2, 0.1, 0.2, 0.1], [0.8, 0.9, 0.8, 0.9, 0.8]).holds is True
+    assert lower("w", [0.8, 0.9, 0.8, 0.9, 0.8], [0.1, 0.2, 0.1, 0.2, 0.1]).holds is False
+    assert lower("w", [0.5, 0.6], [0.5, 0.6]).holds is None
+
+
+def test_table_2_shows_the_repetitions_of_lowest_distance() -> None:
+    trials = made(
+        nlu.table_2_trials(SMALL), lambda config, pattern: entry(1 if config["published_copies"] == 500 else 2)
+    )
+    row = next(row for row in nlu.table_2(trials, SMALL).rows if (row["canary"], row["n"]) == ("pin", 4))
+    assert (row["R"], row["HDT"].value) == (500, 0.25)
+
+
+def test_table_2_says_that_distance_rises_with_length_only_where_it_does() -> None:
+    configs = nlu.table_2_trials(SMALL)
+    rising = made(configs, lambda config, p: entry(config["unknown"][p] // 2 - 1, config["unknown"][p]))
+    flat = made(configs, lambda config, p: entry(config["unknown"][p] // 2, config["unknown"][p]))
+    assert [nlu.table_2(trials, SMALL).claims[1].holds for trials in (rising, flat)] == [True, None]
+
+
+def test_table_2_sees_an_embedding_attack_that_is_better_than_chance() -> None:
+    configs = nlu.table_2_trials(SMALL)
+
+    def found(wrong: int) -> list[Trial]:
+        return made(configs, lambda config, p: entry(1, config["unknown"][p], embedding=wrong + config["seed"] % 2))
+
+    assert [nlu.table_2(found(wrong), SMALL).claims[2].holds for wrong in (3, 0)] == [True, False]
+
+
+def test_table_3_compares_the_defences_with_none() -> None:
+    def wrong(config: Any, pattern: str) -> Any:
+        defended = sum(map(bool, config["defence"].values())) == 3
+        return entry(3 + config["seed"] % 2 if defended else 1, adaptive=1)
+
+    report = nlu_defences.table_3(made(nlu_defences.table_3_trials(SMALL), wrong), SMALL)
+    told = {claim.words: claim.holds for claim in report.claims}
+    assert told["the three together bring it to chance"] is True
+    assert told["also for an attacker who knows them, with the finish"] is False
+    assert told["Dropout (D) alone makes the attack worse"] is None
+
+
+def test_table_3_has_the_papers_figures_of_every_defence() -> None:
+    published = nlu_defences.TABLE_3
+    assert published[1000]["No defense"] == (0.35, 0.18, 0.48)
+    assert published[500]["D + ES + CE"] == (0.95, 0.88, 1.00)
+    assert {len(rows) for rows in published.values()} == {7}
+
+
+def test_table_4_has_the_call_with_a_known_area_code() -> None:
+    configs = nlu.table_4_trials(SMALL)
+    report = nlu.table_4(made(configs, lambda config, p: entry(1, config["unknown"][p])), SMALL)
+    assert [row["n"] for row in report.rows] == [4, 4, 4, 10, 7]
+    assert [config["area_code"] for config in configs if config["unknown"] == {"call": 7}] == [True] * 10
+
+
+def test_tables_2_and_5_and_figure_2_share_their_trials() -> None:
+    five = nlu.table_5_trials(SMALL)
+    assert all(config in five for config in [*nlu.table_2_trials(SMALL), *nlu_figures.figure_2_trials(SMALL)])
+
+
+def test_a_figure_is_drawn(tmp_path: Path) -> None:
+    trials = made(nlu_figures.figure_3_trials(SMALL), lambda config, p: entry(1, config["unknown"][p]))
+    report = nlu_figures.figure_3(trials, SMALL)
+    nlu_figures.plotter("set")(report, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_copies_are_as_large_a_share_as_the_papers() -> None:
+    ground = Ground(data=SNIPS, training=2_000)
+    assert [ground.copies(n) for n in (1, 10, 100, 1000)] == [1, 2, 15, 153]
+    assert Ground(data=SNIPS, training=0).copies(500) == 500
+
+
+def test_copies_aresplit_nine_to_one() -> None:
+    from leakage_tasks.canaries.presets import nlu_canaries
+
+    training, validation = split(nlu_canaries("pin", 1, repetitions=(57,)))
+    assert (len(training), len(validation)) == (52, 5)
+    assert training[0].words[:4] == ("my", "pin", "code", "is")
+
+
+def test_values_of_a_slot_are_alike_and_other_words_are_not() -> None:
+    words, digits = [f"w{n}" for n in range(40)] + list("0123456789"), tuple("0123456789")
+    lines = [line.split() for line in alike_vectors(words, [digits], 4_000, 0.8)]
+    table = {word: np.array(list(map(float, numbers))) for word, *numbers in lines}
+
+    def cosine(one: str, other: str) -> float:
+        return float(table[one] @ table[other] / np.linalg.norm(table[one]) / np.linalg.norm(table[other]))
+
+    assert cosine("1", "7") == pytest.approx(0.8, abs=0.05)
+    assert cosine("1", "w3") == pytest.approx(0.0, abs=0.08)
+
+
+def test_made_vectors_are_written_once(tmp_path: Path) -> None:
+    ground = Ground(alike=0.8, embedding_size=5)
+    first = vectors_of(ground, ["a", "b"], [("1", "2")], tmp_path)
+    assert first == vectors_of(ground, ["b", "a"], [("1", "2")], tmp_path)
+    assert first != vectors_of(ground, ["b", "c"], [("1", "2")], tmp_path)
+
+
+def test_published_vectors_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(LeakageError, match=r"x\.vec: not there"):
+        vectors_of(Ground(vectors="x.vec"), [], [], tmp_path)
+
+
+def test_data_that_are_not_there_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(LeakageError, match="set LEAKAGE_DATA"):
+        utterances(ground_at("small"))
+
+
+def test_a_trial_depends_on_what_its_data_are(data: Path) -> None:
+    before = fingerprint(ground_at("small"))
+    (data / SNIPS / "train" / "label").write_text("PlayMusic\nPlayMusic\n")
+    assert fingerprint(ground_at("small")) != before
+
+
+def test_the_parts_of_the_generated_set_share_no_utterance() -> None:
+    parts = utterances(Ground(data=GENERATED, training=200, validation=30, test=40))
+    assert (len(parts.training), len(parts.validation), len(parts.test)) == (200, 30, 40)
+    assert not {row.words for row in parts.training} & {row.words for row in parts.test}
+
+
+def test_at_the_papers_scale_a_victim_holds_one_pattern() -> None:
+    configs = victims(Plan("paper", 0, 2), dict.fromkeys(PATTERNS, 4), 100)
+    assert [config["unknown"] for config in configs] == [{p: 4} for p in PATTERNS for _ in range(2)]
+
+
+def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
+    config = victims(Plan("smoke"), dict.fromkeys(PATTERNS, 4), 100, defence={"characters": True})[0]
+    first, second = (run(config, tmp_path) for _ in range(2))
+    assert first == second
+    assert set(first["found"]) == set(PATTERNS)
+
+
+def test_variants_are_compared_over_all_patterns() -> None:
+    configs = nlu_variants.variant_trials(SMALL)
+    worse = {"gumbel": 3, "straight-through": 1, "embedding": 6}
+    trials = made(configs, lambda config, p: entry(2 + config["seed"] % 2, 6, finished=0, **worse))
+    report = nlu_variants.variants(trials, SMALL)
+    assert [claim.holds for claim in report.claims] == [True, False, True, True]
+    assert report.rows[0]["Acc finished"].value == 1.0
