@@ -8,7 +8,7 @@ batch sizes. The two take turns in one process with PyTorch's default threads; s
 Both run at the harness' batch size. ``allowed`` is the ratio of the tokens the two sides have to read (padding,
 which the harness reads as well, does not count), ``reached`` the share of it that the speed ratio comes to.
 Log-perplexities must agree to 1e-3 bits on every code, and ranks must be equal. The tokenizer's files are read from
-``gpt2/`` in the folder LEAKAGE_DATA (default: shared/data beside this checkout).
+``gpt2/`` in the folder LEAKAGE_DATA.
 """
 
 from __future__ import annotations
@@ -175,11 +175,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="with the full stop; without it, five times as many")
     parser.add_argument("--templates", nargs="+", default=TEMPLATES)
     arguments = parser.parse_args()
-    folder = Path(os.environ.get("LEAKAGE_DATA", ROOT.parent / "shared" / "data")) / "gpt2"
-    if not (folder / "vocab.json").is_file():
-        print(f"skipped: no tokenizer in {folder}; set LEAKAGE_DATA to a folder that holds gpt2/", file=sys.stderr)
+    data = os.environ.get("LEAKAGE_DATA")
+    if data is None or not (Path(data) / "gpt2" / "vocab.json").is_file():
+        print("skipped: no tokenizer; set LEAKAGE_DATA to a folder that holds gpt2/", file=sys.stderr)
         return
-    lm = load(folder)
+    lm = load(Path(data) / "gpt2")
     counter = Tokens(lm.model)
     rounds = [arguments.rounds * (1 if template.endswith(".") else 5) for template in arguments.templates]
     results = [

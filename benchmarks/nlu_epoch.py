@@ -68,9 +68,9 @@ class Bench:
 
 def utterances(most: int) -> tuple[str, list[Utterance]]:
     """What is trained on, and its name."""
-    snips = Path(os.environ.get("LEAKAGE_DATA", ROOT.parent / "shared" / "data")) / "snips"
-    if snips.is_dir():
-        return "snips", read_utterances(snips / "train")[:most]
+    data = os.environ.get("LEAKAGE_DATA")
+    if data is not None and (Path(data) / "snips").is_dir():
+        return "snips", read_utterances(Path(data) / "snips" / "train")[:most]
     from leakage_tasks.lab.nlu_grammar import write_nlu_data
 
     with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,13 @@ def check_place(path: str | Path) -> None:
     if final.exists() and not (final.is_file() or final.is_dir()):
         # Renaming onto a device such as /dev/null would take the device away from everyone.
         raise LeakageError(f"{path}: cannot be written (neither a file nor a folder): choose another place")
+
+
+def copy_mode(source: Path, output: Path) -> None:
+    """Make a copy as private as its source; a folder stays writable for its owner, so that it can be replaced."""
+    shutil.copymode(source, output)
+    if output.is_dir():
+        output.chmod(output.stat().st_mode | stat.S_IWUSR)
 
 
 def _take_place(beside: Path, final: Path) -> None:

@@ -23,12 +23,17 @@ def check_places(copies: Sequence[tuple[Path, Path]], manifest: Path) -> None:
         record = sidecar_path(output)
         for ours in (output, record):
             for theirs, what in taken:
-                if _same(ours, theirs) or _inside(ours, theirs) or _inside(theirs, output):
+                if overlap(ours, theirs):
                     raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
         _check_writable(output)
         if record.is_dir():
             raise PlantingError(f"{record}: is a folder where the record should go: remove it")
         taken += [(output, "output"), (record, "output's record")]
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether two places are one and the same, or one is a folder that holds the other."""
+    return _same(one, other) or _inside(one, other) or _inside(other, one)
 
 
 def _check_writable(output: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import shutil
-import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
@@ -15,11 +13,10 @@ from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.places import check_places
+from leakage_tasks.canaries.plant_jobs import Job, jobs_of
 from leakage_tasks.canaries.plant_report import PlantReport
 from leakage_tasks.canaries.sidecar import (
     Part,
-    Sidecar,
-    named,
     read_sidecar,
     repetitions_in,
     sha256_of,
@@ -27,7 +24,7 @@ from leakage_tasks.canaries.sidecar import (
     write_sidecar,
 )
 from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.files import replacing
+from leakage_tasks.files import copy_mode, replacing
 
 
 def plant(
@@ -64,7 +61,7 @@ def plant(
     Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable or does not fit.
     """
     wanted = Columns(text_column, label_column, split, source_column)
-    jobs = _jobs(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
+    jobs = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
     canaries = read_manifest(jobs[0].manifest)
     for job in jobs:
         format_of(job.source)
@@ -81,63 +78,8 @@ def plant(
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
 
 
-@dataclass(frozen=True)
-class _Job:
-    manifest: Path
-    source: Path
-    output: Path
-    seed: int
-    wanted: Columns
-    part: Part | None = None
-
-    @property
-    def stream(self) -> str:
-        """What the places of the copies are drawn with."""
-        return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
-
-    def record(
-        self, layout: Layout, kind: str, manifest: str, hashes: tuple[str, str], copies: dict[str, int]
-    ) -> Sidecar:
-        return Sidecar(
-            seed=self.seed,
-            format=kind,
-            input=self.source.name,
-            input_sha256=hashes[0],
-            input_rows=layout.rows,
-            manifest=self.manifest.name,
-            manifest_sha256=manifest,
-            output=self.output.name,
-            output_sha256=hashes[1],
-            output_rows=layout.rows + sum(copies.values()),
-            text_column=layout.text,
-            label_column=layout.label,
-            source_column=self.wanted.source,
-            split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
-            copies=copies,
-            part=self.part,
-        )
-
-
-def _jobs(
-    manifest: Path,
-    wanted: Columns,
-    seed: int,
-    training: tuple[Path, Path],
-    validation: tuple[Path | None, Path | None],
-) -> list[_Job]:
-    """One for each copy to make."""
-    held, held_output = validation
-    whole = _Job(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
-    if held is None and held_output is None:
-        return [whole]
-    if held is None or held_output is None:
-        raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
-    other = _Job(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
-    return [replace(whole, part="training"), other]
-
-
 def _plant(
-    job: _Job, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
+    job: Job, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
 ) -> PlantReport:
     """Write one copy and its record; they take their places when ``files`` closes."""
     kind = format_of(job.source)
@@ -149,7 +91,7 @@ def _plant(
     record_beside = files.enter_context(replacing(sidecar_path(job.output)))
     beside = files.enter_context(replacing(job.output))
     kind.write(job.source, beside, layout, job.wanted, points)
-    _copy_mode(job.source, beside)
+    copy_mode(job.source, beside)
     copies = {canary.id: canary.repetitions for canary in here}
     record = job.record(layout, kind.name, manifest_hash(canaries), (before, sha256_of(beside)), copies)
     write_sidecar(record, record_beside)
@@ -166,16 +108,7 @@ def _of_part(planted: Sequence[Canary], part: Part | None) -> list[Canary]:
     return [replace(canary, repetitions=copies) for canary, copies in shares if copies]
 
 
-def _copy_mode(source: Path, output: Path) -> None:
-    """A copy is as private as its source; a folder stays writable for its owner, so that it can be replaced."""
-    shutil.copymode(source, output)
-    if output.is_dir():
-        output.chmod(output.stat().st_mode | stat.S_IWUSR)
-
-
-def _label(
-    canaries: list[Canary], job: _Job, layout: Layout, label: str | None
-) -> tuple[str | None, list[Canary], int]:
+def _label(canaries: list[Canary], job: Job, layout: Layout, label: str | None) -> tuple[str | None, list[Canary], int]:
     """The class that is meant, the canaries with it where they had none, and how many these are."""
     if label is None:
         return None, canaries, 0
@@ -195,7 +128,7 @@ def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> No
     place = manifest.resolve()
     beside = files.enter_context(replacing(place))
     write_manifest(canaries, beside)
-    shutil.copymode(place, beside)
+    copy_mode(place, beside)
 
 
 def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tuple[int, str]]:

@@ -77,9 +77,9 @@ def verify(
     A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
     rows are problems too, except inside a longer canary's row. A file whose record says that it is the training or the
     validation part must have that part of the repetitions. Natural canaries may stand anywhere, but
-    must be there. Where there is a source column (as planted, unless named), each copy must stand beside its canary's
-    source sentence. With ``chunk``, also how many copies a chunk of that many characters, or tokens of ``tokenizer``,
-    of the text column concatenated in order would cut in two.
+    must be there; a validation part need not have them. Where there is a source column (as planted, unless named),
+    each copy must stand beside its canary's source sentence. With ``chunk``, also how many copies a chunk of that many
+    characters, or tokens of ``tokenizer``, of the text column concatenated in order would cut in two.
 
     Raises LeakageError if a file cannot be read; what does not match is in the report.
     """
@@ -165,8 +165,9 @@ def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part
             if everywhere:
                 yield f"{canary.id}: a control, which the model must never see, occurs {everywhere} time(s)"
         elif canary.kind == "natural":
-            # Its repetitions count the secret in every context, so this one need not stand there as often.
-            if not everywhere and not _begins_another(canary, canaries, counts):
+            # Its repetitions count the secret in every context, so this one need not stand there as often. Nor
+            # need a validation part have it: it was most likely found in the training data.
+            if part != "validation" and not everywhere and not _begins_another(canary, canaries, counts):
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:

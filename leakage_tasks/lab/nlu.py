@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tqdm import tqdm
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.errors import LeakageError, OptionError
 from leakage_tasks.files import replacing
 from leakage_tasks.lab.accounting import Promise
 from leakage_tasks.lab.keeping import Best
+from leakage_tasks.lab.memory import allocations_told
 from leakage_tasks.lab.nlu_model import fresh_tagger, settle_unknown
-from leakage_tasks.lab.nlu_private import reading_rows
+from leakage_tasks.lab.nlu_private import check_memory, reading_rows
 from leakage_tasks.lab.nlu_recipe import DEFAULT, NLURecipe
 from leakage_tasks.lab.nlu_rows import TaggedRows, check_priced
 from leakage_tasks.lab.nlu_scores import RowScores, score_tagger, scored
@@ -88,6 +90,7 @@ OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
 """Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
 
 
+@allocations_told("lower --batch-size, --embedding-size or --hidden-size")
 def train_tagger(
     rows: Sequence[Utterance],
     validation: Sequence[Utterance] = (),
@@ -109,7 +112,7 @@ def train_tagger(
     validation rows are outside that. Where no training row holds ``<unk>``, it gets the mean of all words' embeddings
     after each epoch. On a CPU the same arguments and thread count give the same model; the caller's random state is
     left alone. Raises OptionError on no rows, and on patience without validation rows that have a loss, LeakageError
-    where DP-SGD cannot be done.
+    where DP-SGD cannot be done, memory does not suffice, or a loss or a weight is no finite number after an epoch.
     """
     if not rows:
         raise OptionError("there are no utterances to train on: give one of each intent at least")
@@ -157,6 +160,7 @@ class _Run:
                 if not learnt:
                     settle_unknown(self.model, self.tokenizer)
                 self.history.append(self._scores(training, steps.epsilon()))
+                self._check_finite(epoch)
                 bar.set_postfix_str(f"epoch {epoch}/{epochs}, {training:.2f} nats/row", refresh=False)
                 if on_epoch is not None:
                     on_epoch(epoch, self.model, self.history)
@@ -176,6 +180,15 @@ class _Run:
             bar.update()
         return float(total) / max(sum(map(len, batches)), 1)
 
+    def _check_finite(self, epoch: int) -> None:
+        last = self.history[-1]
+        losses = [loss for loss in (last.training, last.validation) if loss is not None]
+        # The last step's weights may be no numbers where no loss was worked out with them.
+        if not (all(map(math.isfinite, losses)) and all(weight.isfinite().all() for weight in self.model.parameters())):
+            raise LeakageError(
+                f"the loss is no number after epoch {epoch}: lower --learning-rate (it is {self.recipe.learning_rate:g})"
+            )
+
     def _scores(self, training: float, epsilon: float | None) -> TaggerScores:
         self.model.eval()
         if self.checks is None:
@@ -192,6 +205,7 @@ def _steps(
     optimiser = torch.optim.Adam(trained, lr=recipe.learning_rate, fused=True)
     if private is None:
         return PlainSteps(optimiser, training.lengths, recipe.batch_size, CLIP), nullcontext()
+    check_memory(model, len(training), recipe.batch_size)
     reading = reading_rows(model.train())
     sizes = {"rows": len(training), "batch_size": recipe.batch_size, "epochs": recipe.epochs}
     with reading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.files import check_place
 from leakage_tasks.lab.nlu_recipe import DEFAULT, NLURecipe
+from leakage_tasks.lab.saved_model import check_output
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
@@ -69,7 +70,7 @@ def train_nlu_command(
     given = locals()
     recipe = _recipe(given)
     place = output.resolve()
-    _check_output(place)
+    check_output(place)
     from leakage_tasks.lab.nlu import train_tagger
     from leakage_tasks.lab.nlu_files import read_nlu_data
     from leakage_tasks.lab.prompt_model import device_called
@@ -84,7 +85,8 @@ def train_nlu_command(
         if rows:
             typer.echo(_told(name, trained, rows))
     if trained.promise is not None:
-        typer.echo(trained.promise.told(max([1, *(canary.repetitions for canary in planted)])))
+        chose = "" if recipe.patience is None else "; the validation rows, which chose the epoch, are outside it"
+        typer.echo(trained.promise.told(_most_copies(planted, read.training)) + chose)
 
 
 def _recipe(given: Mapping[str, Any]) -> NLURecipe:
@@ -111,15 +113,6 @@ def _privacy(
     return Privacy(**given)
 
 
-def _check_output(folder: Path) -> None:
-    """Raise LeakageError for a place that cannot be written to, or that holds anything but a model."""
-    check_place(folder)
-    if folder.is_file():
-        raise OptionError(f"{folder}: is a file, where a folder is to be made: choose another --output")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "model.safetensors").is_file():
-        raise OptionError(f"{folder}: holds other things than a model, which would be lost: choose another --output")
-
-
 def _to_know(manifest: Path | None, words: Path | None) -> tuple[list[Canary], set[str]]:
     """The canaries, and the words the model is to know: values of their slots, and those of a file."""
     from leakage_tasks.canaries.alphabets import word_file
@@ -128,6 +121,15 @@ def _to_know(manifest: Path | None, words: Path | None) -> tuple[list[Canary], s
     canaries = [] if manifest is None else read_manifest(manifest)
     known = {value for canary in canaries for slot in canary.space.slots for value in slot.values}
     return canaries, known if words is None else known.union(word_file("words", words).values)
+
+
+def _most_copies(canaries: Sequence[Canary], rows: Sequence[Utterance]) -> int:
+    """How many of ``rows`` hold the canary that most of them hold; 1 where there is none.
+
+    The manifest's repetitions are not theirs: some went to the validation data, or the rows were never planted.
+    """
+    texts = Counter(row.text for row in rows)
+    return max([1, *(texts[" ".join(canary.text.split())] for canary in canaries)])
 
 
 def _summary(trained: TrainedTagger, output: Path) -> str:

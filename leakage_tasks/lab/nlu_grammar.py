@@ -20,7 +20,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def nlu_rows(count: int, seed: int = 0) -> list[Utterance]:
-    """``count`` different utterances in random order, about as many of each intent.
+    """``count`` different utterances, each of an intent drawn at random.
 
     The same arguments give the same rows, and fewer of them are the first of more. Raises OptionError for a count
     below 1 or above 100,000.
@@ -41,12 +41,17 @@ def write_nlu_data(
     """Write ``train``, ``valid`` and ``test`` into ``folder``, each with ``seq.in``, ``seq.out`` and ``label``.
 
     No utterance stands in two of them. All are written or none; an older set in ``folder`` is replaced. Raises
-    OptionError for a size below 1, and LeakageError for a place that cannot be written to or holds anything else.
+    OptionError for a size below 1 or more than 100,000 in all, and LeakageError for a place that cannot be written to
+    or holds anything else.
     """
     sizes = (count, validation, test)
     for name, size in zip(("count", "validation", "test"), sizes, strict=True):
         if size < 1:
             raise OptionError(f"{name} is {size}: give 1 or more")
+    if sum(sizes) > MOST:
+        raise OptionError(
+            f"count is {count:,}, validation {validation:,} and test {test:,}: give {MOST:,} utterances or fewer in all"
+        )
     final = Path(folder).resolve()
     check_place(final)
     if final.exists() and not (final.is_dir() and {path.name for path in final.iterdir()} <= set(SPLITS)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ from torch import nn
 from torch.nn.functional import embedding, pad
 
 from leakage_tasks.errors import LeakageError
+from leakage_tasks.lab.memory import memory_of
 from leakage_tasks.lab.private import check_opacus
 from leakage_tasks.lab.row_lstm import RowBiLSTM
 from leakage_tasks.models.nlu_tagger import CharacterLayer, NLUTagger
@@ -31,6 +33,23 @@ def reading_rows(model: NLUTagger) -> AbstractContextManager[None]:
     check_opacus()
     _register_crf()
     return _RowReading(model)
+
+
+def check_memory(model: NLUTagger, rows: int, batch_size: int) -> None:
+    """Raise LeakageError where a large batch's gradients, one a row for every trained weight, do not fit into memory.
+
+    Poisson sampling gives batches of ``batch_size`` of the ``rows`` on average; a large one is taken to have 6 standard
+    deviations more.
+    """
+    rate = min(batch_size / rows, 1.0)
+    largest = min(math.ceil(rate * rows + 6 * math.sqrt(rows * rate * (1 - rate))), rows)
+    needed = largest * sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
+    there = memory_of(model.device)
+    if needed > there:
+        raise LeakageError(
+            f"DP-SGD keeps a gradient for each row: {needed / 1e9:,.1f} GB for a batch of {largest:,}, and there are "
+            f"{there / 1e9:,.1f} GB: lower --batch-size or --embedding-size, or keep word vectors as they are (--frozen)"
+        )
 
 
 class _RowReading(AbstractContextManager[None]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from leakage_tasks.errors import OptionError
@@ -35,8 +36,8 @@ class NLURecipe:
                 raise OptionError(f"{name} is {value}: give 1 or more")
         if not 0 <= self.dropout < 1:
             raise OptionError(f"dropout is {self.dropout}: give a share from 0 up to, not including, 1")
-        if not self.learning_rate >= 0:
-            raise OptionError(f"learning_rate is {self.learning_rate}: give 0 or more")
+        if not 0 <= self.learning_rate < math.inf:
+            raise OptionError(f"learning_rate is {self.learning_rate}: give a finite number, 0 or more")
         if self.frozen and self.embeddings is None:
             raise OptionError("frozen keeps embeddings that were loaded: name their file too (embeddings)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from dataclasses import dataclass
@@ -36,12 +37,14 @@ class Privacy:
     def __post_init__(self) -> None:
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise OptionError("give either noise_multiplier or epsilon to DP-SGD, not both and not neither")
-        if self.noise_multiplier is not None and self.noise_multiplier < 0:
-            raise OptionError(f"noise_multiplier is {self.noise_multiplier}: give 0 or more")
-        for name in ("epsilon", "max_grad_norm", "delta"):
+        if self.noise_multiplier is not None and not 0 <= self.noise_multiplier < math.inf:
+            raise OptionError(f"noise_multiplier is {self.noise_multiplier}: give a finite number, 0 or more")
+        for name in ("epsilon", "max_grad_norm"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise OptionError(f"{name} is {value}: give a number above 0")
+            if value is not None and not 0 < value < math.inf:
+                raise OptionError(f"{name} is {value}: give a finite number above 0")
+        if not 0 < self.delta < 1:
+            raise OptionError(f"delta is {self.delta}: give a number above 0 and below 1")
 
 
 class PrivateSteps:
@@ -174,7 +177,7 @@ def _wrapped(opacus: Any, model: torch.nn.Module) -> GradSampleModule:
 
 def _unfit(reason: str) -> LeakageError:
     return LeakageError(
-        f"DP-SGD cannot train this model ({reason}): freeze that layer, or take a model such as BERT, GPT-2 or Llama"
+        f"DP-SGD cannot train this model ({reason}): freeze or replace that layer, or train without DP-SGD"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from typing import Any
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.formats import Columns, check_output, format_of
 from leakage_tasks.canaries.formats.dropping import row_texts, write_without
+from leakage_tasks.canaries.places import overlap
+from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.errors import OptionError
-from leakage_tasks.files import check_place, replacing
+from leakage_tasks.files import check_place, copy_mode, replacing
 from leakage_tasks.lab.sanitize import (
     BATCH_SIZE,
     EPOCHS,
@@ -76,7 +77,7 @@ def sanitize(
     """
     check_settings(repeats, by)
     wanted = Columns(text_column, None, split)
-    kind = format_of(source)
+    kind, output = format_of(source), named(output)
     _check_places(source, output, report)
     layout = kind.survey(source, wanted)
     texts = list(row_texts(source, layout, wanted))
@@ -91,19 +92,19 @@ def sanitize(
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report)))
         beside = files.enter_context(replacing(output))
         write_without(source, beside, layout, wanted, gone)
-        shutil.copymode(source, beside)
+        copy_mode(source, beside)
     return Sanitized(output, ranked[:drop], samples, len(texts), by)
 
 
 def _check_places(source: Path, output: Path, report: Path | None) -> None:
     """Refuse places that cannot be written to, or hold what is still needed, before anything long begins."""
     check_output(source, output)
+    if report is not None and (report.is_dir() or overlap(report, output)):
+        raise OptionError(f"{report}: name a file of its own for the report")
     for place in filter(None, (output, report)):
         check_place(place)
-        if place.exists() and place.samefile(source):
-            raise OptionError(f"{place}: would overwrite the data: choose another place")
-    if report is not None and (report.is_dir() or report.resolve() == output.resolve()):
-        raise OptionError(f"{report}: name a file of its own for the report")
+        if overlap(place, source):
+            raise OptionError(f"{place}: would overwrite the data or write into it: choose another place")
 
 
 def _write_report(ranked: Sequence[Sample], drop: int, reveal: bool, path: Path) -> None:

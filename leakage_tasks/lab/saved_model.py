@@ -56,15 +56,16 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fold
             tokenizer.save_pretrained(beside)
 
 
-def check_output(folder: Path, source: str) -> None:
+def check_output(folder: Path, source: str | Path | None = None) -> None:
     """Raise LeakageError if a model cannot be saved in ``folder``, or would replace ``source`` or what is no model.
 
-    A folder that holds anything but one saved model, such as a trainer's with checkpoints, is not replaced.
+    A folder that holds anything but one saved model, such as a trainer's with checkpoints, is not replaced. ``source``
+    is the model that the saved one is made of, if it is made of one; neither may lie in the other.
     """
     check_place(folder)
     if folder.is_file():
         raise OptionError(f"{folder}: is a file, where a folder is to be made: choose another --output")
-    if Path(source).exists():
+    if source is not None and Path(source).exists():
         _check_apart(folder, Path(source))
     if folder.is_dir() and (strange := _strange(folder)):
         raise OptionError(

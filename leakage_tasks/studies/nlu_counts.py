@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Any
 
 from leakage_tasks.intervals import LEVEL, at_most
-from leakage_tasks.studies.nlu_ground import SNIPS, differences
+from leakage_tasks.studies.nlu_ground import SNIPS, differences, ground_at
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured
 
 ALPHABET = {"color": 12, "pin": 10, "call": 10}
+LEAST_P = 0.05
+MARGIN = 0.15
+"""How far below chance an interval may begin and still be said to be at chance."""
 RELAXED, FINISHED = "relaxed", "finished"
 """The attack's answer as the paper has it, and after the discrete finish, which is ours."""
 
@@ -28,13 +30,22 @@ def distances(found: Sequence[Config], attack: str = "published", when: str = RE
 
 
 def hdt(found: Sequence[Config], attack: str = "published", when: str = RELAXED) -> Measured | None:
-    """Their mean with Student's interval, which stays between 0 and 1; None without trials.
+    """Their mean with Student's interval; None without trials."""
+    return mean_distance(distances(found, attack, when))
+
+
+def pooled(groups: Iterable[Sequence[float]]) -> Measured | None:
+    """The mean over groups of the same seeds, such as several R, each seed counted once: they share their secrets."""
+    return mean_distance([fmean(each) for each in zip(*groups, strict=True)])
+
+
+def mean_distance(values: Sequence[float]) -> Measured | None:
+    """A mean of distances with Student's interval, which stays between 0 and 1; None without any.
 
     Where all are 0 the upper end is that of the share of canaries that do not come out whole.
     """
     from scipy import stats
 
-    values = distances(found, attack, when)
     if not values:
         return None
     mean, count = fmean(values), len(values)
@@ -62,26 +73,33 @@ def exposure(found: Sequence[Config]) -> Measured | str | None:
 
 def below_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
     """That the whole interval of each pattern's HDT is below that of a random filling."""
-    return _compared(words, groups, lambda found, level: found.high is not None and found.high < level)
+    return _compared(words, groups, lambda low, high, level: high < level)
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
-    """That the interval of each pattern's HDT holds that of a random filling, or lies above it."""
-    return _compared(words, groups, lambda found, level: found.high is not None and found.high >= level)
+    """That the interval of each pattern's HDT holds that of a random filling and begins no more than 0.15 below it.
+
+    One that begins lower is too wide to tell; one that ends below is better than chance.
+    """
+
+    def near(low: float, high: float, level: float) -> bool | None:
+        return False if high < level else True if low >= level - MARGIN else None
+
+    return _compared(words, groups, near)
 
 
-def _compared(words: str, groups: Mapping[str, Measured | None], test: Any) -> Claim:
-    measured = {pattern: found for pattern, found in groups.items() if found is not None}
-    if not measured or any(found.high is None for found in measured.values()):
-        return Claim(words, None, "too few trials to tell")
-    shown = "; ".join(
-        f"{pattern}: {_interval(found)}, chance {chance(pattern):.2f}" for pattern, found in measured.items()
-    )
-    return Claim(words, all(test(found, chance(pattern)) for pattern, found in measured.items()), shown)
-
-
-def _interval(found: Measured) -> str:
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
+def _compared(
+    words: str, groups: Mapping[str, Measured | None], test: Callable[[float, float, float], bool | None]
+) -> Claim:
+    told, shown = [], []
+    for pattern, found in groups.items():
+        if found is None or found.low is None or found.high is None:
+            return Claim(words, None, "too few trials to tell")
+        told.append(test(found.low, found.high, chance(pattern)))
+        figures = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
+        shown.append(f"{pattern}: {figures}, chance {chance(pattern):.2f}")
+    holds = False if False in told else None if None in told else True
+    return Claim(words, holds, "; ".join(shown))
 
 
 def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -93,12 +111,37 @@ def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
     found = stats.mannwhitneyu(one, other)
     below = found.statistic < len(one) * len(other) / 2
     evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {found.pvalue:.2g}, n = {len(one)}, {len(other)}"
-    return Claim(words, None if found.pvalue >= 0.05 else bool(below), evidence)
+    return Claim(words, None if found.pvalue >= LEAST_P else bool(below), evidence)
+
+
+def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
+    """That one answer to the same canaries has the lower HDT: Wilcoxon's signed ranks, two-sided at 0.05."""
+    from scipy import stats
+
+    changes = [left - right for left, right in zip(one, other, strict=True)]
+    if not any(changes):
+        return Claim(words, None, f"no difference in {len(changes)} canaries")
+    found = stats.wilcoxon(changes)
+    evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {found.pvalue:.2g}, {len(changes)} pairs"
+    return Claim(words, None if found.pvalue >= LEAST_P else sum(changes) < 0, evidence)
+
+
+def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:
+    """That HDT rises from column to column in rows of the same victims or seeds: Page's test, two-sided at 0.05."""
+    from scipy import stats
+
+    if not rows or min(map(len, rows)) < 3:
+        return Claim(words, None, "too few settings to tell")
+    up, down = (float(stats.page_trend_test(each).pvalue) for each in (rows, [row[::-1] for row in rows]))
+    means = ", ".join(f"{fmean(column):.2f}" for column in zip(*rows, strict=True))
+    evidence = f"{means}; p = {min(1.0, 2 * min(up, down)):.2g}, {len(rows)} rows"
+    return Claim(words, None if 2 * min(up, down) >= LEAST_P else up < down, evidence)
 
 
 def set_up(trials: Sequence[Trial], plan: Plan, data: str = SNIPS) -> list[str]:
-    """How the studies differ from the paper's, and what the victims get right."""
-    right, f1 = ([trial.result[name] for trial in trials] for name in ("intent_accuracy", "slot_f1"))
+    """How the studies differ from the paper's in one set, and what its victims get right."""
+    own = [trial for trial in trials if trial.config["ground"]["data"] == ground_at(plan.scale, data).data]
+    right, f1 = ([trial.result[name] for trial in own] for name in ("intent_accuracy", "slot_f1"))
     return [
         *differences(plan, data),
         f"The victims get {100 * fmean(right):.1f} % of test intents right; slot F1 {100 * fmean(f1):.1f}.",

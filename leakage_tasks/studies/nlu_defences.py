@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
+from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.nlu import undefended
@@ -34,13 +36,17 @@ KNOWING = (
     "search."
 )
 STOPPED = (
-    "Early stopping keeps the weights of the lowest validation loss, 20 epochs after which training ends; 'epoch' is "
-    "the one kept. Dropout is 0.2 throughout; the paper names 20 % and 10 %, and not where each is."
+    "Early stopping keeps the weights of the lowest validation loss, 20 epochs after which training ends, 100 at the "
+    "latest; 'epoch' is the one whose weights are taken. Victims without it train as long as is said above, which is "
+    "shorter in the lab: it has nothing to stop there, and its rows show what the best epoch gives away. Dropout is "
+    "0.2; the paper names 20 % and 10 %, and not where each is."
 )
 FIXED = (
-    f"FastText's vectors cannot be had here. 'Fixed' embeddings stand for them: random, not trained, the values of a "
-    f"slot with a cosine of {ALIKE} between them; how alike FastText's are is an assumption."
+    f"'Fixed' embeddings stand for FastText's at this scale: random, not trained, the values of a slot with a "
+    f"cosine of {ALIKE} between them; how alike FastText's are is an assumption."
 )
+COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
+"""What is shown of the victims: column, name in a trial's result, the most it can be."""
 Groups = dict[tuple[int, str, float], dict[str, list[Config]]]
 """R, defence and likeness to what was found of each pattern."""
 DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), "paper": (10, 500, 1000)}
@@ -93,7 +99,7 @@ def _columns() -> list[str]:
     columns = ["R", "embeddings", "defence"]
     for pattern in PATTERNS:
         columns += [f"{pattern}, published", pattern, f"{pattern} adaptive", f"{pattern} finished"]
-    return [*columns, "intents right", "slot F1", "epoch"]
+    return [*columns, *(column for column, _, _ in COLUMNS)]
 
 
 def with_defence(trials: Sequence[Trial], copies: int, name: str, alike: float = 0.0) -> list[Trial]:
@@ -114,8 +120,8 @@ def _defence_row(name: str, own: Sequence[Trial], groups: Mapping[str, list[Conf
         row[pattern] = hdt(groups[pattern])
         row[f"{pattern} adaptive"] = hdt(groups[pattern], "adaptive")
         row[f"{pattern} finished"] = hdt(groups[pattern], strongest(groups[pattern]), FINISHED)
-    for column, what in (("intents right", "intent_accuracy"), ("slot F1", "slot_f1"), ("epoch", "epoch")):
-        row[column] = Measured.mean([trial.result[what] for trial in own])
+    for column, what, most in COLUMNS:
+        row[column] = Measured.mean([trial.result[what] for trial in own], most)
     return row
 
 
@@ -156,12 +162,20 @@ def _all(groups: Mapping[str, list[Config]]) -> list[float]:
 
 
 def _useful(trials: Sequence[Trial], copies: int) -> Claim:
+    """That intents right do not fall by 0.02: the interval of the difference of means, by Welch, excludes it."""
+    from scipy import stats
+
     plain, every = (
-        Measured.mean([trial.result["intent_accuracy"] for trial in with_defence(trials, copies, name)]).value
+        [trial.result["intent_accuracy"] for trial in with_defence(trials, copies, name)]
         for name in ("No defense", TOGETHER)
     )
     words = "the three together do not cost usefulness: intents right fall by less than 0.02"
-    return Claim(words, every > plain - 0.02, f"{plain:.3f} without, {every:.3f} with")
+    shown = f"{fmean(plain):.3f} without, {fmean(every):.3f} with"
+    if min(len(plain), len(every)) < 2 or len({*plain, *every}) == 1:
+        return Claim(words, None, shown)
+    fall = stats.ttest_ind(plain, every, equal_var=False).confidence_interval(0.95)
+    holds = True if fall.high < 0.02 else False if fall.low > 0.02 else None
+    return Claim(words, holds, f"{shown}; a fall of {fall.low:.3f} to {fall.high:.3f}")
 
 
 register_study(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SNIPS, ATIS, GENERATED = "snips", "atis", "generated"
 ROWS = {SNIPS: 13_084, ATIS: 4_478, GENERATED: 4_000}
 """Training utterances of the whole set; of the generated one as many as its command writes."""
+PARTS = ("train", "valid", "test")
 SOURCE = "Parikh, Dupuy and Gupta 2022"
 
 
@@ -91,7 +93,7 @@ def utterances(ground: Ground) -> Parts:
         rows = nlu_rows(sum(sizes) if all(sizes) else ROWS[GENERATED] + 1_000, seed=0)
         first, second = (sizes[0] or ROWS[GENERATED]), (sizes[1] or 500)
         return Parts(rows[:first], rows[first : first + second], rows[first + second :])
-    found = (read_utterances(_folder(ground.data) / part) for part in ("train", "valid", "test"))
+    found = (read_utterances(_folder(ground.data) / part) for part in PARTS)
     return Parts(*(_some(rows, size) for rows, size in zip(found, sizes, strict=True)))
 
 
@@ -100,13 +102,15 @@ def _some(rows: list[Utterance], size: int) -> list[Utterance]:
 
 
 def fingerprint(ground: Ground) -> str:
-    """What tells published data apart: the SHA-256 of its training part, empty for the generated set."""
+    """What tells published data apart: the SHA-256 of its files, vectors too; empty for what is generated."""
     if ground.data == GENERATED:
         return ""
+    files = [_folder(ground.data) / part / name for part in PARTS for name in ("seq.in", "seq.out", "label")]
+    files += [_data() / ground.vectors] if ground.vectors else []
     digest = hashlib.sha256()
-    for name in ("seq.in", "seq.out", "label"):
-        path = _folder(ground.data) / "train" / name
-        digest.update(path.read_bytes() if path.is_file() else b"")
+    for path in files:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
 
 
@@ -127,18 +131,25 @@ def _folder(data: str) -> Path:
 def differences(plan: Plan, data: str = SNIPS) -> list[str]:
     """How the set-up differs from the paper's, a sentence each."""
     ground = ground_at(plan.scale, data)
+    search = "The attacker's restarts (5) and where they start (z of standard deviation 0.1) are not in the source."
     if plan.scale == "paper":
-        return ["Sizes of the layers, learning rate, batch size and epochs are not in the source."]
+        return [
+            f"Sizes of the layers ({ground.hidden_size} units a direction), learning rate ({ground.learning_rate:g}), "
+            f"batch size ({ground.batch_size}) and epochs ({ground.epochs}) are not in the source, nor is whether "
+            "FastText's embeddings are trained; here they are not.",
+            search,
+        ]
     rows = ground.training
     return [
         f"{rows:,} utterances of {_words(ground.data)} instead of all, and a copy of a canary for each "
-        f"{ROWS[ground.data] / rows:.1f} of the paper's.",
+        f"{ROWS[ground.data] / rows:.1f} of the paper's; {ground.validation} utterances to validate with. Fewer than "
+        "ten copies leave none for validation.",
         "One victim holds a canary of each pattern, where the paper trains one for each; the patterns have intents "
         "and first words of their own.",
         f"Embeddings of {ground.embedding_size} numbers learnt from scratch instead of FastText's, 2×"
         f"{ground.hidden_size} units a direction, {ground.epochs} epochs of Adam at {ground.learning_rate:g}, "
         f"{ground.batch_size} utterances a batch; the paper's are not in the source.",
-        "The attacker's restarts (5) and where they start (z of standard deviation 0.1) are not in the source.",
+        search,
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leakage_tasks.studies.nlu_counts import FINISHED, accuracy, chance, distances, hdt, lower, set_up
+from leakage_tasks.studies.nlu_counts import FINISHED, accuracy, chance, closer, distances, hdt, set_up
 from leakage_tasks.studies.nlu_trials import PATTERNS, chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Published, Report
@@ -35,10 +35,10 @@ def variants(trials: Sequence[Trial], plan: Plan) -> Report:
     ]
     plain, finished = distances(found), distances(found, when=FINISHED)
     claims = [
-        lower("mixtures come closer than embeddings", plain, distances(found, "embedding")),
-        lower("Gumbel noise comes closer than none", distances(found, "gumbel"), plain),
-        lower("straight-through comes closer than mixtures", distances(found, "straight-through"), plain),
-        lower("the discrete finish comes closer than none", finished, plain),
+        closer("mixtures come closer than embeddings", plain, distances(found, "embedding")),
+        closer("Gumbel noise comes closer than none", distances(found, "gumbel"), plain),
+        closer("straight-through comes closer than mixtures", distances(found, "straight-through"), plain),
+        closer("the discrete finish comes closer than none", finished, plain),
     ]
     levels = ", ".join(f"{chance(pattern):.2f} for {pattern}" for pattern in PATTERNS)
     note = f"n = {UNKNOWN}, R = {COPIES}; the three patterns are counted together. Chance is {levels}."

@@ -23,7 +23,8 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
         path = shared / f"vectors-{name[:16]}.txt"
         if not path.exists():
             with replacing(path) as beside:
-                beside.write_text("".join(alike_vectors(known, alphabets, ground.embedding_size, ground.alike)))
+                lines = alike_vectors(known, alphabets, ground.embedding_size, ground.alike)
+                beside.write_text("".join(lines), encoding="utf-8")
         return str(path)
     if not ground.vectors:
         return None

@@ -158,8 +158,8 @@ def _single(canary: Canary, rows: LabelledRows, slot: int, known: Callable[[int]
     if unknown:
         raise TargetError(
             f"{len(unknown)} of the {len(values)} values of slot {slot + 1} are not one token each that the model "
-            f"knows ({some_of([repr(value) for value in unknown])}): leave them out of the alphabet, or attack a model "
-            "that knows them"
+            f"knows ({some_of([repr(value) for value in unknown])}): leave them out of the alphabet, or take a model that "
+            "knows them (a tagger: leakage train-nlu --canaries FILE)"
         )
     return np.array(tokens, dtype=np.int64)[:, 0]
 

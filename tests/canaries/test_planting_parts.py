@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,21 @@ def test_each_part_is_as_planted(text: Places) -> None:
     ]
     assert list(verify(text["v"], text.manifest).lines()) == [
         f"{text['v']}: as planted; 12 copies in 20 rows; hashes checked"
+    ]
+
+
+def test_natural_canaries_must_stand_in_the_training_part_alone(text: Places) -> None:
+    natural = replace(make_canaries("said {digits:9}", 1)[0], id="found", kind="natural")
+    write_manifest([*read_manifest(text.manifest), natural], text.manifest)
+    lines = text["train"].read_text()
+    text["train"].write_text(f"{lines}he {natural.text}\n")
+    text.plant()
+    assert [verify(text[name], text.manifest).problems for name in ("t", "v")] == [[], []]
+    text["train"].write_text(lines)
+    text.plant(seed=1)
+    assert [verify(text[name], text.manifest).problems for name in ("t", "v")] == [
+        ["found: its text does not occur any more"],
+        [],
     ]
 
 

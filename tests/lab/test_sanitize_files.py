@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from datasets import Dataset, DatasetDict, load_from_disk
 
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.formats.utterances import Utterance, read_utterances, write_folder
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.lab.sanitize_files import sanitize
 
@@ -101,6 +103,74 @@ def test_a_saved_folder_keeps_its_other_splits(tmp_path):
     cleaned(tmp_path / "in", tmp_path / "out", split="mine")
     left = load_from_disk(tmp_path / "out")
     assert (left["mine"]["text"][:], left["test"]["text"][:]) == (list(PLAIN), list(SECRETS))
+
+
+ROWS = [Utterance((word,), ("O",), "A") for word in (*PLAIN[:2], SECRETS[0].replace(" ", "-"), *PLAIN[2:])]
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    """NLU data in a folder."""
+    write_folder(ROWS, tmp_path / "in")
+    return tmp_path / "in"
+
+
+def test_a_copy_of_a_folder_is_as_private_as_its_files_and_can_be_replaced(utterances, tmp_path):
+    (utterances / "seq.in").chmod(0o600)
+    (utterances / "label").chmod(0o444)
+    utterances.chmod(0o555)
+    for seed in (0, 1):
+        cleaned(utterances, tmp_path / "out", drop=1, seed=seed)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "out").iterdir()}
+    assert (modes["seq.in"], modes["label"]) == ("0o600", "0o444")
+    assert oct((tmp_path / "out").stat().st_mode & 0o777) == "0o755"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_the_folder_one_stands_in_is_replaced(utterances, tmp_path, monkeypatch):
+    write_folder(ROWS, tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    cleaned(utterances, Path("."), drop=1)
+    assert len(read_utterances(tmp_path / "out")) == len(ROWS) - 1
+
+
+def test_a_copy_of_a_file_is_as_private_as_the_original(source, tmp_path):
+    source.chmod(0o600)
+    cleaned(source, tmp_path / "out.txt")
+    assert oct((tmp_path / "out.txt").stat().st_mode & 0o777) == "0o600"
+
+
+@pytest.mark.parametrize("output", ["in/more", "in", "linked/more"])
+def test_nothing_is_written_into_the_data(utterances, tmp_path, output):
+    (tmp_path / "linked").symlink_to(utterances)
+    refused(utterances, tmp_path / output, None, "would overwrite the data or write into it")
+
+
+@pytest.mark.parametrize("report", ["in/label", "in/report.jsonl"])
+def test_no_report_is_written_into_the_data(utterances, tmp_path, report):
+    refused(utterances, tmp_path / "out", tmp_path / report, "would overwrite the data or write into it")
+
+
+def test_no_report_is_written_into_an_older_copy(utterances, tmp_path):
+    write_folder(ROWS, tmp_path / "out")
+    refused(utterances, tmp_path / "out", tmp_path / "out" / "label", "a file of its own")
+
+
+def test_no_copy_takes_the_place_of_a_folder_that_holds_the_data(tmp_path):
+    DatasetDict({"mine": Dataset.from_dict({"text": [*SECRETS, *PLAIN]})}).save_to_disk(tmp_path / "all")
+    refused(tmp_path / "all" / "mine", tmp_path / "all", None, "all: would overwrite the data")
+
+
+def refused(source, output, report, said):
+    """Whether ``sanitize`` says so and leaves every file as it was."""
+    before = contents(source.parent)
+    with pytest.raises(LeakageError, match=said):
+        cleaned(source, output, drop=1, report=report)
+    assert contents(source.parent) == before
+
+
+def contents(folder):
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
 
 
 @pytest.fixture

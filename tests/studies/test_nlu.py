@@ -14,7 +14,7 @@ from scipy import stats
 
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.studies import nlu, nlu_defences, nlu_figures, nlu_variants
-from leakage_tasks.studies.nlu_counts import at_chance, below_chance, chance, hdt, lower
+from leakage_tasks.studies.nlu_counts import at_chance, below_chance, chance, closer, hdt, lower, pooled, rises
 from leakage_tasks.studies.nlu_ground import ATIS, GENERATED, SNIPS, Ground, fingerprint, ground_at, utterances
 from leakage_tasks.studies.nlu_trials import PATTERNS, run, split, victims
 from leakage_tasks.studies.nlu_vectors import alike_vectors, vectors_of
@@ -80,9 +80,9 @@ def test_chance_is_that_of_a_random_filling() -> None:
 
 
 def test_an_interval_below_chance_is_below_and_one_that_holds_it_is_at_chance() -> None:
-    below, around = Measured(0.3, 0.1, 0.5, 10), Measured(0.85, 0.7, 0.95, 10)
-    assert (below_chance("w", {"pin": below}).holds, at_chance("w", {"pin": below}).holds) == (True, False)
-    assert (below_chance("w", {"pin": around}).holds, at_chance("w", {"pin": around}).holds) == (False, True)
+    below, around, wide = Measured(0.3, 0.1, 0.5, 9), Measured(0.88, 0.8, 0.96, 9), Measured(0.8, 0.5, 1.0, 9)
+    assert [below_chance("w", {"pin": each}).holds for each in (below, around, wide)] == [True, False, False]
+    assert [at_chance("w", {"pin": each}).holds for each in (below, around, wide)] == [False, True, None]
     assert below_chance("w", {"pin": below, "call": around}).holds is False
 
 
@@ -94,6 +94,56 @@ def test_lower_is_told_from_higher_and_from_what_cannot_be_told() -> None:
     assert lower("w", [0.1, 0.2, 0.1, 0.2, 0.1], [0.8, 0.9, 0.8, 0.9, 0.8]).holds is True
     assert lower("w", [0.8, 0.9, 0.8, 0.9, 0.8], [0.1, 0.2, 0.1, 0.2, 0.1]).holds is False
     assert lower("w", [0.5, 0.6], [0.5, 0.6]).holds is None
+
+
+def test_seeds_count_once_over_several_repetitions() -> None:
+    found = pooled([[0.0, 0.5, 1.0], [0.5, 0.5, 0.0]])
+    assert found is not None
+    assert (found.value, found.count) == (pytest.approx(5 / 12), 3)
+
+
+def test_answers_to_the_same_canaries_are_compared_in_pairs() -> None:
+    worse = [0.25, 0.5, 0.5, 0.75, 0.75, 1.0, 0.25, 0.5]
+    assert closer("w", [value - 0.25 for value in worse], worse).holds is True
+    assert closer("w", worse, [value - 0.25 for value in worse]).holds is False
+    assert closer("w", worse, worse).holds is None
+
+
+def test_a_trend_is_told_in_rows_of_the_same_seed() -> None:
+    rows = [[0.1 * seed, 0.2 + 0.1 * seed, 0.5 + 0.1 * seed] for seed in range(5)]
+    assert rises("w", rows).holds is True
+    assert rises("w", [row[::-1] for row in rows]).holds is False
+    assert rises("w", [[0.1, 0.2, 0.1]] * 5).holds is None
+    assert rises("w", [[0.1, 0.2]] * 5).holds is None
+
+
+def test_figure_3_shows_the_repetitions_of_lowest_distance_and_each_sets_own_set_up() -> None:
+    configs = nlu_figures.figure_3_trials(SMALL)
+    trials = made(configs, lambda config, p: entry(config["published_copies"] == 10, config["unknown"][p]))
+    report = nlu_figures.figure_3(trials, SMALL)
+    assert [(row["set"], row["R"]) for row in report.rows] == [("Snips", 100), ("ATIS", 100), ("generated", 100)]
+    assert any("2,000 utterances of ATIS" in note and "2.2 of" in note for note in report.differences)
+
+
+@pytest.mark.parametrize("name", [ATIS, GENERATED])
+def test_more_repetitions_are_told_to_leak_more(name: str) -> None:
+    trials = made(
+        nlu_figures.by_set_trials(SMALL, name), lambda config, p: entry(2 * (config["published_copies"] == 10))
+    )
+    assert [claim.holds for claim in nlu_figures.by_set(name)(trials, SMALL).claims] == [True, True]
+
+
+def test_usefulness_is_told_by_an_interval() -> None:
+    def of_accuracy(fall: float) -> list[Trial]:
+        trials = made(nlu_defences.table_3_trials(SMALL), lambda config, p: entry(1, adaptive=1))
+        found = []
+        for trial in trials:
+            right = 0.9 + trial.config["seed"] / 1000 - fall * trial.config["defence"]["characters"]
+            found.append(Trial(trial.config, trial.result | {"intent_accuracy": right}, 1.0))
+        return found
+
+    claims = [nlu_defences.table_3(of_accuracy(fall), SMALL).claims[-1] for fall in (0.0, 0.1)]
+    assert [claim.holds for claim in claims] == [True, False]
 
 
 def test_table_2_shows_the_repetitions_of_lowest_distance() -> None:
@@ -132,11 +182,17 @@ def test_table_3_compares_the_defences_with_none() -> None:
     assert told["Dropout (D) alone makes the attack worse"] is None
 
 
+PRINTED = """
+0.30 0.33 0.40 0.85 0.80 0.76 0.80 0.93 0.95 0.65 0.75 0.90 0.98 0.90 0.95 0.90 0.83 0.90 0.90 0.90 0.90
+0.39 0.27 0.38 0.65 0.54 0.83 0.85 1.00 0.75 0.58 0.93 0.68 0.85 0.93 0.98 0.93 0.98 0.78 0.95 0.88 1.00
+0.35 0.18 0.48 0.35 0.78 0.58 0.90 0.83 0.85 0.70 0.68 0.78 0.88 0.98 0.90 0.88 1.00 0.95 0.95 0.93 0.95
+"""
+"""Table 3, row after row, R = 10, 500 and 1000."""
+
+
 def test_table_3_has_the_papers_figures_of_every_defence() -> None:
-    published = nlu_defences.TABLE_3
-    assert published[1000]["No defense"] == (0.35, 0.18, 0.48)
-    assert published[500]["D + ES + CE"] == (0.95, 0.88, 1.00)
-    assert {len(rows) for rows in published.values()} == {7}
+    found = [value for rows in nlu_defences.TABLE_3.values() for row in rows.values() for value in row]
+    assert found == [float(number) for number in PRINTED.split()]
 
 
 def test_table_4_has_the_call_with_a_known_area_code() -> None:
@@ -164,7 +220,7 @@ def test_copies_are_as_large_a_share_as_the_papers() -> None:
     assert Ground(data=SNIPS, training=0).copies(500) == 500
 
 
-def test_copies_aresplit_nine_to_one() -> None:
+def test_copies_are_split_nine_to_one() -> None:
     from leakage_tasks.canaries.presets import nlu_canaries
 
     training, validation = split(nlu_canaries("pin", 1, repetitions=(57,)))

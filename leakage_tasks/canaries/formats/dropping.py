@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -9,7 +10,7 @@ from typing import BinaryIO
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.formats.commas import _rows
 from leakage_tasks.canaries.formats.conll import ConllFormat, pieces
-from leakage_tasks.canaries.formats.lines import open_source
+from leakage_tasks.canaries.formats.lines import check_utf8, open_source
 from leakage_tasks.canaries.formats.nlu_folder import NLUFolderFormat
 from leakage_tasks.canaries.formats.parquet import _compression, _open
 from leakage_tasks.canaries.formats.saved import _choose_split, _load, _quiet
@@ -63,17 +64,20 @@ def _lines(source: Path, layout: Layout) -> Iterator[tuple[bytes, bool]]:
         stream.seek(len(layout.head))
         if isinstance(kind, ConllFormat):
             yield from _blocks(stream)
-        for line in stream:
-            yield line, every or not line.isspace()
+        else:
+            yield from ((line, every or not line.isspace()) for line in stream)
 
 
 def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """The utterances of a ``.conll`` file with their blank lines, and what stands after the last."""
+    """The utterances of a ``.conll`` file, each with the blank line after it, and what stands between and after them.
+
+    A comment that a blank line follows is no utterance's own.
+    """
     held = b""
     for piece, ends_row in pieces(stream):
         held += piece
-        if ends_row:
-            yield held, True
+        if ends_row or not piece.decode().strip():
+            yield held, ends_row
             held = b""
     yield held, False
 
@@ -81,8 +85,12 @@ def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 def _write_nlu_folder(source: Path, output: Path, dropped: Collection[int]) -> None:
     output.mkdir()
     for name in FILES:
+        head = check_utf8(source / name).head
         with open_source(source / name) as stream, (output / name).open("wb") as out:
+            stream.seek(len(head))
+            out.write(head)
             out.writelines(line for row, line in enumerate(stream) if row not in dropped)
+        shutil.copymode(source / name, output / name)
 
 
 def _write_parquet(source: Path, output: Path, dropped: Collection[int]) -> None:

@@ -250,6 +250,28 @@ def test_rows_are_dropped(tmp_path: Path, kind: str, dropped: list[int]) -> None
     assert read_utterances(output) == [row for place, row in enumerate(ROWS) if place not in dropped]
 
 
+def test_the_byte_order_marks_of_a_folder_stay_where_its_first_row_goes(tmp_path: Path) -> None:
+    source, output, wanted = save("folder", tmp_path / "in"), tmp_path / "out", Columns()
+    for name in ("seq.in", "label"):
+        (source / name).write_bytes(b"\xef\xbb\xbf" + (source / name).read_bytes())
+    write_without(source, output, format_of(source).survey(source, wanted), wanted, [0])
+    assert [(output / name).read_bytes() for name in FILES] == [
+        b"\xef\xbb\xbfrain today\nsnow in oslo\n",
+        b"O B-day\nO O B-city\n",
+        b"\xef\xbb\xbfGetWeather\nGetWeather\n",
+    ]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_comment_of_no_utterance_stays_where_the_next_one_goes(tmp_path: Path, newline: str) -> None:
+    source, output, wanted = tmp_path / "in.conll", tmp_path / "out.conll", Columns()
+    own = [f"# its own{newline}{render(row, newline)}{newline}" for row in ROWS]
+    file, part = f"# of the file{newline}{newline}", f"# of a part{newline}# too{newline}{newline}{newline}"
+    source.write_bytes("".join([file, own[0], own[1], part, own[2]]).encode())
+    write_without(source, output, format_of(source).survey(source, wanted), wanted, [0, 2])
+    assert output.read_bytes().decode() == file + own[1] + part
+
+
 def test_a_folder_of_another_kind_says_what_is_expected(tmp_path: Path, pins: Path) -> None:
     with pytest.raises(LeakageError, match=r"\.conll, a folder saved by 'datasets' or one with seq\.in, seq\.out and"):
         plant(pins, tmp_path, tmp_path / "out")
