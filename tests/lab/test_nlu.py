@@ -11,7 +11,7 @@ from seqeval.metrics import f1_score
 from transformers import AutoModel, AutoTokenizer
 
 from leakage_tasks.canaries.formats.utterances import Utterance
-from leakage_tasks.errors import OptionError
+from leakage_tasks.errors import LeakageError, OptionError
 from leakage_tasks.lab.nlu import NLURecipe, score_tagger, train_tagger
 from leakage_tasks.lab.nlu_model import fresh_tagger
 from leakage_tasks.lab.private import Privacy
@@ -161,6 +161,35 @@ def test_early_stopping_keeps_the_epoch_of_the_lowest_validation_loss():
     assert not stopped.model.training
 
 
+def test_early_stopping_with_dp_sgd_keeps_an_epoch_and_promises_for_all_that_were_trained():
+    wrong = [replace(row, intent=other.intent) for row, other in zip(CHECKS, [*CHECKS[1:], CHECKS[0]], strict=True)]
+    seen = {}
+
+    def note(epoch, model, _):
+        seen[epoch] = [weight.clone() for weight in weights(model)]
+
+    private = Privacy(noise_multiplier=0.01, delta=1e-3)
+    stopped = trained(replace(SMALL, epochs=15, patience=2), checks=wrong, private=private, on_epoch=note)
+    losses = [scores.validation for scores in stopped.history]
+    assert losses.index(min(losses)) + 1 == stopped.best_epoch
+    assert len(losses) == stopped.best_epoch + 2 < 15
+    assert all(torch.equal(a, b) for a, b in zip(weights(stopped.model), seen[stopped.best_epoch], strict=True))
+    assert stopped.promise.steps == len(losses) * round(len(ROWS) / SMALL.batch_size)
+    assert stopped.promise.epsilon() == stopped.history[-1].epsilon
+
+
+@pytest.mark.parametrize("checks", [CHECKS, []], ids=["with validation", "without"])
+@pytest.mark.parametrize("rows", [90, 8], ids=["many steps", "one step"])
+def test_training_that_ends_in_no_numbers_is_an_error(rows, checks):
+    with pytest.raises(LeakageError, match=r"no number after epoch 1: lower --learning-rate \(it is 1e\+39\)"):
+        trained(replace(SMALL, learning_rate=1e39), ROWS[:rows], checks)
+
+
+def test_a_model_too_large_for_memory_is_one_line():
+    with pytest.raises(LeakageError, match="out of memory .*can't allocate.*: lower --batch-size, --embedding-size"):
+        trained(replace(SMALL, embedding_size=10**13))
+
+
 def test_without_patience_the_last_epoch_is_kept(run):
     assert run.best_epoch == len(run.history) == 6
 
@@ -247,7 +276,9 @@ def test_a_model_that_cannot_be_saved_whole_is_not_saved(run, tmp_path, monkeypa
         ({"patience": 0}, "patience is 0"),
         ({"layers": -1}, "layers is -1"),
         ({"dropout": 1.0}, "dropout is 1"),
+        ({"dropout": float("nan")}, "dropout is nan"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf"),
         ({"frozen": True}, "name their file"),
     ],
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
 from transformers import AutoTokenizer
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.formats.utterances import read_utterances, write_folder
+from leakage_tasks.canaries.formats.utterances import Utterance, read_utterances, write_folder
 from leakage_tasks.canaries.manifest import write_manifest
 from leakage_tasks.lab.nlu import score_tagger
 from leakage_tasks.lab.nlu_command import _recipe
@@ -89,13 +90,26 @@ def test_values_of_canaries_and_listed_words_are_known(leakage, given, tmp_path)
     assert {"blue", "red", *"0123456789"} <= vocabulary.keys()
 
 
-def test_with_dp_sgd_the_promise_is_told_for_a_row_and_for_a_canary(leakage, given, tmp_path):
+@pytest.mark.parametrize(
+    ("copies", "for_canaries"), [(0, ""), (1, ""), (3, " for a canary of 3 copies")], ids=lambda each: str(each)
+)
+def test_with_dp_sgd_the_promise_is_told_for_the_copies_in_the_training_rows(
+    copies, for_canaries, leakage, given, tmp_path
+):
+    planted = Utterance(("my", "pin", "is", "4", "7"), ("O",) * 5, "call")
+    write_folder([*made(24), *[planted] * copies], tmp_path / "data")
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--canaries", given / "canaries.jsonl")
-    code, out, _ = leakage("train-nlu", given / "one", "-o", tmp_path / "tagger", *asked, *SMALL)
+    code, out, _ = leakage("train-nlu", tmp_path / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
     assert code == 0
-    last = out.splitlines()[-1]
-    assert last.startswith("ε = ")
-    assert last.endswith("for a canary of 10 copies at δ = 0.001")
+    told = re.fullmatch(r"ε = [\d.]+ for one row(?:, [\d.∞]+( for .*))? at δ = 0\.001", out.splitlines()[-1])
+    assert (told[1] or "") == for_canaries
+
+
+def test_with_dp_sgd_and_patience_the_choice_of_the_epoch_is_said_to_be_outside(leakage, given, tmp_path):
+    asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--patience", 1)
+    code, out, _ = leakage("train-nlu", given / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
+    assert code == 0
+    assert out.splitlines()[-1].endswith("; the validation rows, which chose the epoch, are outside it")
 
 
 def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
@@ -121,6 +135,8 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
         (("--canaries", "none.jsonl"), "none.jsonl: cannot read the manifest"),
         (("--words", "none.txt"), "none.txt: cannot read the word list"),
         (("--validation", "none.conll"), "none.conll: no such file"),
+        (("--learning-rate", 1e30), "the loss is no number after epoch 1: lower --learning-rate"),
+        (("--noise-multiplier", "nan"), "noise_multiplier is nan"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_nothing_is_written(options, named, leakage, given, tmp_path):
@@ -136,10 +152,23 @@ def test_an_output_that_would_take_other_things_place_is_refused(leakage, given,
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "notes.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    for name, why in (("kept", "holds other things than a model"), ("file", "is a file"), ("no/where", "no folder")):
+    assert leakage("train-nlu", given / "one", "-o", tmp_path / "model", *SMALL)[0] == 0
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+    lost = "holds other things than a model (notes.txt)"
+    for name, why in (("kept", "holds other things than a model"), ("model", lost), ("file", "is a file"),
+                      ("no/where", "no folder")):  # fmt: skip
         code, _, err = leakage("train-nlu", given / "one", "-o", tmp_path / name, *SMALL)
         assert (code, why in err) == (2, True)
-    assert (tmp_path / "kept" / "notes.txt").read_text() == "mine"
+    assert {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()} == before
+
+
+def test_a_model_may_stand_in_the_folder_of_its_data_and_is_replaced_by_a_later_one(leakage, tmp_path):
+    write_folder(made(24), tmp_path / "data")
+    for size in (4, 5):
+        shape = ("--epochs", 1, "--embedding-size", 6, "--hidden-size", size, "--device", "cpu")
+        assert leakage("train-nlu", tmp_path / "data", "-o", tmp_path / "data" / "model", *shape)[0] == 0
+    assert loaded(tmp_path / "data" / "model")[0].config.hidden_size == 5
 
 
 def test_a_fault_in_the_data_names_file_and_line(leakage, given, tmp_path):

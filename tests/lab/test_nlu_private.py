@@ -7,15 +7,19 @@ import sys
 
 import pytest
 import torch
+from scipy.stats import binom
 from torch import nn
 from transformers import AutoModel
 
 import leakage_tasks.models
 from leakage_tasks.errors import LeakageError
-from leakage_tasks.lab.nlu_private import crf_log_likelihoods, reading_rows
+from leakage_tasks.lab import nlu_private
+from leakage_tasks.lab.nlu import train_tagger
+from leakage_tasks.lab.nlu_private import check_memory, crf_log_likelihoods, reading_rows
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
+from tests.lab.utterances import made
 
 opacus = pytest.importorskip("opacus")
 pytestmark = [
@@ -302,6 +306,26 @@ def test_other_training_than_one_private_pass_a_step_is_refused():
         wrapped(**inputs).loss.backward()
         with pytest.raises(LeakageError, match="one backward pass a step"):
             wrapped(**inputs).loss.backward()
+
+
+def test_a_large_batch_s_gradients_are_told_before_they_are_too_much_for_memory(monkeypatch):
+    model = tagger(characters=True)
+    model.embedding.weight.requires_grad_(False)
+    numbers = sum(weight.numel() for name, weight in model.named_parameters() if name != "embedding.weight")
+    # Poisson's batches have hardly ever more rows, and never more than there are.
+    for rows, batch_size, largest in ((10_000, 100, 160), (20, 10, 20), (5, 64, 5)):
+        assert binom.sf(largest, rows, min(batch_size / rows, 1)) < 1e-7
+        monkeypatch.setattr(nlu_private, "memory_of", lambda _, there=largest * numbers * 4: there)
+        check_memory(model, rows, batch_size)
+        monkeypatch.setattr(nlu_private, "memory_of", lambda _, there=largest * numbers * 4 - 1: there)
+        with pytest.raises(LeakageError, match=f" GB for a batch of {largest}, "):
+            check_memory(model, rows, batch_size)
+
+
+def test_too_little_memory_is_one_line_with_the_remedies_before_training(monkeypatch):
+    monkeypatch.setattr(nlu_private, "memory_of", lambda _: 2_000_000)
+    with pytest.raises(LeakageError, match=r"[\d.]+ GB .* 0\.0 GB: .*--batch-size .*--embedding-size.*--frozen"):
+        train_tagger(made(90), private=Privacy(noise_multiplier=1.0, delta=1e-3), device="cpu", on_epoch=pytest.fail)
 
 
 def test_missing_opacus_is_said_before_anything_else(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 
@@ -158,7 +159,7 @@ def test_without_noise_there_is_no_promise(encoder, wordpiece, topics):
 def test_a_layer_opacus_cannot_do_is_named(classifier, batch):
     inputs, labels = batch
     classifier.bert.encoder.layer[0].output.norm = torch.nn.BatchNorm1d(16)
-    with pytest.raises(LeakageError, match="BatchNorm"):
+    with pytest.raises(LeakageError, match="BatchNorm.*: freeze or replace that layer, or train without DP-SGD"):
         private(classifier)
 
 
@@ -184,6 +185,14 @@ def test_missing_opacus_is_one_line_with_the_remedy(classifier, monkeypatch):
         ({"noise_multiplier": -1.0}, "noise_multiplier is -1"),
         ({"epsilon": 0.0}, r"epsilon is 0\.0"),
         ({"noise_multiplier": 1.0, "max_grad_norm": 0.0}, "max_grad_norm"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier is nan"),
+        ({"noise_multiplier": math.inf}, "noise_multiplier is inf"),
+        ({"epsilon": math.nan}, "epsilon is nan"),
+        ({"epsilon": math.inf}, "epsilon is inf"),
+        ({"epsilon": 1.0, "max_grad_norm": math.nan}, "max_grad_norm is nan"),
+        ({"epsilon": 1.0, "max_grad_norm": math.inf}, "max_grad_norm is inf"),
+        ({"epsilon": 1.0, "delta": math.nan}, "delta is nan"),
+        ({"epsilon": 1.0, "delta": 1.0}, r"delta is 1\.0: give a number above 0 and below 1"),
     ],
 )
 def test_settings_that_promise_nothing_are_refused(bad, named):

@@ -30,8 +30,9 @@ def row_texts(source: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
 def write_without(source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Collection[int]) -> None:
     """Copy ``source`` to ``output`` without the rows ``dropped``, counted from 0.
 
-    The rows that stay, what stands before the first of them, and blank lines between rows are copied byte for byte;
-    Parquet files and saved folders keep schema, metadata and the other splits.
+    The rows that stay, what stands before the first of them, and blank lines between rows are copied byte for byte, and
+    so are comments in a ``.conll`` file that a blank line parts from the next utterance; a dropped utterance's own
+    comments and blank line go with it. Parquet files and saved folders keep schema, metadata and the other splits.
     """
     if isinstance(format_of(source), NLUFolderFormat):
         _write_nlu_folder(source, output, dropped)
