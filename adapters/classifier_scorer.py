@@ -265,7 +265,8 @@ def _usable(device: str | None) -> torch.device:
     if chosen.startswith("cuda") and not torch.cuda.is_available():
         chosen = "cpu"
     try:
-        return torch.empty(0, device=chosen).device
+        # Logits are normalised in float64, which MPS has not.
+        return torch.empty(0, device=chosen, dtype=torch.float64).device
     except Exception as error:
         raise OptionError(
             f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"

@@ -43,7 +43,8 @@ class NLUTaggerLM(LabelScorerLM):
             trust_remote_code=trust_remote_code,
             dtype=dtype,
             device=self._device,
-            batch_size=texts_at_once(batch_size) or max_batch_size,
+            batch_size=texts_at_once(batch_size),
+            max_batch_size=max_batch_size,
         )
 
     def get_model_info(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from leakage_tasks.targets.protocols import (
     CompletesText,
+    DifferentiableInputs,
     PredictsNextToken,
     ProposesValues,
     RelaxesTokens,
@@ -18,6 +19,7 @@ LIKELIHOOD = "black box: likelihoods of texts of the attacker's choice"
 NEXT_TOKEN = "black box: next-token probabilities after texts of the attacker's choice"
 TEXT = "black box: text the model writes"
 LABELS = "black box: probabilities of the classes of texts of the attacker's choice"
+LABELS_AND_TAGS = "black box: probabilities of label and tags of texts of the attacker's choice"
 WEIGHTS = "white box: the weights"
 GRADIENTS = f"{WEIGHTS}, for gradients"
 SECOND = "and another model, which proposes candidates"
@@ -31,6 +33,11 @@ _TAKES: Mapping[type, str] = {
 }
 
 
+def reads_tags(target: Any) -> bool:
+    """Whether a target's costs are a tagger's, of label and tags: it mixes words, but has no matrix of embeddings."""
+    return isinstance(target, RelaxesTokens) and not isinstance(target, DifferentiableInputs)
+
+
 def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
     """What an attack with these needs (the first that ``target`` serves) and these settings takes."""
     second = f", {REFERENCE}" if settings.get("signal") == "calibrated" else ""
@@ -41,6 +48,8 @@ def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> s
     if settings.get("shortlist"):
         return GRADIENTS
     need = next(need for need in needs if isinstance(target, need))
+    if need is ScoresLabels and reads_tags(target):
+        return LABELS_AND_TAGS
     if need is not ProposesValues:
         return _TAKES.get(need, "not declared")
     if target.generator_name == "frankenstein":

@@ -42,11 +42,7 @@ class ClassScores:
         self.signal = signal
         self._sides = [_Side(self.target, self.space, order.canary.label)]
         if signal == CALIBRATED:
-            if self.target.reference is None:
-                raise OptionError(
-                    "signal=calibrated needs a reference classifier: give one with reference=… in --model_args"
-                )
-            self._sides.append(_Side(self.target.reference, self.space, order.canary.label))
+            self._sides.append(_Side(_reference(self.target), self.space, order.canary.label))
         self.rows = self._sides[0].rows
         self.label = self._sides[0].label
         self._first = np.full(len(self.space.slots[0]), np.nan)
@@ -73,6 +69,15 @@ class ClassScores:
         slots = self.space.slots
         rows = [[slot.position(value) for slot, value in zip(slots, filling, strict=True)] for filling in fillings]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(slots))
+
+
+def _reference(target: Any) -> Any:
+    """The classifier that a target's losses are calibrated by. Raises OptionError where there is none."""
+    if not hasattr(target, "reference"):
+        raise OptionError("signal=calibrated: a tagger takes no reference classifier: leave signal=… out")
+    if target.reference is None:
+        raise OptionError("signal=calibrated needs a reference classifier: give one with reference=… in --model_args")
+    return target.reference
 
 
 class _Side:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from leakage_tasks.attacks.access import reads_tags
 from leakage_tasks.attacks.inversion_batch import DOUBLE, Batch
 from leakage_tasks.attacks.inversion_search import ADAPTIVE, COLDEST, FORMS, PUBLISHED
 from leakage_tasks.attacks.registry import Order, Setting, register_together
 from leakage_tasks.errors import OptionError
-from leakage_tasks.targets.protocols import DifferentiableInputs, RelaxesTokens
+from leakage_tasks.notices import log
+from leakage_tasks.targets.protocols import RelaxesTokens
 
 MODEL = "model"
 RESTARTS = Setting("restarts", int, 5, "how many random starts there are for a canary", least=1)
@@ -40,7 +42,7 @@ ALTERNATIVES = Setting(
 )
 SPREAD = Setting("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0)
 RATE = Setting(
-    "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=0.0
+    "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=1e-9
 )
 START = Setting("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=COLDEST)
 COOLING = Setting(
@@ -52,17 +54,13 @@ ARITHMETIC = Setting(
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
 
 
-def reads_tags(order: Order) -> bool:
-    """Whether the model is a tagger; for a text classifier's single label there are attacks of its own."""
-    return not isinstance(order.target, DifferentiableInputs)
-
-
 @register_together(
     "inversion",
     "extraction",
     RelaxesTokens,
     auto=0,
-    affordable=reads_tags,
+    # For a text classifier's label alone there are attacks that need no gradient.
+    affordable=lambda order: reads_tags(order.target),
     remedy=NO_MIXTURES,
     settings=(
         RESTARTS,
@@ -86,7 +84,7 @@ def inversion(orders: Sequence[Order]) -> Iterator[dict[str, Any]]:
     answer is then improved a slot at a time, among the ``alternatives`` values its relaxation prefers, until nothing
     improves it or ``budget`` is spent: no loss rises. Guesses are all answers, before and after, with their losses in
     bits. ``model_calls`` counts rows, one read forward and back as two. ``extra``: ``unfinished`` marks the right slots
-    of the best answer before the finish, ``unfinished_loss`` is its loss; ``class_loss`` and ``secret_loss`` are those
+    of the best answer before the finish, ``unfinished_loss`` is its loss; ``best_loss`` and ``secret_loss`` are those
     of the best guess and of the secret; ``settled`` tells whether the finish came to its own end.
     Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
     for losses that are no numbers.
@@ -94,7 +92,12 @@ def inversion(orders: Sequence[Order]) -> Iterator[dict[str, Any]]:
     for order in orders:
         _check(order)
     batch = Batch(orders, _calls(orders[0]))
-    for group in batch.groups():
+    groups, restarts = batch.groups(), orders[0].settings[RESTARTS.name]
+    log.info(
+        f"inversion: {len(orders)} canaries × {restarts} restarts of {orders[0].settings[STEPS.name]} steps; the first "
+        f"{len(groups[0])} canaries ({len(groups[0]) * restarts} rows) are done together"
+    )
+    for group in groups:
         yield from batch.attacked(group)
 
 
@@ -105,7 +108,7 @@ def _check(order: Order) -> None:
     if _calls(order) > order.budget:
         raise OptionError(
             f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {_calls(order)} "
-            f"sequences a canary: lower one of them, or raise budget to {_calls(order)}"
+            f"sequences a canary: lower one of them, raise budget to {_calls(order)}, or use attack=label-search"
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from leakage_tasks.attacks.class_beam import guesses_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 DOUBLE = "double"
 """The value of the setting ``arithmetic`` that stands for float64."""
+CELLS = 1 << 24
+"""Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
 
 
 class Batch:
@@ -35,10 +38,13 @@ class Batch:
         self.orders, self.settings, self.spent = orders, orders[0].settings, spent
         self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
         self.plan = Plan(**{each.name: self.settings[each.name] for each in fields(Plan)})
+        sizes = self.relaxation.sizes
+        self._descents = _Passes(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
+        self._scores = _Passes(self.relaxation.batch)
 
     def groups(self) -> list[IntArray]:
         """Canaries whose restarts fit into one pass together."""
-        number = max(1, self.relaxation.batch // self.settings["restarts"])
+        number = max(1, self._descents.most // self.settings["restarts"])
         places = np.arange(len(self.orders))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
@@ -67,13 +73,15 @@ class Batch:
         """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
         restarts = self.settings["restarts"]
         seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
-        which, parts = self._tensor(canaries), []
-        for rows in torch.arange(len(canaries)).split(self.relaxation.batch):
+        which = self._tensor(canaries)
+
+        def preferred(rows: Tensor) -> IntArray:
             likely = relaxed_search(self.relaxation, which[rows], [seeds[row] for row in rows], self.plan)
             self._check(canaries[rows.numpy()], likely)
             best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
-            parts.append(best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy())
-        tried = np.concatenate(parts)
+            return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
+
+        tried = self._descents.of(len(canaries), preferred)
         return tried[..., 0], tried
 
     def _check(self, canaries: IntArray, likely: Tensor) -> None:
@@ -88,12 +96,14 @@ class Batch:
 
     def _losses(self, canaries: IntArray, places: IntArray) -> FloatArray:
         """Losses in bits of whole fillings ``[n, S]``, shape ``[n]``."""
-        which, values, parts = self._tensor(canaries), self._tensor(places), []
+        which, values = self._tensor(canaries), self._tensor(places)
+
+        def bits(rows: Tensor) -> FloatArray:
+            read = self.relaxation.chosen(which[rows], values[rows])
+            return self.relaxation.costs(which[rows], read).double().cpu().numpy()
+
         with torch.inference_mode():
-            for rows in torch.arange(len(canaries)).split(self.relaxation.batch):
-                read = self.relaxation.chosen(which[rows], values[rows])
-                parts.append(self.relaxation.costs(which[rows], read).double().cpu())
-        return torch.cat(parts).numpy()
+            return self._scores.of(len(canaries), bits)
 
     def _searches(self, canaries: IntArray, answers: IntArray, losses: FloatArray, tried: IntArray) -> Searches:
         """Coordinate searches from the answers, from equal ones of a canary once."""
@@ -115,6 +125,28 @@ class Batch:
         return torch.from_numpy(values).to(self.relaxation.device)
 
 
+@dataclass
+class _Passes:
+    """Asks about rows ``most`` at a time, and about half as many from where there is no memory for that."""
+
+    most: int
+
+    def of(self, number: int, ask: Callable[[Tensor], NDArray[Any]]) -> NDArray[Any]:
+        """What ``ask`` answers to the numbers of all rows. Raises torch.OutOfMemoryError if one alone is too many."""
+        rows, parts = torch.arange(number), []
+        while len(rows):
+            taken = min(self.most, len(rows))
+            try:
+                parts.append(ask(rows[:taken]))
+            except torch.OutOfMemoryError:
+                if taken == 1:
+                    raise
+                self.most = taken // 2
+            else:
+                rows = rows[taken:]
+        return np.concatenate(parts)
+
+
 @dataclass(frozen=True)
 class _Answers:
     """One canary's fillings as places ``[n, S]``, with their losses in bits: the answers, and where they ended."""
@@ -130,7 +162,7 @@ class _Answers:
         guesses = self._guesses(canary)
         extra = {
             **notes,
-            "class_loss": guesses[0].score,
+            "best_loss": guesses[0].score,
             "unfinished": (self.answers[best, : len(secret)] == secret).tolist(),
             "unfinished_loss": float(self.losses[best]),
         }

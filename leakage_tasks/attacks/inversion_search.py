@@ -80,7 +80,9 @@ class Logits:
 
     def start(self, spread: float) -> Tensor:
         """Where the descent starts."""
-        return self.tensor(spread * self.draws.normal())
+        # What overflows is told as a loss that is no number, which names the remedy.
+        with np.errstate(over="ignore"):
+            return self.tensor(spread * self.draws.normal())
 
     def tensor(self, values: FloatArray) -> Tensor:
         """``values`` where and as the model reads numbers."""

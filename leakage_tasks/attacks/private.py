@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -29,13 +28,18 @@ def hiding(canaries: Sequence[Canary]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        hidden = error
-        for canary in canaries:
-            if canary.kind == "natural":
-                hidden = without_its_words(hidden, canary)
-        if hidden is error:
+        natural = [canary for canary in canaries if canary.kind == "natural"]
+        if not natural:
             raise
-        raise hidden from None
+        if not isinstance(error, LeakageError):
+            raise LeakageError(
+                f"an attack on {len(canaries)} canaries, some of them natural: {type(error).__name__}, of which no "
+                "more is shown: attack canaries of another kind to see it"
+            ) from None
+        message = str(error)
+        for canary in natural:
+            message = without_secret(message, canary)
+        raise type(error)(message) from None
 
 
 def without_secret(message: str, canary: Canary) -> str:
@@ -49,7 +53,10 @@ def without_secret(message: str, canary: Canary) -> str:
     values = {slots, "".join(canary.secret)}.union(*(slot.values for slot in canary.space.slots))
     for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
         message = message.replace(text, MASK)
-    return re.sub(r"'[^']*'", lambda quoted: repr(MASK) if quoted[0][1:-1] in values else quoted[0], message)
+    quoted = {form for value in values for form in (repr(value), f"'{value}'", f'"{value}"')}
+    for text in sorted(quoted, key=len, reverse=True):
+        message = message.replace(text, repr(MASK))
+    return message
 
 
 def without_its_words(error: Exception, canary: Canary) -> LeakageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenize
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
 from leakage_tasks.canaries.detect import DETECTORS
+from leakage_tasks.canaries.formats.utterances import is_tag
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
@@ -97,7 +99,8 @@ def _of_template(request: Request, label: str | None, classes: list[str]) -> lis
     wanted = _supporting(request.supporting or "none")
     supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
     named = request.supporting_labels is not None
-    return make_canaries(
+    tags = items(request.tags)
+    canaries = make_canaries(
         template,
         1 if request.count is None else request.count,
         repetitions=numbers("--repetitions", request.repetitions or "1"),
@@ -106,13 +109,27 @@ def _of_template(request: Request, label: str | None, classes: list[str]) -> lis
         alphabets=_alphabets(template, request.words or [], request.tokenizer),
         known=request.known,
         label=label,
-        tags=items(request.tags),
+        tags=tags,
         source=request.source,
         supporting=supporting,
         supporting_labels=classes if named or supporting else None,
         supporting_slots=request.supporting_slots,
         id_prefix=request.id_prefix,
     )
+    if tags is not None:
+        _check_tags(tags, canaries)
+    return canaries
+
+
+def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
+    """Raise OptionError for a tag outside the BIO scheme, and for a canary with other than one tag a word."""
+    for tag in tags:
+        if not is_tag(tag) or len(tag.split()) > 1:
+            raise OptionError(f"--tags: {tag!r} is outside the BIO scheme: use O, B-name and I-name")
+    for canary in canaries:
+        words = len(canary.text.split())
+        if len(tags) != words:
+            raise OptionError(f"--tags names {len(tags)} tags, {canary.id} has {words} words: give each word one")
 
 
 def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Canary]:

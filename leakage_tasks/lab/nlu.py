@@ -185,9 +185,8 @@ class _Run:
         losses = [loss for loss in (last.training, last.validation) if loss is not None]
         # The last step's weights may be no numbers where no loss was worked out with them.
         if not (all(map(math.isfinite, losses)) and all(weight.isfinite().all() for weight in self.model.parameters())):
-            raise LeakageError(
-                f"the loss is no number after epoch {epoch}: lower --learning-rate (it is {self.recipe.learning_rate:g})"
-            )
+            rate = self.recipe.learning_rate
+            raise LeakageError(f"the loss is no number after epoch {epoch}: lower --learning-rate (it is {rate:g})")
 
     def _scores(self, training: float, epsilon: float | None) -> TaggerScores:
         self.model.eval()

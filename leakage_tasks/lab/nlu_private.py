@@ -48,7 +48,7 @@ def check_memory(model: NLUTagger, rows: int, batch_size: int) -> None:
     if needed > there:
         raise LeakageError(
             f"DP-SGD keeps a gradient for each row: {needed / 1e9:,.1f} GB for a batch of {largest:,}, and there are "
-            f"{there / 1e9:,.1f} GB: lower --batch-size or --embedding-size, or keep word vectors as they are (--frozen)"
+            f"{there / 1e9:,.1f} GB: lower --batch-size or --embedding-size, or keep word vectors with --frozen"
         )
 
 

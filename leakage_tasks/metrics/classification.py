@@ -41,7 +41,7 @@ CLASS_LOSS = Metric(
     planted(_extra("class_loss")),
     mean,
     "higher",
-    "−log2 of the probability of the canary's class, mean",
+    "−log2 of the probability of the canary's label (on taggers label and tags), mean",
     "bits",
     applies=on_classifiers,
 )

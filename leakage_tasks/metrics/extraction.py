@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from statistics import fmean
 
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import GUESSES, Finding
 from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
-from leakage_tasks.metrics.inversion import UNFINISHED
+from leakage_tasks.metrics.inversion import UNFINISHED, inverted
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
@@ -53,8 +53,14 @@ def _among(k: int) -> list[Metric]:
 
 
 def _chance(k: int) -> Metric:
-    words = f"what {'extracted' if k == 1 else f'success_at_{k}'} is for guesses at random, {k}/|R|, mean"
-    return Metric(f"chance_at_{k}", planted(partial(chance_at, k)), mean, None, words, "share", applies=on_classifiers)
+    guesses, row = ("one guess", "extracted") if k == 1 else (f"{k} different guesses", f"success_at_{k}")
+    words = f"what {row} is for {guesses} at random, {k}/|R|, mean"
+    applies = _has_chances if k <= GUESSES else on_classifiers
+    return Metric(f"chance_at_{k}", planted(partial(chance_at, k)), mean, None, words, "share", applies=applies)
+
+
+def _has_chances(found: Finding) -> bool:
+    return on_classifiers(found) or inverted(found)
 
 
 def hamming_distance(found: Finding) -> float | None:
@@ -74,7 +80,7 @@ METRICS: list[Metric] = [
             "success_at_10",
             planted(lambda found: success_at(10, found)),
             "lower",
-            "share of canaries with the secret among the ten best guesses",
+            "share of canaries with the secret among the guesses offered, the ten best at most",
             "10/|R|",
         ),
         "Success@10",

@@ -27,7 +27,7 @@ def hdt_unfinished(found: Finding) -> float:
 
 def overlooked(found: Finding) -> float:
     """1 if the secret has a lower loss than the best guess."""
-    return float(found.extra["secret_loss"] < found.extra["class_loss"] * (1 - MARGIN))
+    return float(found.extra["secret_loss"] < found.extra["best_loss"] * (1 - MARGIN))
 
 
 UNFINISHED: list[Metric] = [

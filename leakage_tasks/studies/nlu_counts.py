@@ -63,12 +63,13 @@ def accuracy(found: Sequence[Config], attack: str = "published", when: str = REL
     return Measured.rate(values.count(0.0), len(values)) if values else None
 
 
-def exposure(found: Sequence[Config]) -> Measured | str | None:
+def exposure(found: Sequence[Config], pattern: str) -> Measured | str | None:
     """Mean exposure of the true fillings in bits; where some are lower bounds alone, so is the mean."""
     values = [entry["exposure"] for entry in found]
     if any(entry["method"] == "lower_bound" for entry in found):
         return f"≥ {fmean(values):.3g} n={len(values)}"
-    return Measured.mean(values) if values else None
+    slots = max((len(entry["attacks"]["published"][RELAXED]) for entry in found), default=0)
+    return Measured.mean(values, slots * math.log2(ALPHABET[pattern])) if values else None
 
 
 def below_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:

@@ -27,6 +27,7 @@ ATTACKS: dict[str, Config] = {
     "published": PUBLISHED,
     "adaptive": {"relaxation": "softmax", "characters": "adaptive"},
     "embedding": {"relaxation": "embedding", "characters": "published", "finish": False},
+    "embedding, one start": {"relaxation": "embedding", "characters": "published", "finish": False, "restarts": 1},
     "gumbel": {"relaxation": "gumbel", "characters": "adaptive"},
     "straight-through": {"relaxation": "straight-through", "characters": "adaptive"},
 }

@@ -131,7 +131,8 @@ class ClassifierTarget:
                 f"this {self.model.config.model_type} model reads a text twice, so its tokens cannot be mixed: use a "
                 "classifier of BERT's or GPT's kind"
             )
-        rows = [open_row(canary, self.rows(canary.attack_space), self._knows) for canary in canaries]
+        remedy = "leave them out of the alphabet, or take another model"
+        rows = [open_row(canary, self.rows(canary.attack_space), self._knows, remedy) for canary in canaries]
         labels = [self.place_of(canary.label) for canary in canaries]
         return Relaxation(rows, _Classifying(self, labels, double))
 
@@ -160,9 +161,14 @@ class _Classifying:
 
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
         """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
-        with _reading(self._target.model, tokens, embedded):
-            bits = label_bits(self._target._logits(tokens, mask))
-        return bits.gather(1, self._labels[which][:, None])[:, 0]
+        lengths, bits = mask.sum(dim=1), embedded.new_empty(len(which), dtype=torch.double)
+        # Rows of one length need no padding, which some models (FNet, ConvBERT) read like any other token.
+        for length in lengths.unique().tolist():
+            rows = lengths == length
+            ids, labels = tokens[rows, :length], self._labels[which[rows]]
+            with _reading(self._target.model, ids, embedded[rows, :length]):
+                bits[rows] = label_bits(self._target._logits(ids, mask[rows, :length])).gather(1, labels[:, None])[:, 0]
+        return bits
 
 
 def label_bits(logits: Tensor) -> Tensor:
@@ -197,7 +203,8 @@ def room_of(model: Any, tokenizer: Any) -> int | None:
     lost = 0 if unused is None else int(unused) + 1
     room = embeddings - lost if embeddings else None
     own = getattr(tokenizer, "model_max_length", None)
-    known = [size for size in (room, own) if size and size < 10**9]
+    # XLNet's kind says -1 for any number.
+    known = [size for size in (room, own) if size and 0 < size < 10**9]
     return min(known) if known else None
 
 

@@ -31,9 +31,9 @@ def load_classifier(
     """A sequence classifier and its tokenizer, by folder, hub name or as objects, as a target on ``device``.
 
     ``labels`` is for :func:`~leakage_tasks.targets.label_names.read_labels`; ``batch_size`` counts texts of full
-    length, None lets the target choose, up to ``max_batch_size``. Weights come from safetensors, or from a file that
-    ``torch.load`` takes with ``weights_only``. Raises TargetError for a model that is no trained classifier with one
-    label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
+    length, None lets the target choose; either way up to ``max_batch_size``. Weights come from safetensors, or
+    from a file that ``torch.load`` takes with ``weights_only``. Raises TargetError for a model that is no trained
+    classifier with one label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
     """
     check_dtype(dtype)
     passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
@@ -44,7 +44,7 @@ def load_classifier(
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
     model = _model(pretrained, config, dtype, passed) if given else pretrained
-    check_vocabulary(model, spoken, str(tokenizer or pretrained))
+    _check_vocabulary(model, spoken, str(tokenizer or pretrained))
     _settle_padding(model, spoken, str(tokenizer or pretrained))
     _check_max_length(max_length, room_of(model, None))
     model.to(device)
@@ -55,9 +55,21 @@ def load_classifier(
     settings: dict[str, Any] = {"device": device, "max_length": max_length, "reference": reference}
     target = ClassifierTarget(model, spoken, names, batch_size=batch_size, **settings)
     _check_reference(target)
-    if batch_size is None and max_batch_size and target.batch(target.max_length or 1) > max_batch_size:
+    if exceeds(target, max_batch_size):
         target = ClassifierTarget(model, spoken, names, batch_size=max_batch_size, **settings)
     return target
+
+
+def exceeds(target: Any, most: Any) -> bool:
+    """Whether a batch of a target's would hold more than ``most`` texts of full length (None: any number may).
+
+    Raises OptionError for what is no number of texts.
+    """
+    if most is None:
+        return False
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise OptionError(f"max_batch_size={most!r}: expected a number from 1: correct it or leave it out")
+    return int(target.batch(target.max_length or 1)) > most
 
 
 def read_config(pretrained: str | Path, passed: Mapping[str, Any]) -> Any:
@@ -93,6 +105,8 @@ def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str,
         model, loaded = AutoModelForSequenceClassification.from_pretrained(pretrained, **settings, **passed)
     except Exception as error:
         if "Unrecognized configuration class" in str(error):
+            if config.model_type == "nlu-tagger":
+                raise TargetError(f"{pretrained}: an nlu-tagger, no text classifier: use --model nlu-tagger") from None
             raise TargetError(
                 f"{pretrained}: a {config.model_type} model, for which transformers has no sequence classifier: give a "
                 "model fine-tuned with AutoModelForSequenceClassification"
@@ -128,7 +142,7 @@ def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
     model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
 
 
-def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
     """Raise TargetError for a tokenizer of more tokens than the model has."""
     known = int(model.get_input_embeddings().weight.shape[0])
     if len(tokenizer) > known:

@@ -130,14 +130,14 @@ class Relaxation:
         return found
 
 
-def open_row(canary: Canary, rows: LabelledRows, known: Callable[[int], bool]) -> OpenRow:
-    """The row of a canary's attack space with each slot open.
+def open_row(canary: Canary, rows: LabelledRows, known: Callable[[int], bool], remedy: str) -> OpenRow:
+    """The row of a canary's attack space with each slot open; ``remedy`` is what to do about values not ``known``.
 
     Raises TargetError where a value is not one token that is ``known``, or where the values' tokens depend on the text
     around them.
     """
     space = canary.attack_space
-    values = [_single(canary, rows, slot, known) for slot in range(len(space.slots))]
+    values = [_single(canary, rows, slot, known, remedy) for slot in range(len(space.slots))]
     columns = [rows.column(slot) for slot in range(len(space.slots))]
     last = [len(slot) - 1 for slot in space.slots]
     for places in ([0] * len(last), last):
@@ -151,16 +151,17 @@ def open_row(canary: Canary, rows: LabelledRows, known: Callable[[int], bool]) -
     return OpenRow(row, [column for column in columns if column is not None], values)
 
 
-def _single(canary: Canary, rows: LabelledRows, slot: int, known: Callable[[int], bool]) -> IntArray:
+def _single(canary: Canary, rows: LabelledRows, slot: int, known: Callable[[int], bool], remedy: str) -> IntArray:
     """The one token of each of a slot's values."""
     values, tokens = canary.attack_space.slots[slot].values, rows.tokens(slot)
-    unknown = [value for value, own in zip(values, tokens, strict=True) if len(own) != 1 or not known(own[0])]
-    if unknown:
+    of_all = f"of the {len(values)} values of slot {slot + 1} are"
+    if several := [repr(value) for value, own in zip(values, tokens, strict=True) if len(own) != 1]:
         raise TargetError(
-            f"{len(unknown)} of the {len(values)} values of slot {slot + 1} are not one token each that the model "
-            f"knows ({some_of([repr(value) for value in unknown])}): leave them out of the alphabet, or take a model that "
-            "knows them (a tagger: leakage train-nlu --canaries FILE)"
+            f"{len(several)} {of_all} not one token each ({some_of(several)}), and only single ones can be mixed: use "
+            "attack=label-search"
         )
+    if unknown := [repr(value) for value, own in zip(values, tokens, strict=True) if not known(own[0])]:
+        raise TargetError(f"{len(unknown)} {of_all} unknown to the model ({some_of(unknown)}): {remedy}")
     return np.array(tokens, dtype=np.int64)[:, 0]
 
 

@@ -26,7 +26,8 @@ from leakage_tasks.targets.relaxation import Relaxation, frozen, open_row
 from leakage_tasks.targets.slots import Segments, SpaceRows
 from leakage_tasks.targets.word_ids import WordIds
 
-TOKENS_ON_CPU = 1 << 12
+WORDS_ON_CPU = 1 << 12
+"""Words a batch may hold by default."""
 ENUMERABLE = 1_000_000
 
 
@@ -38,8 +39,6 @@ class TaggerTarget:
     ``batch_size`` counts texts of full length; shorter ones make larger batches.
     """
 
-    reference = None
-
     def __init__(
         self, model: Any, tokenizer: Any, *, device: torch.device | str | None = None, batch_size: int | None = None
     ) -> None:
@@ -50,10 +49,11 @@ class TaggerTarget:
         self.max_length = room_of(model, tokenizer)
         self.padding = int(model.config.pad_token_id)
         self.words = WordIds(tokenizer, model.config)
-        self.batches = RowBatches(self.device, batch_size, self.max_length, self.padding, TOKENS_ON_CPU)
+        self.batches = RowBatches(self.device, batch_size, self.max_length, self.padding, WORDS_ON_CPU)
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
         self._segments: dict[Any, Segments | None] = {}
+        self._looked_at: set[tuple[str, ...]] = set()
 
     def length(self, text: str) -> int:
         """Words of a text."""
@@ -83,20 +83,22 @@ class TaggerTarget:
 
     def tagged(self, canary: Canary) -> TaggedTarget:
         """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone."""
-        self._warn_of_unknown(canary.attack_space)
+        self._warn_of_unknown(canary)
         return TaggedTarget(self, self.tags_of(canary))
 
-    def _warn_of_unknown(self, space: Space) -> None:
-        """Say once that some of a slot's values are one and the same to a model that reads no characters."""
-        rows = self.rows(space)
-        for slot, alphabet in enumerate(space.slots):
-            tokens = rows.single(slot)
-            unknown = 0 if tokens is None else int((tokens == self.words.unknown).sum())
+    def _warn_of_unknown(self, canary: Canary) -> None:
+        """Say of each alphabet once that some of its words are all alike to a model that reads no characters."""
+        rows = self.rows(canary.attack_space)
+        for slot, alphabet in enumerate(canary.attack_space.slots):
+            if alphabet.values in self._looked_at:
+                continue
+            self._looked_at.add(alphabet.values)
+            unknown = sum(self.words.unknown in tokens for tokens in rows.tokens(slot))
             if unknown:
                 warn_once(
-                    f"{unknown} of the {len(alphabet)} values of a slot are not in the model's vocabulary, which reads "
-                    "them all alike, so that they share a rank: leave them out of the alphabet, or train the model to "
-                    "know them"
+                    f"canary {canary.id!r}: {unknown} of the {len(alphabet)} values of slot {slot + 1} have words that "
+                    "the model does not know and reads all alike, so that values share ranks: leave these out of the "
+                    "alphabet, or train the model with leakage train-nlu --canaries FILE"
                 )
 
     def tags_of(self, canary: Canary) -> list[int]:
@@ -150,7 +152,6 @@ class TaggedTarget:
     """
 
     budget = ENUMERABLE
-    reference = None
 
     def __init__(self, tagger: TaggerTarget, tags: Sequence[int]) -> None:
         self._tagger, self._tags = tagger, torch.tensor(tags, dtype=torch.long, device=tagger.device)
@@ -183,7 +184,8 @@ class TaggedTarget:
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
         """See :class:`~leakage_tasks.targets.protocols.RelaxesTokens`."""
         tagger = self._tagger
-        rows = [open_row(canary, tagger.rows(canary.attack_space), tagger.words.known) for canary in canaries]
+        remedy = "train it with leakage train-nlu --canaries FILE"
+        rows = [open_row(canary, tagger.rows(canary.attack_space), tagger.words.known, remedy) for canary in canaries]
         longest = max(len(row.tokens) for row in rows)
         return Relaxation(rows, _Tagging(tagger, canaries, longest, double))
 

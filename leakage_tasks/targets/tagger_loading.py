@@ -12,7 +12,7 @@ from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.targets.loading import (
     check_dtype,
-    check_vocabulary,
+    exceeds,
     read_config,
     read_tokenizer,
     unreadable,
@@ -30,12 +30,14 @@ def load_tagger(
     dtype: str | torch.dtype = "auto",
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
+    max_batch_size: int | None = None,
 ) -> TaggerTarget:
     """An NLU tagger and its tokenizer, by folder, hub name or as objects, as a target on ``device``.
 
-    ``batch_size`` counts texts of full length, None lets the target choose. Weights come from safetensors, or from a
-    file that ``torch.load`` takes with ``weights_only``. Raises TargetError for a model that is no trained NLU tagger,
-    that cannot be loaded or that the tokenizer does not fit, and OptionError for a missing or unusable argument.
+    ``batch_size`` counts texts of full length, None lets the target choose; either way up to ``max_batch_size``.
+    Weights come from safetensors, or from a file that ``torch.load`` takes with ``weights_only``. Raises TargetError
+    for a model that is no trained NLU tagger, that cannot be loaded or that the tokenizer does not fit, and OptionError
+    for a missing or unusable argument.
     """
     check_dtype(dtype)
     passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
@@ -49,7 +51,11 @@ def load_tagger(
     spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if by_name else tokenizer
     _check_words(model, spoken, str(tokenizer or name))
     warn_of_half(model, name)
-    return TaggerTarget(model.to(device), spoken, device=device, batch_size=batch_size)
+    model.to(device)
+    target = TaggerTarget(model, spoken, device=device, batch_size=batch_size)
+    if exceeds(target, max_batch_size):
+        target = TaggerTarget(model, spoken, device=device, batch_size=max_batch_size)
+    return target
 
 
 def _model(pretrained: str | Path, dtype: Any, passed: Mapping[str, Any]) -> Any:
@@ -84,11 +90,15 @@ def _check_kind(name: Any, config: Any) -> None:
 
 def _check_words(model: Any, tokenizer: Any, name: str) -> None:
     """Raise TargetError unless the tokenizer has a number for each word, as the model has."""
-    check_vocabulary(model, tokenizer, name)
     kind = type(tokenizer.backend_tokenizer.model).__name__ if getattr(tokenizer, "is_fast", False) else "slow"
     if kind != "WordLevel" or UNKNOWN not in tokenizer.get_vocab():
         raise TargetError(
             f"{name}: its tokenizer ({kind}) does not number whole words, of which {UNKNOWN} is one: name the one the "
+            "tagger was saved with, tokenizer=…"
+        )
+    if len(tokenizer) != model.config.vocab_size:
+        raise TargetError(
+            f"{name}: the tokenizer has {len(tokenizer)} tokens, the model {model.config.vocab_size}: name the one the "
             "tagger was saved with, tokenizer=…"
         )
     if tokenizer.pad_token_id != model.config.pad_token_id:

@@ -30,8 +30,8 @@ class WordIds:
         self._characters: dict[int, Tensor] = {}
 
     def known(self, number: int) -> bool:
-        """Whether a number is that of a word in the vocabulary."""
-        return number < self._size and number != self.unknown
+        """Whether a number is that of a word in the vocabulary, which padding is not."""
+        return number < self._size and number not in (self.unknown, self._config.pad_token_id)
 
     def of(self, text: str) -> list[int]:
         """The number of each word of a text."""

@@ -34,8 +34,10 @@ from transformers import (
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.models import register
 from leakage_tasks.targets.harness import as_target
 from tests.oracles import merging
+from tests.taggers import tiny_tagger, words_tokenizer
 
 LABELS = ["animal", "plant", "rock"]
 WORDS = [
@@ -211,6 +213,7 @@ def test_most_rows_of_an_automatic_batch(bert: Path) -> None:
     lm = load(bert, batch_size="auto", max_batch_size=3)
     assert lm.classifier.batch(ROOM) == 3
     assert load(bert, batch_size="auto:4").classifier.batch(ROOM) > 3
+    assert load(bert, batch_size=8, max_batch_size=3).classifier.batch(ROOM) == 3
 
 
 def test_the_target_of_the_attacks_is_the_classifier(bert: Path) -> None:
@@ -374,6 +377,13 @@ def test_an_architecture_without_a_classifier_is_refused(tmp_path: Path) -> None
     refused(tmp_path, "a vit model, for which transformers has no sequence classifier")
 
 
+def test_a_tagger_is_sent_to_its_own_model(tmp_path: Path) -> None:
+    register()
+    tiny_tagger().save_pretrained(tmp_path)
+    words_tokenizer().save_pretrained(tmp_path)
+    refused(tmp_path, "an nlu-tagger, no text classifier: use --model nlu-tagger$")
+
+
 def test_unreadable_folders_are_refused(bert: Path, tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere: no model can be loaded from there")
     refused(tmp_path, "no model can be loaded from there")
@@ -417,6 +427,17 @@ def test_a_tokenizer_of_another_model_is_refused(folders: dict[str, Path]) -> No
 )
 def test_bad_arguments_are_one_line(bert: Path, arguments: dict[str, Any], message: str) -> None:
     refused(bert, message, **arguments)
+
+
+def test_a_device_without_float64_is_refused(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def empty(*size: int, device: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        if dtype == torch.float64:
+            raise TypeError("Cannot convert to float64")
+        return torch.zeros(*size)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    with pytest.raises(OptionError, match=r"device='mps': cannot be used here \(Cannot convert to float64\): pass"):
+        load(bert, device="mps")
 
 
 def test_models_in_memory(bert: Path) -> None:

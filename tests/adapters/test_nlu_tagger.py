@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from functools import lru_cache
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import lm_eval
@@ -57,6 +59,12 @@ def test_log_likelihoods_are_those_of_torch(folder: Path, batch_size: Any) -> No
     assert [greedy for _, greedy in found] == likeliest
 
 
+@pytest.mark.parametrize(("asked", "expected"), [("auto", 4), (8, 4), (3, 3)])
+def test_a_batch_holds_no_more_than_the_largest_allowed(folder: Path, asked: Any, expected: int) -> None:
+    assert load(folder, batch_size=asked, max_batch_size=4).classifier.batch(24) == expected
+    assert load(folder, max_batch_size=1 << 20).classifier.batch(24) == load(folder).classifier.batch(24)
+
+
 @pytest.mark.parametrize("label", ["PinIntent", " pinintent", ": PinIntent", " 0"])
 def test_intents_are_found_in_what_tasks_put_after_a_text(folder: Path, label: str) -> None:
     ((value, _),) = answers(load(folder), ("green 7", label))
@@ -96,6 +104,8 @@ def test_what_cannot_be_scored_is_refused(folder: Path, pair: tuple[str, str], m
     [
         ({"pretrained": "nowhere"}, "nowhere: no model can be loaded from there"),
         ({"batch_size": "many"}, "batch_size='many'"),
+        ({"max_batch_size": "abc"}, "max_batch_size='abc': expected a number from 1"),
+        ({"max_batch_size": 0}, "max_batch_size=0: expected a number from 1"),
         ({"dtype": "float7"}, "dtype='float7'"),
         ({"device": "nothing"}, "device='nothing': cannot be used here"),
         ({"tokenizer": "nowhere"}, "nowhere: no tokenizer can be loaded from there"),
@@ -116,41 +126,77 @@ def test_models_in_memory() -> None:
 
 # -- inside the harness ---------------------------------------------------------------------------------------
 
-CANARIES = [pin("7", name="one"), pin("4", name="two"), pin("0", name="control", planted=False, repetitions=0)]
+CANARIES = [pin("6", name="one"), pin("2", "4", name="two"), pin("0", name="control", planted=False, repetitions=0)]
 
 
 @pytest.fixture(scope="module")
 def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One run of both tasks with the model by its name."""
+    """One run of all tasks with the model by its name."""
     made = tmp_path_factory.mktemp("run")
     write_manifest(CANARIES, made / "canaries.jsonl")
     rows = [{"text": text, "label": INTENTS[number % 3]} for number, text in enumerate(TEXTS)]
     (made / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    metadata = {"canaries": str(made / "canaries.jsonl"), "data": str(made / "heldout.jsonl")}
+    files = {"canaries": str(made / "canaries.jsonl"), "data": str(made / "heldout.jsonl")}
+    metadata = {**files, "steps": 5, "restarts": 2}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     arguments = f"pretrained={folder},device=cpu"
-    tasks = ["canary_exposure", "label_accuracy"]
+    tasks = ["canary_exposure", "canary_extraction", "label_accuracy"]
     return lm_eval.simple_evaluate("nlu-tagger", model_args=arguments, tasks=tasks, task_manager=manager)
 
 
-def rank(canary: Canary) -> int:
-    """The secret's place among all fillings, by torch."""
-    texts = [canary.space.fill(filling) for filling in canary.space.enumerate()]
+@lru_cache
+def bits(canary: str) -> dict[tuple[str, ...], float]:
+    """What every filling of a canary costs, by torch."""
+    one = next(each for each in CANARIES if each.id == canary)
     model, tokenizer = tiny_tagger(True), words_tokenizer()
-    costs = [direct_bits(model, tokenizer, text, str(canary.label), canary.tags) for text in texts]
-    own = costs[canary.space.index(canary.secret)]
-    return sum(cost <= own + 1e-6 for cost in costs)
+    return {
+        filling: direct_bits(model, tokenizer, one.space.fill(filling), str(one.label), one.tags)
+        for filling in one.space.enumerate()
+    }
+
+
+def rank(canary: Canary) -> int:
+    """The secret's place among all fillings."""
+    costs = bits(canary.id)
+    return sum(cost <= costs[canary.secret] + 1e-6 for cost in costs.values())
+
+
+def findings(results: dict[str, Any], task: str) -> dict[str, Finding]:
+    answered = [finding_from_json(sample["resps"][0][0]) for sample in results["samples"][task]]
+    return {finding.canary: finding for finding in answered}
 
 
 def test_exposure_is_that_of_brute_force(results: dict[str, Any]) -> None:
-    found: dict[str, Finding] = {}
-    for sample in results["samples"]["canary_exposure"]:
-        finding = finding_from_json(sample["resps"][0][0])
-        found[finding.canary] = finding
+    found = findings(results, "canary_exposure")
     assert {name: each.rank for name, each in found.items()} == {each.id: rank(each) for each in CANARIES}
     assert {each.attack for each in found.values()} == {"class-loss"}
     row = results["results"]["canary_exposure"]
-    assert row["exposure,none"] == pytest.approx(sum(math.log2(10 / rank(each)) for each in CANARIES[:2]) / 2)
+    assert row["exposure,none"] == pytest.approx(mean(math.log2(each.space.size / rank(each)) for each in CANARIES[:2]))
+
+
+def test_extraction_by_gradient_is_that_of_brute_force(results: dict[str, Any]) -> None:
+    found, row = findings(results, "canary_extraction"), results["results"]["canary_extraction"]
+    assert {each.attack for each in found.values()} == {"inversion"}
+    best = {each.id: min(bits(each.id), key=bits(each.id).__getitem__) for each in CANARIES}
+    assert {name: each.guesses[0].filling for name, each in found.items()} == best
+    before = {name: filling_of(each.extra["unfinished_loss"], name) for name, each in found.items()}
+    assert before["one"] != best["one"]
+    for suffix, answers in (("", best), ("_unfinished", before)):
+        wrong = [wrong_share(answers[each.id], each.secret) for each in CANARIES[:2]]
+        assert row[f"extracted{suffix},none"] == wrong.count(0) / 2
+        assert row[f"hdt{suffix},none"] == mean(wrong)
+    assert row["extracted,none"] == 0.5
+    assert row["overlooked,none"] == 0
+
+
+def filling_of(cost: float, canary: str) -> tuple[str, ...]:
+    """The filling that costs so many bits."""
+    (found,) = (filling for filling, own in bits(canary).items() if own == pytest.approx(cost, abs=1e-4))
+    return found
+
+
+def wrong_share(filling: tuple[str, ...], secret: tuple[str, ...]) -> float:
+    return mean(float(left != right) for left, right in zip(filling, secret, strict=True))
 
 
 def test_accuracy_and_loss_are_those_of_torch(results: dict[str, Any]) -> None:

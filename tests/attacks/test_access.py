@@ -10,9 +10,10 @@ from leakage_tasks.attacks import access as words
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.registry import ATTACKS
 from leakage_tasks.canaries import make_canaries
-from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets import CausalTarget, ClassifierTarget, TaggerTarget
 from leakage_tasks.targets.protocols import ProposesValues
-from tests.oracles import letters, tiny_gpt2
+from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
+from tests.taggers import pin, tiny_tagger, words_tokenizer
 
 
 class Proposing:
@@ -55,6 +56,13 @@ def test_a_shortlist_by_gradient_takes_the_weights():
 def test_a_second_classifier_to_calibrate_by_is_named():
     found = words.access([ProposesValues], Proposing("exhaustive"), {"signal": "calibrated"})
     assert found == f"{words.LABELS}, {words.REFERENCE}"
+
+
+def test_taggers_answer_with_tags_too_and_text_classifiers_with_classes():
+    tagger, classifier = TaggerTarget(tiny_tagger(), words_tokenizer()), ClassifierTarget(tiny_bert(), wordpiece())
+    needs = ATTACKS["class-loss"].needs
+    assert words.access(needs, tagger.tagged(pin("7")), {}) == words.LABELS_AND_TAGS
+    assert words.access(needs, classifier, {}) == words.LABELS
 
 
 def test_every_attack_takes_something_that_has_words():

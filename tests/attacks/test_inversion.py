@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import math
 from typing import Any
 
@@ -54,7 +55,7 @@ def filled(canary: Canary, filling: tuple[str, ...]) -> float:
 
 def kept(found: Finding) -> dict[str, Any]:
     """What of a finding must not depend on anything but the canary; losses apart."""
-    losses = ("class_loss", "unfinished_loss", "secret_loss")
+    losses = ("best_loss", "unfinished_loss", "secret_loss")
     extra = {name: value for name, value in found.extra.items() if name not in losses}
     return {"guesses": [each.filling for each in found.guesses], "calls": found.model_calls, **extra}
 
@@ -101,14 +102,14 @@ def test_the_best_restart_is_that_of_the_lowest_discrete_loss():
 def test_the_finish_never_worsens_and_ends_where_no_digit_helps():
     target = Mixtures(coupling=2.0)
     for canary, found in zip(CANARIES, attacked(target, steps=3), strict=True):
-        assert found.extra["class_loss"] <= found.extra["unfinished_loss"]
+        assert found.extra["best_loss"] <= found.extra["unfinished_loss"]
         assert found.extra["settled"]
         one = target.relaxed([canary], True)
         best = places_of(dataclasses.replace(canary, secret=found.guesses[0].filling))
         others = torch.stack([best.clone().index_fill_(0, torch.tensor([slot]), value)
                               for slot, value in itertools.product(range(len(best)), range(10))])  # fmt: skip
         which = torch.zeros(len(others), dtype=torch.long)
-        assert float(one.costs(which, one.chosen(which, others)).min()) >= found.extra["class_loss"] * (1 - 1e-8)
+        assert float(one.costs(which, one.chosen(which, others)).min()) >= found.extra["best_loss"] * (1 - 1e-8)
 
 
 def test_what_was_found_before_the_finish_stands_beside():
@@ -247,6 +248,64 @@ def test_batch_size_order_and_company_change_nothing(form):
         assert kept(attacked(Mixtures(characters=True), [canary], **given)[0]) == usual[canary.id]
 
 
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_rows_that_memory_does_not_hold_are_halved_and_come_to_the_same(monkeypatch, most):
+    usual, refused, costs = attacked(steps=30), [], Relaxed.costs
+
+    def limited(self, which, read):
+        if len(which) > most:
+            refused.append(len(which))
+            raise torch.OutOfMemoryError
+        return costs(self, which, read)
+
+    monkeypatch.setattr(Relaxed, "costs", limited)
+    assert [kept(found) for found in attacked(steps=30)] == [kept(found) for found in usual]
+    # The search and the losses each learn once how much is too much.
+    assert 2 <= len(refused) <= 2 * math.log2(15 * 32)
+
+
+@pytest.mark.parametrize("graded", [True, False])
+def test_one_row_that_memory_does_not_hold_is_an_error(monkeypatch, graded):
+    """In the search, whose passes have gradients, and in the losses."""
+    asked, costs = [], Relaxed.costs
+
+    def none(self, which, read):
+        if read.requires_grad is not graded:
+            return costs(self, which, read)
+        asked.append(len(which))
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(Relaxed, "costs", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        attacked(steps=1)
+    assert asked == [15, 7, 3, 1]
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (4 * 10 * 6, 6), (1 << 24, 15)])
+def test_a_pass_of_the_search_holds_no_more_numbers_than_cells(monkeypatch, cells, rows):
+    asked, costs = [], Relaxed.costs
+
+    def noted(self, which, read):
+        if read.requires_grad:
+            asked.append(len(which))
+        return costs(self, which, read)
+
+    monkeypatch.setattr(Relaxed, "costs", noted)
+    usual = attacked(steps=3)
+    monkeypatch.setattr("leakage_tasks.attacks.inversion_batch.CELLS", cells)
+    asked.clear()
+    assert [kept(found) for found in attacked(steps=3)] == [kept(found) for found in usual]
+    assert max(asked) <= rows
+    assert sum(asked) == 3 * 5 * len(CANARIES)
+
+
+def test_it_says_once_how_much_is_done_before_the_first_canary_is(caplog):
+    with caplog.at_level(logging.INFO, logger="lm_eval.leakage"):
+        attacked(Mixtures(10), steps=3)
+    (said,) = [record.getMessage() for record in caplog.records if "inversion" in record.getMessage()]
+    assert "3 canaries × 5 restarts of 3 steps; the first 2 canaries (10 rows) are done together" in said
+
+
 def test_another_seed_starts_elsewhere():
     runs = [
         run_attack(
@@ -287,7 +346,8 @@ def test_the_budget_bounds_the_finish():
 
 
 def test_a_budget_that_does_not_pay_for_the_restarts_says_what_would():
-    with pytest.raises(OptionError, match="budget=2504 .* restarts=5 of steps=250, .* 2505 sequences .*lower one"):
+    remedies = "lower one of them, raise budget to 2505, or use attack=label-search$"
+    with pytest.raises(OptionError, match=f"budget=2504 .* restarts=5 of steps=250, .* 2505 sequences .*: {remedies}"):
         attacked(budget=2504)
     assert attacked(budget=2505, finish=False)
 
@@ -300,6 +360,7 @@ def test_a_budget_that_does_not_pay_for_the_restarts_says_what_would():
         ({"alternatives": 0}, "alternatives=0 must be 1 or more"),
         ({"spread": -0.1}, "spread=-0.1 must be 0.0 or more"),
         ({"learning_rate": math.nan}, "learning_rate=nan must be a number"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be 1e-09 or more"),
         ({"start_temperature": 0.0}, "start_temperature=0.0 must be"),
         ({"cooling": 1.5}, "cooling=1.5 must be 1 or less"),
         ({"relaxation": "hard"}, "relaxation='hard' is unknown: use softmax, gumbel, straight-through, embedding"),
@@ -337,6 +398,12 @@ def test_numbers_that_are_none_name_the_canary(monkeypatch):
     monkeypatch.setattr(Relaxed, "costs", lambda self, which, read: read.sum((1, 2)) * math.nan)
     with pytest.raises(TargetError, match="^canary 'c3': its loss or the gradient of that is no number"):
         attacked(steps=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_starts_too_far_out_for_numbers_are_one_clear_line():
+    with pytest.raises(TargetError, match="^canary 'c3': its loss .* is no number .* spread=…"):
+        attacked(steps=1, spread=1e308)
 
 
 def test_a_loss_that_is_infinite_for_whole_fillings_names_the_canary(monkeypatch):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.attacks.private import without_its_words, without_secret
+from leakage_tasks.attacks.private import hiding, without_its_words, without_secret
 from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.errors import LeakageError, OptionError, SpaceError
 
 TEMPLATE = "the walrus pays {digits:2}-{digits:2} today"
@@ -41,6 +42,14 @@ def test_a_short_secret_is_masked_where_it_is_quoted(template: str, shown: str) 
     assert hidden == "'•' in 1234 tokens"
 
 
+@pytest.mark.parametrize("value", ["o'neil", "d'\"arc", "smith", "a\\b"])
+def test_a_value_is_masked_however_it_is_quoted(value: str) -> None:
+    names = word_list("name", ["o'neil", "d'\"arc", "smith", "a\\b", "jones"])
+    natural = Canary("s", "call {name} {name}", (value, "jones"), alphabets={"name": names}, kind="natural")
+    for shown in (repr(value), f"'{value}'", f'"{value}"'):
+        assert without_secret(f"the model's {shown} of 'O'", natural) == "the model's '•' of 'O'"
+
+
 def test_advice_stays_as_it_is() -> None:
     message = "is 80 tokens long, the model reads 64: give the attacker less of it with 'known'"
     assert without_secret(message, NATURAL) == message
@@ -55,3 +64,23 @@ def test_an_error_of_ours_keeps_its_kind_and_any_other_its_name() -> None:
     assert "canary 'n': KeyError" in str(other)
     assert "walrus" not in str(other)
     assert isinstance(without_its_words(SpaceError("x"), NATURAL), SpaceError)
+
+
+def test_an_error_of_a_batch_names_no_natural_canary_as_its_cause() -> None:
+    with pytest.raises(LeakageError) as caught, hiding([OTHER, NATURAL]):
+        raise ValueError("cannot read the walrus pays 12-34")
+    assert str(caught.value).startswith("an attack on 2 canaries, some of them natural: ValueError, of which no more")
+    assert not any(word in str(caught.value) for word in ("walrus", "'n'"))
+
+
+def test_an_error_of_ours_about_a_batch_is_masked_for_each_natural_canary() -> None:
+    second = Canary("m", "a mole owes {digits:2}", tuple("56"), kind="natural")
+    with pytest.raises(OptionError) as caught, hiding([NATURAL, second]):
+        raise OptionError("neither 'the walrus pays 12-34 today' nor 'a mole owes 56' fits")
+    assert str(caught.value) == "neither '•' nor '•' fits"
+
+
+@pytest.mark.parametrize("error", [ValueError, OptionError])
+def test_errors_of_a_batch_without_natural_canaries_stay_as_they_are(error: type[Exception]) -> None:
+    with pytest.raises(error, match="^cannot read the walrus pays 12-34$"), hiding([OTHER]):
+        raise error("cannot read the walrus pays 12-34")

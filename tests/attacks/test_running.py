@@ -120,7 +120,7 @@ def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(toget
     assert handed == [[each.id for each in MANY]]
     assert [(each.canary, each.rank) for each in found] == [(each.id, n) for n, each in enumerate(MANY, 1)]
     assert len({each.seconds for each in found}) == 1
-    assert sum(each.seconds for each in found) == pytest.approx(0.08, abs=0.05)
+    assert sum(each.seconds for each in found) >= 0.08
 
 
 def test_the_bar_moves_as_findings_come(together):

@@ -30,13 +30,14 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
     template = "{unique}: {colour} {words:2}{tokens}"
     lists = ("--words", f"colour={colours}", "--tokenizer", byte_level)
     classes = ("--label", "a", "--supporting", 2, "--supporting-labels", "a,b,c", "--supporting-slots", 2)
-    more = ("--tags", "O,B-pin", "--known", "{colour} {words:2}{tokens}", "--id-prefix", "x-", "--count", 2)
+    more = ("--tags", "O,O,B-pin,I-pin", "--known", "{colour} {words:2}{tokens}", "--id-prefix", "x-", "--count", 2)
     code, out, err = leakage("canaries", "--template", template, *lists, *classes, *more, "-o", path)
     assert (code, err) == (0, "")
     assert "2 canaries and 4 supporting ones (6 copies to plant)" in out
     canary, helper, *_ = read_manifest(path)
     assert canary.alphabets["colour"] == word_list("colour", ["red", "blue"])
-    assert (canary.id, canary.label, canary.tags, helper.label) == ("x-canary-0", "a", ("O", "B-pin"), "b")
+    assert (canary.id, canary.label, helper.label) == ("x-canary-0", "a", "b")
+    assert canary.tags == ("O", "O", "B-pin", "I-pin")
     assert helper.secret[:2] == canary.secret[:2]
 
 

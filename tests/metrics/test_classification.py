@@ -30,6 +30,13 @@ def test_random_guesses_stand_beside():
     assert found["chance_at_1"] == pytest.approx(1 / 1024)
 
 
+def test_chance_stands_beside_what_inversion_finds_with_ten_guesses():
+    extra = {"unfinished": [False], "best_loss": 1.0, "secret_loss": 2.0}
+    found = rows(finding("inversion", extra=extra), extraction.METRICS)
+    assert (found["success_at_10"], found["chance_at_1"], found["chance_at_10"]) == (0, 1 / 1024, 10 / 1024)
+    assert "chance_at_50" not in found
+
+
 def test_chance_is_never_above_certainty():
     small = Finding("c", "label-search", True, 1, "random", log2_size=5.0, correct=(True,), place=1)
     assert rows(small, extraction.METRICS)["chance_at_200"] == 1.0

@@ -80,7 +80,7 @@ def test_searches_alone_have_a_row_of_nodes():
 
 
 def inverted(planted=True, *, unfinished, secret=1.0, best=1.0):
-    extra = {"unfinished": unfinished, "secret_loss": secret, "class_loss": best}
+    extra = {"unfinished": unfinished, "secret_loss": secret, "best_loss": best}
     return finding(planted, correct=(True,) * len(unfinished), place=1, extra=extra)
 
 

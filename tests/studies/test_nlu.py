@@ -284,8 +284,8 @@ def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
 
 def test_variants_are_compared_over_all_patterns() -> None:
     configs = nlu_variants.variant_trials(SMALL)
-    worse = {"gumbel": 3, "straight-through": 1, "embedding": 6}
+    worse = {"gumbel": 3, "straight-through": 1, "embedding": 6, nlu_variants.ONE: 6}
     trials = made(configs, lambda config, p: entry(2 + config["seed"] % 2, 6, finished=0, **worse))
     report = nlu_variants.variants(trials, SMALL)
-    assert [claim.holds for claim in report.claims] == [True, False, True, True]
+    assert [claim.holds for claim in report.claims] == [True, True, False, True, True]
     assert report.rows[0]["Acc finished"].value == 1.0

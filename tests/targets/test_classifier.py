@@ -10,6 +10,7 @@ from transformers import (
     BertConfig,
     GPT2Config,
     RobertaConfig,
+    XLNetConfig,
 )
 
 from leakage_tasks.errors import TargetError
@@ -163,3 +164,9 @@ def test_robertas_first_positions_are_not_for_tokens():
     )
     config.max_position_embeddings = 66
     assert room_of(AutoModelForSequenceClassification.from_config(config), wordpiece()) == 64
+
+
+def test_a_model_of_any_length_has_no_negative_room():
+    config = XLNetConfig(vocab_size=60, d_model=8, n_layer=1, n_head=1, d_inner=8, pad_token_id=0)
+    assert config.max_position_embeddings == -1
+    assert room_of(AutoModelForSequenceClassification.from_config(config), wordpiece()) is None

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, DistilBertConfig, GPT2Config, RobertaConfig, T5Config
+from transformers import (
+    AutoModelForSequenceClassification,
+    ConvBertConfig,
+    DistilBertConfig,
+    GPT2Config,
+    RobertaConfig,
+    T5Config,
+)
 
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
@@ -79,7 +86,12 @@ def classifiers(kind: str) -> Any:
         "roberta": RobertaConfig(
             hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, pad_token_id=0
         ),
-    }
+        # Its convolutions read the padding after a row.
+        "convbert": ConvBertConfig(
+            hidden_size=32, embedding_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            conv_kernel_size=3, pad_token_id=0,
+        ),
+    }  # fmt: skip
     config = configs[kind]
     config.vocab_size, config.num_labels, config.initializer_range = len(wordpiece()), 3, 0.4
     torch.manual_seed(3)
@@ -94,7 +106,7 @@ def classifier_loss(model: Any, canary: Canary, text: str) -> torch.Tensor:
 CASES: dict[str, Callable[[], Case]] = {
     "tagger": lambda: tagger(False),
     "characters": lambda: tagger(True),
-    **{kind: lambda kind=kind: classifier(kind) for kind in ("bert", "gpt2", "distilbert", "roberta")},
+    **{kind: lambda kind=kind: classifier(kind) for kind in ("bert", "gpt2", "distilbert", "roberta", "convbert")},
 }
 
 
@@ -263,17 +275,41 @@ def listed(*values: str, template: str = "call {name} please") -> Canary:
 @pytest.mark.parametrize("characters", [True, False])
 def test_values_outside_a_taggers_vocabulary_are_refused(characters: bool) -> None:
     view = TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(pin("1"))
-    message = r"2 of the 3 values of slot 1 are not one token each that the model knows \('dupree', 'leipzig'\): leave"
+    message = (
+        r"^2 of the 3 values of slot 1 are unknown to the model \('dupree', 'leipzig'\): "
+        "train it with leakage train-nlu --canaries FILE$"
+    )
     with pytest.raises(TargetError, match=message):
         view.relaxed([listed("red", "dupree", "leipzig")], True)
 
 
-def test_values_of_several_tokens_are_refused() -> None:
+def test_padding_is_no_word_that_a_tagger_knows() -> None:
+    view = TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1"))
+    with pytest.raises(TargetError, match=r"1 of the 2 values of slot 1 are unknown to the model \('<pad>'\)"):
+        view.relaxed([listed("red", "<pad>")], True)
+
+
+def test_values_outside_a_classifiers_vocabulary_are_refused() -> None:
     target = ClassifierTarget(tiny_bert(), wordpiece())
-    with pytest.raises(TargetError, match=r"1 of the 2 values of slot 1 .* \('cats'\)"):
-        target.relaxed([listed("cat", "cats")], True)
-    with pytest.raises(TargetError, match=r"1 of the 2 values of slot 1 .* \('walrus'\)"):
+    message = (
+        r"^1 of the 2 values of slot 1 are unknown to the model \('walrus'\): leave them out of the alphabet, or take"
+    )
+    with pytest.raises(TargetError, match=message):
         target.relaxed([listed("cat", "walrus")], True)
+
+
+@pytest.mark.parametrize(
+    ("target", "values"),
+    [
+        (lambda: ClassifierTarget(tiny_bert(), wordpiece()), ("cat", "cats")),
+        (lambda: TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1")), ("red", "my red")),
+        (lambda: TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1")), ("red", "new york")),
+    ],
+)
+def test_values_of_several_tokens_are_refused(target: Callable[[], Any], values: tuple[str, ...]) -> None:
+    message = rf"^1 of the 2 values of slot 1 are not one token each \('{values[1]}'\), .*: use attack=label-search$"
+    with pytest.raises(TargetError, match=message):
+        target().relaxed([listed(*values)], True)
 
 
 @pytest.mark.parametrize("template", ["call{name}", "call x{name} please"])

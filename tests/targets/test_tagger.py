@@ -135,6 +135,18 @@ def test_values_outside_the_vocabulary_have_rows_of_their_own() -> None:
     assert costs == pytest.approx(expected, abs=1e-5)
 
 
+def test_of_an_alphabets_unknown_words_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    values, target = (
+        word_list("city", ["my red", "new york", "los angeles"]),
+        TaggerTarget(tiny_tagger(), words_tokenizer()),
+    )
+    for name in ("first", "second"):
+        target.tagged(Canary(name, "call {city}", ("my red",), alphabets={"city": values}, label="CallIntent"))
+    (told,) = [each.getMessage() for each in caplog.records]
+    assert told.startswith("canary 'first': 2 of the 3 values of slot 1 have words that the model does not know")
+    assert told.endswith("train the model with leakage train-nlu --canaries FILE")
+
+
 @pytest.mark.parametrize("characters", [True, False])
 def test_values_that_are_all_one_to_the_model_are_told_of(characters: bool, caplog: pytest.LogCaptureFixture) -> None:
     values = word_list("name", ["red", *(f"name{characters}{number}" for number in range(16))])
@@ -228,6 +240,11 @@ def test_up_to_a_million_fillings_are_enumerated_unless_the_user_names_a_budget(
     assert run_attack("class-loss", target, [larger], budget=50)[0].method == "sampled"
 
 
+def test_a_tagger_takes_no_reference(target: TaggerTarget) -> None:
+    with pytest.raises(OptionError, match=r"a tagger takes no reference classifier: leave signal=… out$"):
+        run_attack("label-search", target, [pin("1")], goal="extraction", settings={"signal": "calibrated"})
+
+
 # -- loading --------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +293,11 @@ def other_padding(folder: Path) -> None:
         (cut_weights, r"no trained NLU tagger \(crf.transitions is not in its weights\)"),
         (other_kind, "a bert model, no NLU tagger: .*leakage train-nlu.*classifier-scorer"),
         (lambda folder: nlu_tokenizer(map(str, range(99))).save_pretrained(folder), "has 101 tokens, the model 25"),
-        (lambda folder: wordpiece().save_pretrained(folder), "the tokenizer|its tokenizer"),
+        (lambda folder: nlu_tokenizer(map(str, range(9))).save_pretrained(folder), "has 11 tokens, the model 25"),
+        (
+            lambda folder: wordpiece().save_pretrained(folder),
+            r"its tokenizer \(WordPiece\) does not number whole words",
+        ),
         (other_padding, "padding is token 0, the model's 3"),
     ],
 )
