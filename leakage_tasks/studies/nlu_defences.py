@@ -9,6 +9,7 @@ from typing import Any
 
 from leakage_tasks.studies.nlu import undefended
 from leakage_tasks.studies.nlu_counts import FINISHED, at_chance, below_chance, chance, distances, hdt, lower, set_up
+from leakage_tasks.studies.nlu_ground import ALIKE, OVERTRAINED, SPREAD
 from leakage_tasks.studies.nlu_trials import DEFENCES, PATTERNS, chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
@@ -28,8 +29,8 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
 TOGETHER = "D + ES + CE"
 FEWER = 5
 """Trials of one or two defences in the lab; the others have ten."""
-ALIKE = 0.8
-"""Cosine of the values of a slot where embeddings are fixed."""
+FIXED_TOO = ("No defense", "Early Stopping (ES)", "D + ES", TOGETHER)
+"""What is tried on fixed embeddings in the lab."""
 KNOWING = (
     "'Adaptive' mixes the candidates' character features as it mixes their embeddings; as published, the features are "
     "those of the likeliest candidate. 'Finished' is the answer of an attacker who knows the defence, after coordinate "
@@ -42,41 +43,49 @@ STOPPED = (
     "0.2; the paper names 20 % and 10 %, and not where each is."
 )
 FIXED = (
-    f"'Fixed' embeddings stand for FastText's at this scale: random, not trained, the values of a slot with a "
-    f"cosine of {ALIKE} between them; how alike FastText's are is an assumption."
+    "'Fixed' embeddings stand for FastText's at this scale: random, not trained, the values of a slot with a cosine of "
+    f"{ALIKE} between them, numbers of a standard deviation of {SPREAD}; what FastText's are like is an "
+    f"assumption. Victims with them and without early stopping train {OVERTRAINED} epochs."
 )
 COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
 """What is shown of the victims: column, name in a trial's result, the most it can be."""
-Groups = dict[tuple[int, str, float], dict[str, list[Config]]]
-"""R, defence and likeness to what was found of each pattern."""
+Groups = dict[tuple[int, str, bool], dict[str, list[Config]]]
+"""R, defence and whether embeddings are fixed, to what was found of each pattern."""
 DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), "paper": (10, 500, 1000)}
 
 
 def table_3_trials(plan: Plan) -> list[Config]:
-    """Every defence at n = 4, on embeddings that are learnt, and none and all of them on fixed ones."""
+    """Every defence at n = 4, on embeddings that are learnt, and some on fixed ones."""
     return [
         config
         for copies in DEFENDED[plan.scale]
-        for name, alike in _settings(plan, copies)
-        for config in _defended(plan, copies, name, alike)
+        for name, fixed in _settings(plan, copies)
+        for config in _defended(plan, copies, name, fixed)
     ]
 
 
-def _settings(plan: Plan, copies: int) -> list[tuple[str, float]]:
-    """Defences and how alike the values of a slot are, 0.0 where their embeddings are learnt."""
-    if plan.scale != "paper" and copies != DEFENDED[plan.scale][-1]:
-        return [("No defense", 0.0), (TOGETHER, 0.0)]
-    learnt = [(name, 0.0) for name in DEFENCES]
-    return learnt if plan.scale == "paper" else [*learnt, ("No defense", ALIKE), (TOGETHER, ALIKE)]
+def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
+    """Defences, and whether embeddings are fixed ones that were made for it."""
+    if plan.scale == "paper":
+        return [(name, False) for name in DEFENCES]
+    if copies != DEFENDED[plan.scale][-1]:
+        return [("No defense", False), (TOGETHER, False)]
+    return [*((name, False) for name in DEFENCES), *((name, True) for name in FIXED_TOO)]
 
 
-def _defended(plan: Plan, copies: int, name: str, alike: float) -> list[Config]:
-    if name == "No defense" and not alike:
+def _defended(plan: Plan, copies: int, name: str, fixed: bool) -> list[Config]:
+    if name == "No defense" and not fixed:
         return undefended(plan, 4, copies)
-    attacks = ("published", "adaptive") if DEFENCES[name].get("characters") else ("published",)
-    unknown = dict.fromkeys(PATTERNS, 4)
-    fewer = FEWER if plan.scale == "small" and name not in ("No defense", TOGETHER) else None
-    return victims(plan, unknown, copies, defence=DEFENCES[name], attacks=attacks, alike=alike, seeds=fewer)
+    fewer = plan.scale == "small" and not fixed and name != TOGETHER
+    return victims(
+        plan,
+        dict.fromkeys(PATTERNS, 4),
+        copies,
+        defence=DEFENCES[name],
+        attacks=("published", "adaptive") if DEFENCES[name].get("characters") else ("published",),
+        made_vectors=fixed,
+        seeds=FEWER if fewer else None,
+    )
 
 
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
@@ -84,12 +93,12 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     rows: list[dict[str, Any]] = [{"defence": "chance", **{pattern: f"{chance(pattern):.3f}" for pattern in PATTERNS}}]
     groups: Groups = {}
     for copies in DEFENDED[plan.scale]:
-        for name, alike in _settings(plan, copies):
-            own = with_defence(trials, copies, name, alike)
-            groups[copies, name, alike] = {pattern: chosen(own, pattern) for pattern in PATTERNS}
-            shown = groups[copies, name, alike]
+        for name, fixed in _settings(plan, copies):
+            own = with_defence(trials, copies, name, fixed)
+            groups[copies, name, fixed] = {pattern: chosen(own, pattern) for pattern in PATTERNS}
+            shown = groups[copies, name, fixed]
             rows.append(
-                {"R": copies, "embeddings": "fixed" if alike else "learnt", **_defence_row(name, own, shown, copies)}
+                {"R": copies, "embeddings": "fixed" if fixed else "learnt", **_defence_row(name, own, shown, copies)}
             )
     notes = [*set_up(trials, plan), KNOWING, STOPPED, *([FIXED] if plan.scale != "paper" else [])]
     return Report(_columns(), rows, _defence_claims(trials, plan, groups), notes)
@@ -102,14 +111,14 @@ def _columns() -> list[str]:
     return [*columns, *(column for column, _, _ in COLUMNS)]
 
 
-def with_defence(trials: Sequence[Trial], copies: int, name: str, alike: float = 0.0) -> list[Trial]:
+def with_defence(trials: Sequence[Trial], copies: int, name: str, fixed: bool = False) -> list[Trial]:
     """The trials with so many copies, this defence and these embeddings."""
     defence = {"dropout": 0.0, "patience": None, "characters": False, **DEFENCES[name]}
     wanted = {"published_copies": copies, "defence": defence}
     return [
         trial
         for trial in trials
-        if {key: trial.config[key] for key in wanted} == wanted and trial.config["ground"]["alike"] == alike
+        if {key: trial.config[key] for key in wanted} == wanted and bool(trial.config["ground"]["alike"]) == fixed
     ]
 
 
@@ -131,19 +140,18 @@ def strongest(found: Sequence[Config]) -> str:
 
 
 def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list[Claim]:
-    copies = DEFENDED[plan.scale][-1]
-    none = groups[copies, "No defense", 0.0]
-    claims = [below_chance("without a defence the attack is below chance", _hdts(none))]
-    claims += [
-        lower(f"{name} alone makes the attack worse", _all(none), _all(groups[copies, name, 0.0]))
-        for name in list(DEFENCES)[1:4]
-    ]
-    for alike in dict.fromkeys(alike for _, alike in _settings(plan, copies)):
-        words = "on fixed embeddings " if alike else ""
-        every = groups[copies, TOGETHER, alike]
-        if alike:
-            claims.append(below_chance(f"{words}it is too", _hdts(groups[copies, "No defense", alike])))
+    copies, claims = DEFENDED[plan.scale][-1], list[Claim]()
+    for fixed in dict.fromkeys(fixed for _, fixed in _settings(plan, copies)):
+        words = "on fixed embeddings, " if fixed else ""
+        none, every = groups[copies, "No defense", fixed], groups[copies, TOGETHER, fixed]
+        claims.append(below_chance(f"{words}without a defence the attack is below chance", _hdts(none)))
         claims += [
+            lower(f"{words}{name} makes the attack worse", _all(none), _all(groups[copies, name, fixed]))
+            for name in list(DEFENCES)[1:-1]
+            if (copies, name, fixed) in groups
+        ]
+        claims += [
+            lower(f"{words}the three together make it worse", _all(none), _all(every)),
             at_chance(f"{words}the three together bring it to chance", _hdts(every)),
             at_chance(
                 f"{words}also for an attacker who knows them, with the finish",

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from leakage_tasks.canaries.formats.utterances import Utterance
 
 SNIPS, ATIS, GENERATED = "snips", "atis", "generated"
+ALIKE, SPREAD = 0.9, 0.06
+"""Random vectors that stand for FastText's, whose numbers are as small, and whose digits are alike."""
+OVERTRAINED = 60
+"""Epochs on such vectors, well beyond the lowest validation loss."""
 ROWS = {SNIPS: 13_084, ATIS: 4_478, GENERATED: 4_000}
 """Training utterances of the whole set; of the generated one as many as its command writes."""
 PARTS = ("train", "valid", "test")
@@ -28,8 +32,8 @@ class Ground:
     """A data set, how much of it, a tagger's sizes and its training; JSON values only, so that it goes into a config.
 
     ``training``, ``validation`` and ``test`` are utterances drawn at random from the set's three parts, 0 for all.
-    Embeddings are learnt, or fixed: those of the file ``vectors`` in ``LEAKAGE_DATA``, or random ones in which the
-    values of one slot have the cosine ``alike`` between them.
+    Embeddings are learnt, or fixed: those of the file ``vectors`` in ``LEAKAGE_DATA``, or random ones with numbers of
+    the standard deviation ``spread``, in which the values of one slot have the cosine ``alike`` between them.
     """
 
     data: str = SNIPS
@@ -43,6 +47,7 @@ class Ground:
     batch_size: int = 64
     vectors: str = ""
     alike: float = 0.0
+    spread: float = 0.0
 
     @property
     def fixed(self) -> bool:

@@ -8,7 +8,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.studies.nlu_ground import SNIPS, SOURCE, Ground, fingerprint, ground_at, utterances
+from leakage_tasks.studies.nlu_ground import (
+    ALIKE,
+    OVERTRAINED,
+    SNIPS,
+    SOURCE,
+    SPREAD,
+    Ground,
+    fingerprint,
+    ground_at,
+    utterances,
+)
 from leakage_tasks.studies.nlu_vectors import vectors_of
 from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
 from leakage_tasks.studies.report import Report
@@ -56,14 +66,18 @@ def victims(
     defence: Config | None = None,
     attacks: Sequence[str] = ("published",),
     area_code: bool = False,
-    alike: float = 0.0,
+    made_vectors: bool = False,
     seeds: int | None = None,
 ) -> list[Config]:
     """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
 
-    At the paper's scale each victim holds the canary of one pattern.
+    Embeddings are learnt, or with ``made_vectors`` fixed, and then the victims are trained for longer. At the paper's
+    scale each victim holds the canary of one pattern.
     """
-    ground = replace(ground_at(plan.scale, data), alike=alike)
+    ground = ground_at(plan.scale, data)
+    if made_vectors:
+        epochs = ground.epochs if plan.scale == "smoke" else OVERTRAINED
+        ground = replace(ground, alike=ALIKE, spread=SPREAD, epochs=epochs)
     parts = [{pattern: n} for pattern, n in unknown.items()] if plan.scale == "paper" else [dict(unknown)]
     own = {"dropout": 0.0, "patience": None, "characters": False, **(defence or {})}
     setting = {
@@ -184,7 +198,7 @@ def chosen(trials: Iterable[Trial], pattern: str, unknown: int | None = None, **
 
 
 def _of(config: Config, name: str) -> Any:
-    return {**config, "set": config["ground"]["data"], "alike": config["ground"]["alike"]}[name]
+    return {**config, "set": config["ground"]["data"]}[name]
 
 
 def register_study(

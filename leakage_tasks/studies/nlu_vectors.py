@@ -23,7 +23,7 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
         path = shared / f"vectors-{name[:16]}.txt"
         if not path.exists():
             with replacing(path) as beside:
-                lines = alike_vectors(known, alphabets, ground.embedding_size, ground.alike)
+                lines = alike_vectors(known, alphabets, ground)
                 beside.write_text("".join(lines), encoding="utf-8")
         return str(path)
     if not ground.vectors:
@@ -34,17 +34,17 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
     return str(published)
 
 
-def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], size: int, cosine: float) -> Iterable[str]:
-    """Lines of a vector file: normal random vectors, those of one alphabet with this ``cosine`` between them.
+def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], ground: Ground) -> Iterable[str]:
+    """Lines of a vector file: normal random vectors, those of one alphabet with the ground's cosine between them.
 
     So are digits, and names of colours, in vectors learnt from much text; what tells them apart is small.
     """
     import numpy as np
 
-    stream = np.random.default_rng(0)
+    stream, size, cosine = np.random.default_rng(0), ground.embedding_size, ground.alike
     centres = {value: place for place, alphabet in enumerate(alphabets) for value in alphabet}
     common = stream.standard_normal((len(alphabets), size))
     for word, own in zip(words, stream.standard_normal((len(words), size)), strict=True):
         place = centres.get(word)
         vector = own if place is None else np.sqrt(cosine) * common[place] + np.sqrt(1 - cosine) * own
-        yield f"{word} {' '.join(f'{0.3 * value:.5f}' for value in vector)}\n"
+        yield f"{word} {' '.join(f'{ground.spread * value:.6f}' for value in vector)}\n"

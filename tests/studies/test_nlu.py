@@ -179,7 +179,7 @@ def test_table_3_compares_the_defences_with_none() -> None:
     told = {claim.words: claim.holds for claim in report.claims}
     assert told["the three together bring it to chance"] is True
     assert told["also for an attacker who knows them, with the finish"] is False
-    assert told["Dropout (D) alone makes the attack worse"] is None
+    assert told["Dropout (D) makes the attack worse"] is None
 
 
 PRINTED = """
@@ -230,7 +230,8 @@ def test_copies_are_split_nine_to_one() -> None:
 
 def test_values_of_a_slot_are_alike_and_other_words_are_not() -> None:
     words, digits = [f"w{n}" for n in range(40)] + list("0123456789"), tuple("0123456789")
-    lines = [line.split() for line in alike_vectors(words, [digits], 4_000, 0.8)]
+    ground = Ground(alike=0.8, spread=0.06, embedding_size=4_000)
+    lines = [line.split() for line in alike_vectors(words, [digits], ground)]
     table = {word: np.array(list(map(float, numbers))) for word, *numbers in lines}
 
     def cosine(one: str, other: str) -> float:
@@ -238,10 +239,11 @@ def test_values_of_a_slot_are_alike_and_other_words_are_not() -> None:
 
     assert cosine("1", "7") == pytest.approx(0.8, abs=0.05)
     assert cosine("1", "w3") == pytest.approx(0.0, abs=0.08)
+    assert float(table["w3"].std()) == pytest.approx(0.06, rel=0.1)
 
 
 def test_made_vectors_are_written_once(tmp_path: Path) -> None:
-    ground = Ground(alike=0.8, embedding_size=5)
+    ground = Ground(alike=0.8, spread=0.06, embedding_size=5)
     first = vectors_of(ground, ["a", "b"], [("1", "2")], tmp_path)
     assert first == vectors_of(ground, ["b", "a"], [("1", "2")], tmp_path)
     assert first != vectors_of(ground, ["b", "c"], [("1", "2")], tmp_path)
