@@ -156,10 +156,10 @@ def plotter(name: str) -> Callable[[Report, Path], None]:
         from leakage_tasks.report.study_plots import plot_groups
 
         groups = {
-            f"{name} {row[name]}".removeprefix("set "): {pattern: _point(row[pattern]) for pattern in PATTERNS}
+            f"{name} = {row[name]}".removeprefix("set = "): {pattern: _point(row[pattern]) for pattern in PATTERNS}
             for row in report.rows
         }
-        plot_groups(groups, f"HDT (chance {chance('pin'):.2f}; color {chance('color'):.2f})", path)
+        plot_groups(groups, "Hamming distance per token", path, chance=chance("pin"))
 
     return plot
 
