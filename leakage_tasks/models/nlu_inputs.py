@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
     from leakage_tasks.models.nlu_tagger import NLUTaggerConfig
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
@@ -20,6 +21,7 @@ def nlu_tokenizer(words: Iterable[str], *, max_length: int = 512) -> PreTrainedT
     Ids: 0 is ``<pad>``, 1 is ``<unk>`` (every other word), then ``words`` in their order. No token is added.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     entries = dict.fromkeys([PADDING, UNKNOWN, *words])
     backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(entries)}, unk_token=UNKNOWN))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from leakage_tasks.intervals import LEVEL, at_most
 from leakage_tasks.studies.nlu_ground import SNIPS, differences, ground_at
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured
@@ -45,6 +44,8 @@ def mean_distance(values: Sequence[float]) -> Measured | None:
     Where all are 0 the upper end is that of the share of canaries that do not come out whole.
     """
     from scipy import stats
+
+    from leakage_tasks.intervals import LEVEL, at_most
 
     if not values:
         return None
