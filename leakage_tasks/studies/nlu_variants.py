@@ -36,7 +36,10 @@ def variants(trials: Sequence[Trial], plan: Plan) -> Report:
     ]
     plain, finished = distances(found), distances(found, when=FINISHED)
     claims = [
-        at_chance("embeddings from a single start are no better than chance", {"pin": hdt(found, ONE)}),
+        at_chance(
+            "embeddings from a single start are no better than chance",
+            {pattern: hdt(chosen(trials, pattern), ONE) for pattern in PATTERNS},
+        ),
         closer("mixtures come closer than embeddings", plain, distances(found, "embedding")),
         closer("Gumbel noise comes closer than none", distances(found, "gumbel"), plain),
         closer("straight-through comes closer than mixtures", distances(found, "straight-through"), plain),
