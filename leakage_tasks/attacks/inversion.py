@@ -12,7 +12,7 @@ from typing import Any
 from leakage_tasks.attacks.access import reads_tags
 from leakage_tasks.attacks.inversion_batch import DOUBLE, Batch
 from leakage_tasks.attacks.inversion_search import ADAPTIVE, COLDEST, FORMS, PUBLISHED
-from leakage_tasks.attacks.registry import Order, Setting, register_together
+from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.errors import OptionError
 from leakage_tasks.notices import log
 from leakage_tasks.targets.protocols import RelaxesTokens
@@ -54,7 +54,7 @@ ARITHMETIC = Setting(
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
 
 
-@register_together(
+@register(
     "inversion",
     "extraction",
     RelaxesTokens,
@@ -75,6 +75,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
         COOLING,
         ARITHMETIC,
     ),
+    together=True,
 )
 def inversion(orders: Sequence[Order]) -> Iterator[dict[str, Any]]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.

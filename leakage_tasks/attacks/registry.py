@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import OptionError, TargetError
 
 Goal = Literal["exposure", "extraction"]
-Run = Callable[["Order"], dict[str, Any]]
 RunTogether = Callable[[Sequence["Order"]], Iterator[dict[str, Any]]]
+AnyRun = TypeVar("AnyRun", bound=Callable[[Any], Any])
 BUDGET = 20_000
 
 
@@ -79,39 +79,23 @@ def register(
     remedy: str,
     affordable: Callable[[Order], bool] = lambda order: True,
     settings: Sequence[Setting] = (),
-) -> Callable[[Run], Run]:
+    together: bool = False,
+) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
     It takes an :class:`Order` and returns the fields of a :class:`Finding` it found out. ``needs`` are target
     protocols of which the target must offer one; ``remedy`` ends the error where it offers none. The attack name
     ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``. ``settings``
     are its options, found in ``Order.settings``.
+
+    One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
+    of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
+    (:func:`~leakage_tasks.attacks.private.about`).
     """
 
-    def add(run: Run) -> Run:
-        ATTACKS[name] = Attack(name, goal, needs, partial(map, run), remedy, auto, affordable, tuple(settings))
-        return run
-
-    return add
-
-
-def register_together(
-    name: str,
-    goal: Goal,
-    *needs: type,
-    auto: int,
-    remedy: str,
-    affordable: Callable[[Order], bool] = lambda order: True,
-    settings: Sequence[Setting] = (),
-) -> Callable[[RunTogether], RunTogether]:
-    """Register a function that attacks many canaries of one model at once; otherwise as :func:`register`.
-
-    It takes all of a run's orders for it, whose targets are views of one model, and yields what it found out of each,
-    in their order. Where one canary is at fault, its errors name it (:func:`~leakage_tasks.attacks.private.about`).
-    """
-
-    def add(run: RunTogether) -> RunTogether:
-        ATTACKS[name] = Attack(name, goal, needs, run, remedy, auto, affordable, tuple(settings), together=True)
+    def add(run: AnyRun) -> AnyRun:
+        each: RunTogether = run if together else partial(map, run)
+        ATTACKS[name] = Attack(name, goal, needs, each, remedy, auto, affordable, tuple(settings), together)
         return run
 
     return add

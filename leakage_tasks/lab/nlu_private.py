@@ -16,7 +16,7 @@ from leakage_tasks.lab.memory import memory_of
 from leakage_tasks.lab.private import check_opacus
 from leakage_tasks.lab.row_lstm import RowBiLSTM
 from leakage_tasks.models.nlu_tagger import CharacterLayer, NLUTagger
-from leakage_tasks.models.tag_costs import TagCRF
+from leakage_tasks.models.tag_costs import TagCRF, sequence_costs
 
 if TYPE_CHECKING:
     from torchcrf import CRF
@@ -156,31 +156,7 @@ def _crf_row_gradients(
     weights = [crf.start_transitions, crf.transitions, crf.end_transitions]
     with torch.enable_grad():
         rows = [weight.detach().expand(len(backprops), *weight.shape).requires_grad_() for weight in weights]
-        found = torch.autograd.grad(crf_log_likelihoods(*given, *rows), rows, backprops)
+        emissions, tags, mask = given
+        likelihoods = -sequence_costs(emissions, mask.bool(), tags, *rows)
+        found = torch.autograd.grad(likelihoods.to(backprops.dtype), rows, backprops)
     return dict(zip(weights, found, strict=True))
-
-
-def crf_log_likelihoods(
-    emissions: torch.Tensor,
-    tags: torch.Tensor,
-    mask: torch.Tensor,
-    start: torch.Tensor,
-    transitions: torch.Tensor,
-    end: torch.Tensor,
-) -> torch.Tensor:
-    """ln P(tags | emissions) [batch] of a linear-chain CRF whose rows each have parameters of their own.
-
-    ``emissions`` [batch, length, tags], ``tags`` and ``mask`` [batch, length], padded on the right; ``start`` and
-    ``end`` [batch, tags], ``transitions`` [batch, tags, tags] from the first to the second.
-    """
-    mask = mask.bool()
-    rows, last = torch.arange(len(tags), device=tags.device), mask.sum(dim=1) - 1
-    steps = transitions[rows[:, None], tags[:, :-1], tags[:, 1:]]
-    emitted = emissions.take_along_dim(tags[..., None], dim=2)[..., 0]
-    told = start[rows, tags[:, 0]] + end[rows, tags[rows, last]]
-    told = told + (emitted * mask).sum(dim=1) + (steps * mask[:, 1:]).sum(dim=1)
-    reached = start + emissions[:, 0]
-    for place in range(1, tags.shape[1]):
-        onward = (reached[:, :, None] + transitions).logsumexp(dim=1) + emissions[:, place]
-        reached = torch.where(mask[:, place, None], onward, reached)
-    return told - (reached + end).logsumexp(dim=1)

@@ -26,17 +26,31 @@ class TagCRF(CRF):
 
 
 def tag_costs(crf: CRF, emissions: torch.Tensor, mask: torch.Tensor, tags: torch.Tensor) -> torch.Tensor:
+    """−ln P(tags | emissions) of each row in nats [batch], see :func:`sequence_costs`."""
+    return sequence_costs(emissions, mask, tags, crf.start_transitions, crf.transitions, crf.end_transitions)
+
+
+def sequence_costs(
+    emissions: torch.Tensor,
+    mask: torch.Tensor,
+    tags: torch.Tensor,
+    start: torch.Tensor,
+    steps: torch.Tensor,
+    end: torch.Tensor,
+) -> torch.Tensor:
     """−ln P(tags | emissions) of each row in nats [batch], float64 whatever the model's precision.
 
     ``emissions`` [batch, length, tags], ``mask`` (bool) and ``tags`` [batch, length], padded on the right; a row's own
-    words are those the mask keeps, one at least.
+    words are those the mask keeps, one at least. ``start`` and ``end`` [tags] and ``steps`` [tags, tags], from the
+    first to the second, are a CRF's parameters; with [batch, …] before that, each row has parameters of its own.
     """
-    emissions = emissions.double()
-    start, steps, end = (part.double() for part in (crf.start_transitions, crf.transitions, crf.end_transitions))
-    last = tags.gather(1, mask.sum(dim=1, keepdim=True) - 1)[:, 0]
+    emissions, start, steps, end = (part.double() for part in (emissions, start, steps, end))
+    rows, number = len(tags), emissions.shape[-1]
+    last = tags.gather(1, mask.sum(dim=1, keepdim=True) - 1)
+    ends = start.expand(rows, -1).gather(1, tags[:, :1]) + end.expand(rows, -1).gather(1, last)
     emitted = emissions.gather(2, tags[..., None])[..., 0].masked_fill(~mask, 0.0).sum(dim=1)
-    moved = steps[tags[:, :-1], tags[:, 1:]].masked_fill(~mask[:, 1:], 0.0).sum(dim=1)
-    told = start[tags[:, 0]] + emitted + moved + end[last]
+    moves = steps.flatten(-2).expand(rows, -1).gather(1, tags[:, :-1] * number + tags[:, 1:])
+    told = ends[:, 0] + emitted + moves.masked_fill(~mask[:, 1:], 0.0).sum(dim=1)
     return _normaliser(emissions, mask, start, steps, end) - told
 
 
@@ -44,11 +58,12 @@ def _normaliser(
     emissions: torch.Tensor, mask: torch.Tensor, start: torch.Tensor, steps: torch.Tensor, end: torch.Tensor
 ) -> torch.Tensor:
     """ln of the sum over all sequences of tags of exp(score), by the forward algorithm; [batch]."""
-    likeliest = steps.amax(dim=0)
-    shares = (steps - likeliest).exp()
+    likeliest = steps.amax(dim=-2)
+    shares = (steps - likeliest.unsqueeze(-2)).exp()
     reached = start + emissions[:, 0]
     for place in range(1, emissions.shape[1]):
         best = reached.amax(dim=1, keepdim=True)
-        onward = ((reached - best).exp() @ shares).log() + best + likeliest + emissions[:, place]
+        summed = ((reached - best).exp().unsqueeze(1) @ shares)[:, 0]
+        onward = summed.log() + best + likeliest + emissions[:, place]
         reached = torch.where(mask[:, place, None], onward, reached)
     return (reached + end).logsumexp(dim=1)

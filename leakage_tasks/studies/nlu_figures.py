@@ -177,7 +177,7 @@ for _name, _data in (("figure-4", ATIS), ("figure-5", GENERATED)):
         _name,
         f"HDT by repetitions, {SHOWN[_data]} set",
         f"Figure {_name[-1]}",
-        lambda plan, data=_data: by_set_trials(plan, data),  # type: ignore[misc]
+        lambda plan, data=_data: by_set_trials(plan, data),
         by_set(_data),
         plotter("R"),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import random
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,20 +111,25 @@ def fingerprint(ground: Ground) -> str:
     if ground.data == GENERATED:
         return ""
     files = [_folder(ground.data) / part / name for part in PARTS for name in ("seq.in", "seq.out", "label")]
-    files += [_data() / ground.vectors] if ground.vectors else []
-    digest = hashlib.sha256()
-    for path in files:
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
+    files += [data_folder() / ground.vectors] if ground.vectors else []
+    states = [(path, path.stat()) for path in files if path.is_file()]
+    return hashlib.sha256(b"".join(_sha256(path, at.st_size, at.st_mtime_ns) for path, at in states)).hexdigest()
 
 
-def _data() -> Path:
+@lru_cache(maxsize=64)
+def _sha256(path: Path, size: int, changed: int) -> bytes:
+    """A file's hash, made once as long as it is as it was: a study asks for each of its settings."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def data_folder() -> Path:
+    """Where public data are."""
     return Path(os.environ.get("LEAKAGE_DATA", "."))
 
 
 def _folder(data: str) -> Path:
-    folder = _data() / data
+    folder = data_folder() / data
     if not folder.is_dir():
         raise LeakageError(
             f"{folder}: no such folder: set LEAKAGE_DATA to the one that holds {data}/train, valid and test, each with "

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import replacing
-from leakage_tasks.studies.nlu_ground import Ground
+from leakage_tasks.studies.nlu_ground import Ground, data_folder
 
 
 def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path) -> str | None:
@@ -28,7 +27,7 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
         return str(path)
     if not ground.vectors:
         return None
-    published = Path(os.environ.get("LEAKAGE_DATA", ".")) / ground.vectors
+    published = data_folder() / ground.vectors
     if not published.is_file():
         raise LeakageError(f"{published}: not there: put FastText's English vectors there, or take --scale small")
     return str(published)

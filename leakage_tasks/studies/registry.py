@@ -98,6 +98,7 @@ class Study:
         return self.name.partition("/")[0]
 
 
+Register = Callable[..., Study]
 STUDIES: dict[str, Study] = {}
 RESERVED = ("trials", "shared")
 """Folders beside a study's own."""
@@ -112,6 +113,22 @@ def register(study: Study) -> Study:
         raise ValueError(f"a study {study.name!r} is registered already")
     STUDIES[study.name] = study
     return study
+
+
+def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Callable[[Config, Path], Result]) -> Register:
+    """A function that registers studies of one paper: name, title, place in the paper, trials, report and plot."""
+
+    def add(
+        name: str,
+        title: str,
+        where: str,
+        trials: Callable[[Plan], Iterable[Config]],
+        report: Callable[[Sequence[Trial], Plan], Report],
+        plot: Callable[[Report, Path], None] | None = None,
+    ) -> Study:
+        return register(Study(f"{paper}/{name}", title, f"{source}, {where}", scales, trials, run, report, plot))
+
+    return add
 
 
 def all_studies() -> list[Study]:

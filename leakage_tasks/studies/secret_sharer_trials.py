@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.studies.registry import Config, Plan, Result, Study, Trial, register
-from leakage_tasks.studies.report import Measured, Report
+from leakage_tasks.studies.registry import Config, Plan, Result, Trial, registrar
+from leakage_tasks.studies.report import Measured
 from leakage_tasks.studies.secret_sharer_ground import SCALES, SOURCE, Ground, Secrets, Watch, differences
 from leakage_tasks.studies.secret_sharer_texts import planted, prepared, tokenizer_for
 
@@ -126,13 +126,5 @@ def best_loss(trials: Iterable[Trial]) -> list[float]:
     return [min(loss for _, loss in trial.result["losses"]) for trial in trials]
 
 
-def register_study(
-    name: str,
-    title: str,
-    where: str,
-    trials: Callable[[Plan], list[Config]],
-    report: Callable[[Sequence[Trial], Plan], Report],
-    plot: Callable[[Report, Path], None] | None = None,
-) -> Study:
-    """Register a study of this paper."""
-    return register(Study(f"secret-sharer/{name}", title, f"{SOURCE}, {where}", SCALES, trials, run, report, plot))
+register_study = registrar("secret-sharer", SOURCE, SCALES, run)
+"""Registers studies of this paper."""

@@ -8,7 +8,7 @@ import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
 from leakage_tasks.attacks.private import about
-from leakage_tasks.attacks.registry import register_together
+from leakage_tasks.attacks.registry import register
 from leakage_tasks.canaries import Canary
 from leakage_tasks.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
@@ -102,7 +102,7 @@ MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
 @pytest.fixture
 def together():
     """Registers a function as an attack on all canaries at once, for one test."""
-    yield register_together("at-once", "exposure", Scores, auto=9, remedy="none")
+    yield register("at-once", "exposure", Scores, auto=9, remedy="none", together=True)
     del ATTACKS["at-once"]
 
 

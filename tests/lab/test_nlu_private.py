@@ -15,10 +15,11 @@ import leakage_tasks.models
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.lab import nlu_private
 from leakage_tasks.lab.nlu import train_tagger
-from leakage_tasks.lab.nlu_private import check_memory, crf_log_likelihoods, reading_rows
+from leakage_tasks.lab.nlu_private import check_memory, reading_rows
 from leakage_tasks.lab.private import Privacy, PrivateSteps
 from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
+from leakage_tasks.models.tag_costs import sequence_costs
 from tests.lab.utterances import made
 
 opacus = pytest.importorskip("opacus")
@@ -250,7 +251,8 @@ def test_the_likelihood_of_rows_with_parameters_of_their_own_is_the_crf_s():
     expected = [
         crf(emissions[row : row + 1], tags[row : row + 1], mask[row : row + 1]) for row, crf in enumerate(layers)
     ]
-    assert torch.allclose(crf_log_likelihoods(emissions, tags, mask, *stacked), torch.stack(expected), atol=1e-5)
+    found = -sequence_costs(emissions, mask, tags, *stacked).float()
+    assert torch.allclose(found, torch.stack(expected), atol=1e-5)
 
 
 class Called(nn.Module):
