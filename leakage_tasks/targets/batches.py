@@ -14,7 +14,10 @@ from leakage_tasks.targets.protocols import FloatArray, IntArray
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
 TOKENS_ELSEWHERE = 1 << 17
-
+READ, READ_IN_HALF = 1e-3, 0.1
+"""Bits by which padding may change an answer before it counts as read, the latter in half precision."""
+PROBED = 4
+"""Padding tokens, at most, that tell whether a model reads them."""
 
 MOST_ROWS = 1 << 16
 
@@ -22,8 +25,10 @@ MOST_ROWS = 1 << 16
 class RowBatches:
     """Asks a model about token rows of any lengths, as many at once as it can take.
 
+    A model that reads the padding like any other token (FNet, ConvBERT) is asked about rows of one length at a time.
     ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device, which is
-    to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows.
+    to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows, ``dtype``
+    what the model computes in.
     """
 
     def __init__(
@@ -33,10 +38,13 @@ class RowBatches:
         max_length: int | None,
         padding: int,
         tokens: int = TOKENS_ON_CPU,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.device, self.max_length = device, max_length
         self._batch_size, self._padding, self._tokens = batch_size, padding, tokens
         self._most_rows = MOST_ROWS
+        self._reads_padding: bool | None = None
+        self._noise = READ if dtype.itemsize > 2 else READ_IN_HALF
 
     def size(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
@@ -58,11 +66,23 @@ class RowBatches:
             # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
             ahead = order[min(first + self.size(len(rows[order[first]])), len(order)) - 1]
             chosen = order[first : first + self.size(len(rows[ahead]))]
-            batch = [rows[place] for place in chosen]
-            self._check_length(len(batch[-1]))
-            found[chosen] = self._asked(*padded(batch, self._padding), ask)
+            self._check_length(len(rows[chosen[-1]]))
+            if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask):
+                chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
+            found[chosen] = self._asked(*padded([rows[place] for place in chosen], self._padding), ask)
             first += len(chosen)
         return found
+
+    def _padding_counts(self, row: Sequence[int], ask: Callable[[Tensor, Tensor], Tensor]) -> bool:
+        """Whether padding after a row changes what is answered to it; found out once, with a row that has room."""
+        if self._reads_padding is None:
+            ids, mask = padded([row], self._padding)
+            room = PROBED if self.max_length is None else min(PROBED, self.max_length - len(row))
+            alone = self._asked(ids, mask, ask)
+            longer, covered = ids.new_full((1, room), self._padding), mask.new_zeros((1, room))
+            among = self._asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask)
+            self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
+        return self._reads_padding
 
     def _equally_long(self, rows: IntArray, width: int, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
         if not len(rows):

@@ -10,7 +10,8 @@ import torch
 
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.notices import warn_once
-from leakage_tasks.targets.classifier import ClassifierTarget, config_names, room_of
+from leakage_tasks.targets.classifier import ClassifierTarget
+from leakage_tasks.targets.classifier_config import config_names, room_of
 from leakage_tasks.targets.label_names import Labels, read_labels
 
 

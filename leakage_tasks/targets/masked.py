@@ -12,7 +12,8 @@ from torch import Tensor
 
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.batches import padded, rows_at_once
-from leakage_tasks.targets.classifier import LN2, room_of
+from leakage_tasks.targets.classifier import LN2
+from leakage_tasks.targets.classifier_config import room_of
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 ROWS = 1024

@@ -19,7 +19,8 @@ from leakage_tasks.errors import TargetError
 from leakage_tasks.models.tag_costs import tag_costs
 from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.batches import RowBatches
-from leakage_tasks.targets.classifier import LN2, config_names, label_bits, room_of
+from leakage_tasks.targets.classifier import LN2, label_bits
+from leakage_tasks.targets.classifier_config import config_names, room_of
 from leakage_tasks.targets.label_names import place_of, some_of
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 from leakage_tasks.targets.relaxation import Relaxation, frozen, open_row

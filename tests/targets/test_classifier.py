@@ -8,6 +8,8 @@ import torch
 from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
+    ConvBertConfig,
+    FNetConfig,
     GPT2Config,
     RobertaConfig,
     XLNetConfig,
@@ -15,7 +17,7 @@ from transformers import (
 
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets import ClassifierTarget, DifferentiableInputs, ScoresLabels
-from leakage_tasks.targets.classifier import room_of
+from leakage_tasks.targets.classifier_config import room_of
 from tests.oracles import direct_class_losses, tiny_bert, wordpiece
 
 TEXTS = ["the cat sat on the mat.", "a dog", "", "red blue green house tree runs fast", "the number is 7 1 2."]
@@ -75,6 +77,33 @@ def test_other_architectures_agree_too(config):
     costs = target.label_costs(target.encode([text for text in TEXTS if text]))
     direct = direct_class_losses(model, wordpiece(), [text for text in TEXTS if text], 2)
     assert costs[:, 2] == pytest.approx(direct, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ConvBertConfig(
+            hidden_size=32, embedding_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            pad_token_id=0,
+        ),
+        FNetConfig(hidden_size=32, num_hidden_layers=2, intermediate_size=48, pad_token_id=0),
+    ],
+    ids=["convbert", "fnet"],
+)  # fmt: skip
+def test_texts_beside_longer_ones_cost_what_they_cost_alone_where_a_model_reads_padding(config):
+    torch.manual_seed(1)
+    config.vocab_size, config.num_labels, config.max_position_embeddings = len(wordpiece()), 3, 40
+    config.initializer_range = 0.4
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    found = ClassifierTarget(model, wordpiece()).label_costs(wordpiece()(TEXTS)["input_ids"])
+    assert found[:, 1] == pytest.approx(direct_class_losses(model, wordpiece(), TEXTS, 1), abs=1e-4)
+
+
+def test_texts_of_several_lengths_are_read_together_where_padding_does_not_count(target, monkeypatch):
+    seen, logits = [], target._logits
+    monkeypatch.setattr(target, "_logits", lambda ids, mask: [seen.append(tuple(ids.shape)), logits(ids, mask)][1])
+    target.label_costs(target.encode(TEXTS))
+    assert seen[-1][0] == len(TEXTS)
 
 
 def test_gradients_are_those_of_the_embeddings_read(target):
