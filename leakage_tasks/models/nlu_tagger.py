@@ -159,9 +159,13 @@ class NLUTagger(PreTrainedModel):
         return self.crf.decode(emissions, mask)
 
     def _init_weights(self, module: nn.Module) -> None:
-        # PyTorch's own initial values, as for the lab's other recurrent models.
+        # PyTorch's own initial values, as for the lab's other recurrent models; Ma and Hovy's for characters.
         if isinstance(module, nn.Embedding | nn.RNNBase | nn.Linear | nn.Conv1d | TagCRF):
             module.reset_parameters()
+        if self.character_layer is not None and module is self.character_layer.embedding:
+            reach = (3 / module.embedding_dim) ** 0.5
+            nn.init.uniform_(module.weight, -reach, reach)
+            module._fill_padding_idx_with_zero()
 
     def get_input_embeddings(self) -> nn.Module:
         """The embedding of the words."""
@@ -173,7 +177,10 @@ class NLUTagger(PreTrainedModel):
 
 
 class CharacterLayer(nn.Module):
-    """A convolution over each word's characters, the largest value of each filter (Ma and Hovy, 2016)."""
+    """A convolution over each word's characters, the largest value of each filter (Ma and Hovy, 2016, section 2.1).
+
+    Characters start uniform between ±√(3/size), as there (section 3.1).
+    """
 
     def __init__(self, config: NLUTaggerConfig) -> None:
         super().__init__()

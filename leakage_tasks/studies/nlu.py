@@ -7,6 +7,7 @@ from typing import Any
 
 from leakage_tasks.studies.nlu_counts import (
     FINISHED,
+    ONE_START,
     accuracy,
     at_chance,
     below_chance,
@@ -20,7 +21,8 @@ from leakage_tasks.studies.nlu_counts import (
     rises,
     set_up,
 )
-from leakage_tasks.studies.nlu_trials import PATTERNS, chosen, register_study, victims
+from leakage_tasks.studies.nlu_settings import PATTERNS
+from leakage_tasks.studies.nlu_trials import chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Published, Report
 
@@ -68,7 +70,7 @@ def by_length(plan: Plan, most: int) -> list[Config]:
 
 def undefended(plan: Plan, unknown: int, copies: int) -> list[Config]:
     """Victims without defences; the shortest canaries meet the embedding-space attack as well."""
-    attacks = ("published", "embedding") if unknown == LENGTHS[0] else ("published",)
+    attacks = ["published", ONE_START, *(["embedding"] if unknown == LENGTHS[0] else [])]
     return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
 
 
@@ -96,8 +98,10 @@ def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Rep
     lengths = [unknown for unknown in LENGTHS if unknown in REPEATS[plan.scale]]
     rows = [_best_row(trials, pattern, unknown, published) for pattern in PATTERNS for unknown in lengths]
     shortest = {pattern: list(_by_copies(trials, pattern, lengths[0]).values()) for pattern in PATTERNS}
-    relaxed = {pattern: pooled(map(distances, groups)) for pattern, groups in shortest.items()}
-    baseline = {pattern: pooled(distances(each, "embedding") for each in own) for pattern, own in shortest.items()}
+    relaxed, single, baseline = (
+        {pattern: pooled(distances(each, attack) for each in own) for pattern, own in shortest.items()}
+        for attack in ("published", ONE_START, "embedding")
+    )
     growing = [
         row
         for pattern in PATTERNS
@@ -110,6 +114,7 @@ def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Rep
         below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
         rises("HDT rises with n, at R = 100", growing),
         at_chance("the embedding-space attack is no better than chance", baseline),
+        below_chance(f"so it is from a single start, n = {lengths[0]}", single),
         closer("the discrete finish, which is ours, comes closer", distances(every, when=FINISHED), distances(every)),
     ]
     note = (
@@ -141,6 +146,7 @@ def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Be
         "Acc, published": Published(told[1]),
         "Acc": accuracy(found),
         "HDT, published": Published(told[2]),
+        "HDT one start": hdt(found, ONE_START),
         "HDT": hdt(found),
         "HDT finished": hdt(found, when=FINISHED),
         "HDT embedding": hdt(found, "embedding"),
@@ -174,6 +180,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
                 "Acc, published": Published(right),
                 "Acc": accuracy(found),
                 "HDT, published": Published(distance),
+                "HDT one start": hdt(found, ONE_START),
                 "HDT": hdt(found),
                 "HDT finished": hdt(found, when=FINISHED),
                 "chance": round(chance(pattern), 3),

@@ -6,21 +6,24 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
+from leakage_tasks.studies.group_tests import LEAST_P, ranked
 from leakage_tasks.studies.nlu_ground import SNIPS, differences, ground_at
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Measured
 
 ALPHABET = {"color": 12, "pin": 10, "call": 10}
-LEAST_P = 0.05
 MARGIN = 0.15
-"""How far below chance an interval may begin and still be said to be at chance."""
+"""How far below chance an interval may begin and still be said to be at chance, or near it."""
 RELAXED, FINISHED = "relaxed", "finished"
 """The attack's answer as the paper has it, and after the discrete finish, which is ours."""
+ONE_START = "one start"
+EVERY = "all three"
+"""The patterns taken together, each victim's mean over them."""
 
 
 def chance(pattern: str) -> float:
-    """HDT of a random filling, 1 − 1/|V0|."""
-    return 1 - 1 / ALPHABET[pattern]
+    """HDT of a random filling, 1 − 1/|V0|; of all patterns, the mean of theirs."""
+    return fmean(map(chance, ALPHABET)) if pattern == EVERY else 1 - 1 / ALPHABET[pattern]
 
 
 def distances(found: Sequence[Config], attack: str = "published", when: str = RELAXED) -> list[float]:
@@ -90,6 +93,15 @@ def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
     return _compared(words, groups, near)
 
 
+def near_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
+    """That the interval of each HDT begins no more than 0.15 below chance, also where it shows a small advantage."""
+
+    def near(low: float, high: float, level: float) -> bool | None:
+        return True if low >= level - MARGIN else False if high < level - MARGIN else None
+
+    return _compared(words, groups, near)
+
+
 def _compared(
     words: str, groups: Mapping[str, Measured | None], test: Callable[[float, float, float], bool | None]
 ) -> Claim:
@@ -105,15 +117,8 @@ def _compared(
 
 
 def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """That one group's HDT is the lower: Mann and Whitney's test, two-sided at 0.05."""
-    from scipy import stats
-
-    if not one or not other:
-        return Claim(words, None, "not measured")
-    found = stats.mannwhitneyu(one, other)
-    below = found.statistic < len(one) * len(other) / 2
-    evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {found.pvalue:.2g}, n = {len(one)}, {len(other)}"
-    return Claim(words, None if found.pvalue >= LEAST_P else bool(below), evidence)
+    """That one group's HDT is the lower."""
+    return ranked(words, one, other, above=False, digits=2)
 
 
 def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:

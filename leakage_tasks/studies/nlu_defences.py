@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.studies.nlu import undefended
-from leakage_tasks.studies.nlu_counts import FINISHED, at_chance, below_chance, chance, distances, hdt, lower, set_up
+from leakage_tasks.studies.nlu_counts import FINISHED, MARGIN, at_chance, below_chance, lower, near_chance, set_up
+from leakage_tasks.studies.nlu_defended import (
+    by_pattern,
+    defence_rows,
+    defended,
+    each_victim,
+    strongest,
+    together,
+    with_defence,
+)
 from leakage_tasks.studies.nlu_ground import ALIKE, OVERTRAINED, SPREAD
-from leakage_tasks.studies.nlu_trials import DEFENCES, PATTERNS, chosen, register_study, victims
+from leakage_tasks.studies.nlu_settings import DEFENCES
+from leakage_tasks.studies.nlu_trials import register_study
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
-from leakage_tasks.studies.report import Claim, Measured, Published, Report
+from leakage_tasks.studies.report import Claim, Report
 
 TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
     10: dict(zip(DEFENCES, [
@@ -47,8 +55,6 @@ FIXED = (
     f"{ALIKE} between them, numbers of a standard deviation of {SPREAD}; what FastText's are like is an "
     f"assumption. Victims with them and without early stopping train {OVERTRAINED} epochs."
 )
-COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
-"""What is shown of the victims: column, name in a trial's result, the most it can be."""
 Groups = dict[tuple[int, str, bool], dict[str, list[Config]]]
 """R, defence and whether embeddings are fixed, to what was found of each pattern."""
 DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), "paper": (10, 500, 1000)}
@@ -60,7 +66,7 @@ def table_3_trials(plan: Plan) -> list[Config]:
         config
         for copies in DEFENDED[plan.scale]
         for name, fixed in _settings(plan, copies)
-        for config in _defended(plan, copies, name, fixed)
+        for config in defended(plan, copies, DEFENCES[name], fixed=fixed, seeds=_seeds(plan, name, fixed))
     ]
 
 
@@ -69,104 +75,49 @@ def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
     if plan.scale == "paper":
         return [(name, False) for name in DEFENCES]
     if copies != DEFENDED[plan.scale][-1]:
-        return [("No defense", False), (TOGETHER, False)]
+        return [(name, fixed) for fixed in (False, True) for name in ("No defense", TOGETHER)]
     return [*((name, False) for name in DEFENCES), *((name, True) for name in FIXED_TOO)]
 
 
-def _defended(plan: Plan, copies: int, name: str, fixed: bool) -> list[Config]:
-    if name == "No defense" and not fixed:
-        return undefended(plan, 4, copies)
-    fewer = plan.scale == "small" and not fixed and name != TOGETHER
-    return victims(
-        plan,
-        dict.fromkeys(PATTERNS, 4),
-        copies,
-        defence=DEFENCES[name],
-        attacks=("published", "adaptive") if DEFENCES[name].get("characters") else ("published",),
-        made_vectors=fixed,
-        seeds=FEWER if fewer else None,
-    )
+def _seeds(plan: Plan, name: str, fixed: bool) -> int | None:
+    return FEWER if plan.scale == "small" and not fixed and name not in ("No defense", TOGETHER) else None
 
 
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     """HDT by defence and pattern; with character embeddings also against an attacker who knows of them."""
-    rows: list[dict[str, Any]] = [{"defence": "chance", **{pattern: f"{chance(pattern):.3f}" for pattern in PATTERNS}}]
+    rows: list[dict[str, Any]] = []
     groups: Groups = {}
     for copies in DEFENDED[plan.scale]:
         for name, fixed in _settings(plan, copies):
-            own = with_defence(trials, copies, name, fixed)
-            groups[copies, name, fixed] = {pattern: chosen(own, pattern) for pattern in PATTERNS}
-            shown = groups[copies, name, fixed]
-            rows.append(
-                {"R": copies, "embeddings": "fixed" if fixed else "learnt", **_defence_row(name, own, shown, copies)}
-            )
+            own = with_defence(trials, copies, DEFENCES[name], fixed=fixed)
+            found = groups[copies, name, fixed] = by_pattern(own)
+            setting = {"R": copies, "embeddings": "fixed" if fixed else "learnt", "defence": name}
+            rows += [{**setting, **row} for row in defence_rows(own, found, TABLE_3[copies][name])]
     notes = [*set_up(trials, plan), KNOWING, STOPPED, *([FIXED] if plan.scale != "paper" else [])]
-    return Report(_columns(), rows, _defence_claims(trials, plan, groups), notes)
-
-
-def _columns() -> list[str]:
-    columns = ["R", "embeddings", "defence"]
-    for pattern in PATTERNS:
-        columns += [f"{pattern}, published", pattern, f"{pattern} adaptive", f"{pattern} finished"]
-    return [*columns, *(column for column, _, _ in COLUMNS)]
-
-
-def with_defence(trials: Sequence[Trial], copies: int, name: str, fixed: bool = False) -> list[Trial]:
-    """The trials with so many copies, this defence and these embeddings."""
-    defence = {"dropout": 0.0, "patience": None, "characters": False, **DEFENCES[name]}
-    wanted = {"published_copies": copies, "defence": defence}
-    return [
-        trial
-        for trial in trials
-        if {key: trial.config[key] for key in wanted} == wanted and bool(trial.config["ground"]["alike"]) == fixed
-    ]
-
-
-def _defence_row(name: str, own: Sequence[Trial], groups: Mapping[str, list[Config]], copies: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"defence": name}
-    for place, pattern in enumerate(PATTERNS):
-        row[f"{pattern}, published"] = Published(TABLE_3[copies][name][place])
-        row[pattern] = hdt(groups[pattern])
-        row[f"{pattern} adaptive"] = hdt(groups[pattern], "adaptive")
-        row[f"{pattern} finished"] = hdt(groups[pattern], strongest(groups[pattern]), FINISHED)
-    for column, what, most in COLUMNS:
-        row[column] = Measured.mean([trial.result[what] for trial in own], most)
-    return row
-
-
-def strongest(found: Sequence[Config]) -> str:
-    """The attack of an attacker who knows the defences."""
-    return "adaptive" if any("adaptive" in entry["attacks"] for entry in found) else "published"
+    return Report(list(rows[0]), rows, _defence_claims(trials, plan, groups), notes)
 
 
 def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list[Claim]:
-    copies, claims = DEFENDED[plan.scale][-1], list[Claim]()
-    for fixed in dict.fromkeys(fixed for _, fixed in _settings(plan, copies)):
-        words = "on fixed embeddings, " if fixed else ""
-        none, every = groups[copies, "No defense", fixed], groups[copies, TOGETHER, fixed]
-        claims.append(below_chance(f"{words}without a defence the attack is below chance", _hdts(none)))
+    claims = list[Claim]()
+    for copies, fixed in dict.fromkeys((copies, fixed) for copies, _, fixed in groups):
+        words = f"R = {copies}, {'fixed' if fixed else 'learnt'} embeddings: "
+        own = {name: groups[copies, name, fixed] for name in DEFENCES if (copies, name, fixed) in groups}
+        none, every = own["No defense"], own[TOGETHER]
         claims += [
-            lower(f"{words}{name} makes the attack worse", _all(none), _all(groups[copies, name, fixed]))
-            for name in list(DEFENCES)[1:-1]
-            if (copies, name, fixed) in groups
-        ]
-        claims += [
-            lower(f"{words}the three together make it worse", _all(none), _all(every)),
-            at_chance(f"{words}the three together bring it to chance", _hdts(every)),
+            below_chance(f"{words}without a defence the attack from one start is below chance", together(none)),
+            *(
+                lower(f"{words}{name} makes it worse", each_victim(none), each_victim(found))
+                for name, found in own.items()
+                if name != "No defense"
+            ),
+            near_chance(f"{words}all three bring it within {MARGIN} of chance", together(every)),
+            at_chance(f"{words}all three bring it to chance", together(every)),
             at_chance(
-                f"{words}also for an attacker who knows them, with the finish",
-                {pattern: hdt(each, strongest(each), FINISHED) for pattern, each in every.items()},
+                f"{words}also the best of five starts by an attacker who knows them, with the finish",
+                together(every, strongest(every), FINISHED),
             ),
         ]
-    return [*claims, _useful(trials, copies)]
-
-
-def _hdts(groups: Mapping[str, list[Config]]) -> dict[str, Measured | None]:
-    return {pattern: hdt(found) for pattern, found in groups.items()}
-
-
-def _all(groups: Mapping[str, list[Config]]) -> list[float]:
-    return [value for found in groups.values() for value in distances(found)]
+    return [*claims, _useful(trials, DEFENDED[plan.scale][-1])]
 
 
 def _useful(trials: Sequence[Trial], copies: int) -> Claim:
@@ -174,7 +125,7 @@ def _useful(trials: Sequence[Trial], copies: int) -> Claim:
     from scipy import stats
 
     plain, every = (
-        [trial.result["intent_accuracy"] for trial in with_defence(trials, copies, name)]
+        [trial.result["intent_accuracy"] for trial in with_defence(trials, copies, DEFENCES[name])]
         for name in ("No defense", TOGETHER)
     )
     words = "the three together do not cost usefulness: intents right fall by less than 0.02"

@@ -21,7 +21,8 @@ from leakage_tasks.studies.nlu_counts import (
     set_up,
 )
 from leakage_tasks.studies.nlu_ground import ATIS, GENERATED, SNIPS, ground_at
-from leakage_tasks.studies.nlu_trials import PATTERNS, chosen, register_study, victims
+from leakage_tasks.studies.nlu_settings import PATTERNS
+from leakage_tasks.studies.nlu_trials import chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 

@@ -19,40 +19,20 @@ from leakage_tasks.studies.nlu_ground import (
     ground_at,
     utterances,
 )
+from leakage_tasks.studies.nlu_settings import (
+    ATTACKS,
+    BUDGET,
+    DELTA,
+    MOST_EPOCHS,
+    PLAIN,
+    PRIVATE_BATCH,
+    PRIVATE_EPOCHS,
+    PRIVATE_RATE,
+    SCALES,
+    SEEDS,
+)
 from leakage_tasks.studies.nlu_vectors import vectors_of
-from leakage_tasks.studies.registry import Config, Plan, Result, Scale, Trial, registrar
-
-SCALES: Mapping[Scale, str] = {
-    "smoke": "seconds, on the generated set",
-    "small": "10 minutes to an hour on 2 cores, table-3 four, less for what another study of the paper has run; "
-    "LEAKAGE_DATA for Snips and ATIS",
-    "paper": "a GPU for days: 10 trials a setting on all of Snips, and FastText's vectors in LEAKAGE_DATA",
-}
-SEEDS = {"smoke": 1, "small": 10, "paper": 10}
-PATTERNS = ("color", "pin", "call")
-ATTACKS: dict[str, Config] = {
-    "published": {"relaxation": "softmax", "characters": "published"},
-    "adaptive": {"relaxation": "softmax", "characters": "adaptive"},
-    "embedding": {"relaxation": "embedding", "characters": "published", "finish": False},
-    "embedding, one start": {"relaxation": "embedding", "characters": "published", "finish": False, "restarts": 1},
-    "gumbel": {"relaxation": "gumbel", "characters": "adaptive"},
-    "straight-through": {"relaxation": "straight-through", "characters": "adaptive"},
-}
-"""``published`` is the attack as the paper has it; its answer is the one before the finish."""
-DEFENCES: dict[str, Config] = {
-    "No defense": {},
-    "Dropout (D)": {"dropout": 0.2},
-    "Early Stopping (ES)": {"patience": 20},
-    "Char. Emb. (CE)": {"characters": True},
-    "D + ES": {"dropout": 0.2, "patience": 20},
-    "ES + CE": {"patience": 20, "characters": True},
-    "D + ES + CE": {"dropout": 0.2, "patience": 20, "characters": True},
-}
-"""Table 3's, by the names it has there."""
-MOST_EPOCHS = {"smoke": 2, "small": 100, "paper": 100}
-"""What early stopping stops, by scale."""
-BUDGET = 21_000
-"""Fillings scored for an exposure: all of 12^4."""
+from leakage_tasks.studies.registry import Config, Plan, Result, Trial, registrar
 
 
 def victims(
@@ -62,29 +42,32 @@ def victims(
     *,
     data: str = SNIPS,
     defence: Config | None = None,
-    attacks: Sequence[str] = ("published",),
+    attacks: Sequence[str] = ("published", "one start"),
     area_code: bool = False,
     made_vectors: bool = False,
     seeds: int | None = None,
 ) -> list[Config]:
     """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
 
-    Embeddings are learnt, or with ``made_vectors`` fixed, and then the victims are trained for longer. At the paper's
-    scale each victim holds the canary of one pattern.
+    Embeddings are learnt, or with ``made_vectors`` fixed, and then the victims are trained for longer. A ``defence``
+    with an ``epsilon`` is trained by DP-SGD. At the paper's scale each victim holds the canary of one pattern.
     """
     ground = ground_at(plan.scale, data)
     if made_vectors:
         epochs = ground.epochs if plan.scale == "smoke" else OVERTRAINED
         ground = replace(ground, alike=ALIKE, spread=SPREAD, epochs=epochs)
+    if private := "epsilon" in (defence or {}):
+        epochs = ground.epochs if plan.scale == "smoke" else PRIVATE_EPOCHS
+        ground = replace(ground, epochs=epochs, batch_size=PRIVATE_BATCH, learning_rate=PRIVATE_RATE)
     parts = [{pattern: n} for pattern, n in unknown.items()] if plan.scale == "paper" else [dict(unknown)]
-    own = {"dropout": 0.0, "patience": None, "characters": False, **(defence or {})}
+    own = {**PLAIN, **(defence or {})}
     setting = {
         "ground": ground.config(),
         "data": fingerprint(ground),
         "copies": ground.copies(copies),
         "published_copies": copies,
         "defence": own,
-        "epochs": MOST_EPOCHS[plan.scale] if own["patience"] else ground.epochs,
+        "epochs": MOST_EPOCHS[plan.scale] if own["patience"] and not private else ground.epochs,
         "attacks": list(attacks),
         "steps": 3 if plan.scale == "smoke" else 250,
         "area_code": area_code,
@@ -100,10 +83,12 @@ def run(config: Config, shared: Path) -> Result:
     it (``finished``), and the exposure of the true filling in bits.
     """
     from leakage_tasks.lab.nlu import NLURecipe, score_tagger, train_tagger
+    from leakage_tasks.lab.private import Privacy
     from leakage_tasks.lab.threads import one_thread
     from leakage_tasks.targets.tagger import TaggerTarget
 
-    ground, defence = Ground(**config["ground"]), config["defence"]
+    ground, defence = Ground(**config["ground"]), dict(config["defence"])
+    epsilon = defence.pop("epsilon", None)
     parts = utterances(ground)
     canaries = _canaries(config)
     copies, kept = split(canaries)
@@ -121,7 +106,12 @@ def run(config: Config, shared: Path) -> Result:
     )
     with one_thread():
         trained = train_tagger(
-            [*parts.training, *copies], [*parts.validation, *kept], recipe, words=chain(*alphabets), seed=config["seed"]
+            [*parts.training, *copies],
+            [*parts.validation, *kept],
+            recipe,
+            words=chain(*alphabets),
+            seed=config["seed"],
+            private=None if epsilon is None else Privacy(epsilon=epsilon, delta=DELTA),
         )
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
         target = TaggerTarget(trained.model, trained.tokenizer)

@@ -33,6 +33,7 @@ MODULES: tuple[str, ...] = (
     "leakage_tasks.studies.nlu",
     "leakage_tasks.studies.nlu_defences",
     "leakage_tasks.studies.nlu_figures",
+    "leakage_tasks.studies.nlu_private",
     "leakage_tasks.studies.nlu_variants",
     "leakage_tasks.studies.secret_sharer",
     "leakage_tasks.studies.secret_sharer_contexts",

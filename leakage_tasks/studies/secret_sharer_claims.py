@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from leakage_tasks.studies.group_tests import LEAST_P, ranked
 from leakage_tasks.studies.report import Claim
 
-LEVEL = 0.05
 SHOWN = 10
 """The most means that a claim's evidence lists."""
-CHANCE = math.log2(1 / LEVEL)
+CHANCE = math.log2(1 / LEAST_P)
 """Exposure in bits that a secret the model never saw exceeds with a probability of 0.05."""
 
 
@@ -39,19 +39,12 @@ def _correlated(words: str, points: Sequence[tuple[float, float]], sign: int, sh
         return Claim(words, None, f"{shown}{len(points)} points, too few or all alike")
     found = stats.kendalltau(*zip(*points, strict=True))
     evidence = f"{shown}τ = {found.statistic:.2f}, p = {found.pvalue:.2g}, n = {len(points)}"
-    return Claim(words, None if found.pvalue >= LEVEL else bool(found.statistic * sign > 0), evidence)
+    return Claim(words, None if found.pvalue >= LEAST_P else bool(found.statistic * sign > 0), evidence)
 
 
 def higher(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """That one group's exposures are the higher: Mann and Whitney's test, two-sided at 0.05."""
-    from scipy import stats
-
-    if not one or not other:
-        return Claim(words, None, "not measured")
-    found = stats.mannwhitneyu(one, other)
-    above = found.statistic > len(one) * len(other) / 2
-    evidence = f"{fmean(one):.1f} against {fmean(other):.1f} bits; p = {found.pvalue:.2g}, n = {len(one)}, {len(other)}"
-    return Claim(words, None if found.pvalue >= LEVEL else bool(above), evidence)
+    """That one group's exposures are the higher."""
+    return ranked(words, one, other, above=True, digits=1, unit=" bits")
 
 
 def still_leaks(words: str, exposures: Mapping[str, Sequence[float]]) -> Claim:
@@ -72,7 +65,7 @@ def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
         return Claim(words, True, f"{shown} bits; all alike")
     found = stats.kruskal(*groups.values())
     models = sum(map(len, groups.values()))
-    return Claim(words, bool(found.pvalue >= LEVEL), f"{shown} bits; p = {found.pvalue:.2g}, n = {models}")
+    return Claim(words, bool(found.pvalue >= LEAST_P), f"{shown} bits; p = {found.pvalue:.2g}, n = {models}")
 
 
 def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from transformers import AutoModel
 
 from leakage_tasks.models import register
 from leakage_tasks.models.nlu_inputs import nlu_inputs
-from leakage_tasks.models.nlu_tagger import NLUTagger
+from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from tests.taggers import INTENTS, TAGS, tag_nats, tiny_tagger, words_tokenizer
 
 SENTENCES = [["call", "my", "unheard", "pin"], ["green"], ["color", "7"]]
@@ -50,6 +51,15 @@ def test_a_words_features_are_its_filters_largest_values() -> None:
     weight, bias = layer.convolution.weight, layer.convolution.bias
     heard = [(weight * around[place : place + 3].T).sum((1, 2)) + bias for place in range(3)]
     torch.testing.assert_close(layer(numbers)[0, 0], torch.stack(heard).amax(0))
+
+
+def test_characters_start_as_in_ma_and_hovy() -> None:
+    torch.manual_seed(0)
+    embedding = NLUTagger(NLUTaggerConfig(characters=string.ascii_lowercase)).character_layer.embedding
+    weights, reach = embedding.weight[1:], (3 / embedding.embedding_dim) ** 0.5
+    assert 0.9 * reach < weights.abs().max() <= reach
+    assert weights.std().item() == pytest.approx(embedding.embedding_dim**-0.5, rel=0.15)
+    assert not embedding.weight[0].any()
 
 
 @torch.no_grad()

@@ -13,10 +13,22 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.errors import LeakageError
-from leakage_tasks.studies import nlu, nlu_defences, nlu_figures, nlu_variants
-from leakage_tasks.studies.nlu_counts import at_chance, below_chance, chance, closer, hdt, lower, pooled, rises
+from leakage_tasks.studies import nlu, nlu_defences, nlu_figures, nlu_private, nlu_variants
+from leakage_tasks.studies.nlu_counts import (
+    EVERY,
+    at_chance,
+    below_chance,
+    chance,
+    closer,
+    hdt,
+    lower,
+    near_chance,
+    pooled,
+    rises,
+)
 from leakage_tasks.studies.nlu_ground import ATIS, GENERATED, SNIPS, Ground, fingerprint, ground_at, utterances
-from leakage_tasks.studies.nlu_trials import PATTERNS, run, split, victims
+from leakage_tasks.studies.nlu_settings import PATTERNS
+from leakage_tasks.studies.nlu_trials import run, split, victims
 from leakage_tasks.studies.nlu_vectors import alike_vectors, vectors_of
 from leakage_tasks.studies.registry import Plan, Trial
 from leakage_tasks.studies.report import Measured
@@ -30,7 +42,7 @@ def entry(wrong: int, of: int = 4, finished: int | None = None, **attacks: int) 
     def masks(relaxed: int, after: int) -> dict[str, list[bool]]:
         return {"relaxed": [i < relaxed for i in range(of)], "finished": [i < after for i in range(of)]}
 
-    found = {"published": masks(wrong, wrong if finished is None else finished)}
+    found = {"published": masks(wrong, wrong if finished is None else finished), "one start": masks(wrong, wrong)}
     return {
         "exposure": 3.0,
         "method": "exact",
@@ -84,6 +96,16 @@ def test_an_interval_below_chance_is_below_and_one_that_holds_it_is_at_chance() 
     assert [below_chance("w", {"pin": each}).holds for each in (below, around, wide)] == [True, False, False]
     assert [at_chance("w", {"pin": each}).holds for each in (below, around, wide)] == [False, True, None]
     assert below_chance("w", {"pin": below, "call": around}).holds is False
+
+
+def test_near_chance_is_told_from_below_it_where_an_interval_shows_a_small_advantage() -> None:
+    below, little, wide = Measured(0.6, 0.5, 0.7, 9), Measured(0.82, 0.78, 0.86, 9), Measured(0.75, 0.6, 0.95, 9)
+    assert [near_chance("w", {"pin": each}).holds for each in (below, little, wide)] == [False, True, None]
+    assert at_chance("w", {"pin": little}).holds is False
+
+
+def test_chance_of_all_patterns_is_the_mean_of_theirs() -> None:
+    assert chance(EVERY) == pytest.approx((11 / 12 + 9 / 10 + 9 / 10) / 3)
 
 
 def test_a_single_trial_tells_neither() -> None:
@@ -170,16 +192,54 @@ def test_table_2_sees_an_embedding_attack_that_is_better_than_chance() -> None:
     assert [nlu.table_2(found(wrong), SMALL).claims[2].holds for wrong in (3, 0)] == [True, False]
 
 
-def test_table_3_compares_the_defences_with_none() -> None:
-    def wrong(config: Any, pattern: str) -> Any:
-        defended = sum(map(bool, config["defence"].values())) == 3
-        return entry(3 + config["seed"] % 2 if defended else 1, adaptive=1)
+def _table_3(defended: Any) -> Any:
+    def found(config: Any, pattern: str) -> Any:
+        if sum(map(bool, config["defence"].values())) < 3:
+            return entry(1, adaptive=1)
+        return entry(defended(config, pattern), adaptive=1)
 
-    report = nlu_defences.table_3(made(nlu_defences.table_3_trials(SMALL), wrong), SMALL)
+    return nlu_defences.table_3(made(nlu_defences.table_3_trials(SMALL), found), SMALL)
+
+
+def test_table_3_compares_the_defences_with_none() -> None:
+    report = _table_3(lambda config, _: 3 + config["seed"] % 2)
     told = {claim.words: claim.holds for claim in report.claims}
-    assert told["the three together bring it to chance"] is True
-    assert told["also for an attacker who knows them, with the finish"] is False
-    assert told["Dropout (D) makes the attack worse"] is None
+    for setting in ("R = 500, learnt", "R = 500, fixed", "R = 10, learnt", "R = 10, fixed"):
+        words = f"{setting} embeddings: "
+        assert told[f"{words}D + ES + CE makes it worse"] is True
+        assert told[f"{words}all three bring it to chance"] is True
+        assert told[f"{words}also the best of five starts by an attacker who knows them, with the finish"] is False
+    assert told["R = 500, learnt embeddings: Dropout (D) makes it worse"] is None
+
+
+def test_table_3_tells_near_chance_from_chance() -> None:
+    report = _table_3(lambda config, pattern: 3 + (pattern == "color"))
+    told = {claim.words.partition(": ")[2]: claim.holds for claim in report.claims}
+    assert (told["all three bring it within 0.15 of chance"], told["all three bring it to chance"]) == (True, False)
+
+
+def test_table_3_takes_the_patterns_of_a_victim_together() -> None:
+    report = _table_3(lambda config, _: 3)
+    rows = [row for row in report.rows if (row["R"], row["embeddings"], row["defence"]) == (10, "fixed", "D + ES + CE")]
+    assert [row["canary"] for row in rows] == [*PATTERNS, "all three"]
+    assert [(row["one start"].value, row["finished"].value) for row in rows] == [(0.75, 0.25)] * 4
+    assert [(row["one start"].count, row["published"].value) for row in rows[2:]] == [(10, 0.90), (10, 0.90)]
+    assert rows[-1]["epoch"].value == 7
+
+
+def test_dp_sgd_is_told_from_the_papers_defences() -> None:
+    def wrong(config: Any, pattern: str) -> Any:
+        rest = 3 + config["seed"] % 2
+        return entry(rest, adaptive=rest) if "epsilon" in config["defence"] else entry(1, adaptive=1)
+
+    report = nlu_private.private(made(nlu_private.private_trials(SMALL), wrong), SMALL)
+    told = {claim.words: claim.holds for claim in report.claims}
+    knowing = "the best of five starts by an attacker who knows it, with the finish, is at chance"
+    assert told[f"with D + ES + CE {knowing}"] is False
+    assert told[f"with DP-SGD (ε = 8) {knowing}"] is True
+    assert told["DP-SGD (ε = 8) makes the attack from one start worse"] is True
+    assert [row["published"].value for row in report.rows[:4]] == [0.30, 0.33, 0.40, 0.343]
+    assert {row["published"].value for row in report.rows[8:]} == {None}
 
 
 PRINTED = """
@@ -290,4 +350,6 @@ def test_variants_are_compared_over_all_patterns() -> None:
     trials = made(configs, lambda config, p: entry(2 + config["seed"] % 2, 6, finished=0, **worse))
     report = nlu_variants.variants(trials, SMALL)
     assert [claim.holds for claim in report.claims] == [True, True, False, True, True]
-    assert report.rows[0]["Acc finished"].value == 1.0
+    assert [report.rows[row]["relaxation"] for row in (0, 1)] == ["softmax, one start", "softmax"]
+    assert report.rows[0]["Acc finished"] is None
+    assert report.rows[1]["Acc finished"].value == 1.0
