@@ -114,7 +114,7 @@ def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Rep
         below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
         rises("HDT rises with n, at R = 100", growing),
         at_chance("the embedding-space attack is no better than chance", baseline),
-        below_chance(f"so it is from a single start, n = {lengths[0]}", single),
+        below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
         closer("the discrete finish, which is ours, comes closer", distances(every, when=FINISHED), distances(every)),
     ]
     note = (

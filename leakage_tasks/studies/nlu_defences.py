@@ -36,7 +36,7 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
 """R and defence to the HDT of color, pin and call."""
 TOGETHER = "D + ES + CE"
 FEWER = 5
-"""Trials of one or two defences in the lab; the others have ten."""
+"""Trials of one or two defences, or of DP-SGD, in the lab; the others have ten."""
 FIXED_TOO = ("No defense", "Early Stopping (ES)", "D + ES", TOGETHER)
 """What is tried on fixed embeddings in the lab."""
 KNOWING = (
