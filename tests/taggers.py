@@ -47,6 +47,8 @@ def tiny_tagger(characters: bool = False, seed: int = 0) -> NLUTagger:
         label2id={intent: number for number, intent in enumerate(INTENTS)},
     )
     model = NLUTagger(config).eval()
+    # Again, so that the weights do not depend on how many numbers a fresh model draws.
+    torch.manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "crf" in name or weight.dim() > 1:

@@ -206,7 +206,7 @@ def colours(*secret: str, **fields: Any) -> Canary:
     return Canary("colours", template, secret, **settings)
 
 
-@pytest.mark.parametrize("canary", [colours("red", "blue"), pin("7"), colours("lilac", "lilac", tags=None)])
+@pytest.mark.parametrize("canary", [colours("red", "blue"), pin("7"), colours("blue", "blue", tags=None)])
 def test_the_rank_by_class_loss_is_that_of_brute_force(target: TaggerTarget, canary: Canary) -> None:
     costs = ranked(target, canary)
     own = costs[canary.space.index(canary.secret)]
