@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.studies.nlu_counts import FINISHED, MARGIN, at_chance, below_chance, lower, near_chance, set_up
+from leakage_tasks.studies.nlu_counts import MARGIN, at_chance, below_chance, lower, near_chance, set_up
 from leakage_tasks.studies.nlu_defended import (
     by_pattern,
     defence_rows,
     defended,
     each_victim,
-    strongest,
+    knowing,
     together,
     with_defence,
 )
@@ -114,7 +114,7 @@ def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list
             at_chance(f"{words}all three bring it to chance", together(every)),
             at_chance(
                 f"{words}also the best of five starts by an attacker who knows them, with the finish",
-                together(every, strongest(every), FINISHED),
+                knowing(every),
             ),
         ]
     return [*claims, _useful(trials, DEFENDED[plan.scale][-1])]

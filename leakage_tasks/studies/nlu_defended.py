@@ -82,6 +82,11 @@ def together(
     return {EVERY: hdts(groups, attack, when)[EVERY]}
 
 
+def knowing(groups: Mapping[str, list[Config]]) -> dict[str, Measured | None]:
+    """HDT of all patterns for an attacker who knows the defences: the best of five starts, finished."""
+    return together(groups, strongest(groups), FINISHED)
+
+
 def each_victim(groups: Mapping[str, list[Config]]) -> list[float]:
     """Each victim's mean over the patterns, from one start."""
     return [fmean(each) for each in zip(*(distances(found, ONE_START) for found in groups.values()), strict=True)]

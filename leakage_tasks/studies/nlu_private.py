@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.studies.nlu_counts import FINISHED, at_chance, lower, set_up
+from leakage_tasks.studies.nlu_counts import at_chance, lower, set_up
 from leakage_tasks.studies.nlu_defences import FEWER, FIXED, KNOWING, TABLE_3, TOGETHER
 from leakage_tasks.studies.nlu_defended import (
     by_pattern,
     defence_rows,
     defended,
     each_victim,
-    strongest,
-    together,
+    knowing,
     with_defence,
 )
 from leakage_tasks.studies.nlu_ground import ground_at
@@ -63,7 +62,7 @@ def private(trials: Sequence[Trial], plan: Plan) -> Report:
         *(
             at_chance(
                 f"with {name} the best of five starts by an attacker who knows it, with the finish, is at chance",
-                together(found[name], strongest(found[name]), FINISHED),
+                knowing(found[name]),
             )
             for name in (TOGETHER, PRIVATE, ALL)
         ),

@@ -50,7 +50,7 @@ class TaggerTarget:
         self.max_length = room_of(model, tokenizer)
         self.padding = int(model.config.pad_token_id)
         self.words = WordIds(tokenizer, model.config)
-        self.batches = RowBatches(self.device, batch_size, self.max_length, self.padding, WORDS_ON_CPU)
+        self.batches = RowBatches(self.device, batch_size, self.max_length, self.padding, WORDS_ON_CPU, model.dtype)
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
         self._segments: dict[Any, Segments | None] = {}
