@@ -7,7 +7,6 @@ from typing import Any
 
 from leakage_tasks.studies.nlu_counts import (
     FINISHED,
-    ONE_START,
     accuracy,
     at_chance,
     below_chance,
@@ -21,7 +20,7 @@ from leakage_tasks.studies.nlu_counts import (
     rises,
     set_up,
 )
-from leakage_tasks.studies.nlu_settings import PATTERNS
+from leakage_tasks.studies.nlu_settings import ONE_START, PATTERNS
 from leakage_tasks.studies.nlu_trials import chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
 from leakage_tasks.studies.report import Published, Report

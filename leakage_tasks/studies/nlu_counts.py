@@ -16,7 +16,6 @@ MARGIN = 0.15
 """How far below chance an interval may begin and still be said to be at chance, or near it."""
 RELAXED, FINISHED = "relaxed", "finished"
 """The attack's answer as the paper has it, and after the discrete finish, which is ours."""
-ONE_START = "one start"
 EVERY = "all three"
 """The patterns taken together, each victim's mean over them."""
 

@@ -11,7 +11,6 @@ from leakage_tasks.studies.nlu import undefended
 from leakage_tasks.studies.nlu_counts import (
     EVERY,
     FINISHED,
-    ONE_START,
     RELAXED,
     chance,
     distances,
@@ -19,7 +18,7 @@ from leakage_tasks.studies.nlu_counts import (
     mean_distance,
     pooled,
 )
-from leakage_tasks.studies.nlu_settings import PATTERNS, PLAIN
+from leakage_tasks.studies.nlu_settings import ONE_START, PATTERNS, PLAIN
 from leakage_tasks.studies.nlu_trials import chosen, victims
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Measured, Published

@@ -14,9 +14,10 @@ SCALES: Mapping[Scale, str] = {
 }
 SEEDS = {"smoke": 1, "small": 10, "paper": 10}
 PATTERNS = ("color", "pin", "call")
+ONE_START = "one start"
 ATTACKS: dict[str, Config] = {
     "published": {"relaxation": "softmax", "characters": "published"},
-    "one start": {"relaxation": "softmax", "characters": "published", "finish": False, "restarts": 1},
+    ONE_START: {"relaxation": "softmax", "characters": "published", "finish": False, "restarts": 1},
     "adaptive": {"relaxation": "softmax", "characters": "adaptive"},
     "embedding": {"relaxation": "embedding", "characters": "published", "finish": False},
     "embedding, one start": {"relaxation": "embedding", "characters": "published", "finish": False, "restarts": 1},
@@ -25,7 +26,7 @@ ATTACKS: dict[str, Config] = {
 }
 """``published`` is the paper's attack, the best of five starts by loss; its answer is the one before the finish.
 
-The paper tells of no restarts, so that ``one start`` is closest to what it did.
+The paper tells of no restarts, so that ``ONE_START`` is closest to what it did.
 """
 PLAIN: Config = {"dropout": 0.0, "patience": None, "characters": False}
 DEFENCES: dict[str, Config] = {

@@ -7,7 +7,6 @@ from typing import Any
 
 from leakage_tasks.studies.nlu_counts import (
     FINISHED,
-    ONE_START,
     accuracy,
     at_chance,
     chance,
@@ -16,7 +15,7 @@ from leakage_tasks.studies.nlu_counts import (
     hdt,
     set_up,
 )
-from leakage_tasks.studies.nlu_settings import ATTACKS, PATTERNS
+from leakage_tasks.studies.nlu_settings import ATTACKS, ONE_START, PATTERNS
 from leakage_tasks.studies.nlu_trials import chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Published, Report
