@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.studies.ethicist_ground import Victim
 from leakage_tasks.studies.registry import Config
+from leakage_tasks.studies.shared import sole_maker
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
@@ -68,10 +69,11 @@ def tuned_prompt(config: Config, pairs: Pairs, shared: Path) -> Path:
     victim, settings = config["victim"], PromptSettings(**config["tuning"], seed=config["seed"])
     key = {name: config[name] for name in ("victim", "data", "test", "validation", "tuning", "seed")}
     folder = shared / f"prompt-{_hash(key)}"
-    if not folder.is_dir():
-        model = _loaded(victim, config["data"], shared).model
-        tuned = tune_prompt(model, pairs.train, pairs.validation, settings, progress=False)
-        tuned.save(folder, _name(victim, config["data"], shared))
+    with sole_maker(folder) as missing:
+        if missing:
+            model = _loaded(victim, config["data"], shared).model
+            tuned = tune_prompt(model, pairs.train, pairs.validation, settings, progress=False)
+            tuned.save(folder, _name(victim, config["data"], shared))
     return folder
 
 
@@ -101,8 +103,9 @@ def _lab(victim: dict[str, Any], data: str, shared: Path) -> Path:
 
     recipe = victim["recipe"]
     folder = shared / f"lab-{recipe['layers']}x{recipe['hidden']}-{_hash({'victim': victim, 'data': data})}"
-    if not folder.is_dir():
-        make_lab(victim, folder, _public() if recipe["public"] else None)
+    with sole_maker(folder) as missing:
+        if missing:
+            make_lab(victim, folder, _public() if recipe["public"] else None)
     return folder
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import replacing
 from leakage_tasks.studies.registry import Config, Scale
+from leakage_tasks.studies.shared import sole_maker
 
 if TYPE_CHECKING:
     from leakage_tasks.lab.docstrings import LabelledCorpus
@@ -141,11 +142,11 @@ def base_of(ground: Ground, shared: Path) -> str:
         return ground.base
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
     texts = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
-    name = f"bert-{size}-{texts}"
-    folder = shared / name
-    if not folder.is_dir():
-        with replacing(folder) as beside:
-            _pretrain(ground, beside)
+    folder = shared / f"bert-{size}-{texts}"
+    with sole_maker(folder) as missing:
+        if missing:
+            with replacing(folder) as beside:
+                _pretrain(ground, beside)
     return str(folder)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import replacing
 from leakage_tasks.studies.nlu_ground import Ground, data_folder
+from leakage_tasks.studies.shared import sole_maker
 
 
 def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path) -> str | None:
@@ -20,10 +21,11 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
         known = sorted({*words}.union(*alphabets))
         name = hashlib.sha256("\n".join([*known, *map(str, alphabets), str(ground.config())]).encode()).hexdigest()
         path = shared / f"vectors-{name[:16]}.txt"
-        if not path.exists():
-            with replacing(path) as beside:
-                lines = alike_vectors(known, alphabets, ground)
-                beside.write_text("".join(lines), encoding="utf-8")
+        with sole_maker(path) as missing:
+            if missing:
+                with replacing(path) as beside:
+                    lines = alike_vectors(known, alphabets, ground)
+                    beside.write_text("".join(lines), encoding="utf-8")
         return str(path)
     if not ground.vectors:
         return None

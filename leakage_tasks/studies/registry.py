@@ -21,6 +21,9 @@ Config = dict[str, Any]
 Result = dict[str, Any]
 """What a trial found out: JSON values by name, no NaN."""
 
+Run = Callable[[Config, Path], Result]
+"""One trial, a function of its config alone, and a folder for what several trials need."""
+
 MODULES: tuple[str, ...] = (
     "leakage_tasks.studies.elmahdy",
     "leakage_tasks.studies.elmahdy_beyond",
@@ -79,9 +82,10 @@ class Study:
     config. ``source`` says where the figures were published. ``scales`` says of every scale on offer what it takes.
 
     ``trials(plan)`` lists the configs. ``run(config, shared)`` is one trial, a function of its config alone;
-    ``shared`` is a folder for what several trials need, such as a base model: whoever needs it first makes it
-    (with :func:`leakage_tasks.files.replacing`) under a name that tells all it depends on. ``report(trials, plan)``
-    gets a :class:`Trial` a config, in the order of the configs; ``plot(report, path)`` draws a PNG.
+    ``shared`` is a folder for what several trials need, such as a base model: whoever needs it first makes it, as
+    :func:`~leakage_tasks.studies.shared.sole_maker`, under a name that tells all it depends on.
+    ``report(trials, plan)`` gets a :class:`Trial` a config, in the order of the configs; ``plot(report, path)`` draws
+    a PNG.
     """
 
     name: str
@@ -89,7 +93,7 @@ class Study:
     source: str
     scales: Mapping[Scale, str]
     trials: Callable[[Plan], Iterable[Config]]
-    run: Callable[[Config, Path], Result]
+    run: Run
     report: Callable[[Sequence[Trial], Plan], Report]
     plot: Callable[[Report, Path], None] | None = None
 
@@ -116,7 +120,7 @@ def register(study: Study) -> Study:
     return study
 
 
-def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Callable[[Config, Path], Result]) -> Register:
+def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) -> Register:
     """A function that registers studies of one paper: name, title, place in the paper, trials, report and plot."""
 
     def add(

@@ -8,14 +8,15 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
-from leakage_tasks.studies.registry import Plan, Study, Trial, check_scale
+from leakage_tasks.studies.jobs import check_jobs, trials_run
+from leakage_tasks.studies.registry import Config, Plan, Study, Trial, check_scale
 from leakage_tasks.studies.report import Report
 from leakage_tasks.studies.table import markdown, plain_text
 from leakage_tasks.studies.trials import TrialStore, trial_name, versions
@@ -53,13 +54,16 @@ def run_studies(
     *,
     fresh: bool = False,
     progress: bool = True,
+    jobs: int = 1,
 ) -> Iterator[StudyRun]:
     """Run studies one after the other; trials that several of one paper need are run once.
 
     Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
     ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
-    Trials found there are not run again unless ``fresh``. Raises LeakageError.
+    Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results.
+    Raises LeakageError.
     """
+    check_jobs(jobs)
     if plan.trials is not None and plan.trials < 1:
         raise OptionError(f"--trials is {plan.trials}: give 1 or more")
     check_scale(plan.scale, studies)
@@ -67,32 +71,39 @@ def run_studies(
     for study in studies:
         if study.group not in stores:
             stores[study.group] = TrialStore(Path(output) / study.group / plan.scale, fresh=fresh)
-        yield _run(study, plan, Path(output), stores[study.group], progress)
+        yield _run(study, plan, Path(output), stores[study.group], progress, jobs)
 
 
-def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool) -> StudyRun:
-    from tqdm import tqdm
-
+def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool, jobs: int) -> StudyRun:
     started = time.perf_counter()
     configs = list(study.trials(plan))
     if not configs:
         raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
-    trials: dict[str, Trial] = {}
-    names = [trial_name(study, config) for config in configs]
-    ran = 0
-    bar = tqdm(zip(names, configs, strict=True), study.name, len(configs), unit="trial", disable=not progress)
-    for name, config in bar:
-        if name in trials:
-            continue
-        trial = store.saved(study, config)
-        ran += trial is None
-        trials[name] = trial or store.run(study, config)
+    by_name = {trial_name(study.run, config): config for config in configs}
+    trials, ran = _trials(store, study, by_name, progress, jobs)
     report = study.report(list(trials.values()), plan)
     folder = output / study.group / plan.scale / study.name.partition("/")[2]
     seconds = sum(trial.seconds for trial in trials.values())
     done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
     _write(done, output, list(trials), time.perf_counter() - started)
     return done
+
+
+def _trials(
+    store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int
+) -> tuple[dict[str, Trial], int]:
+    """Trials by name, in the order of the configs, and how many had to be run."""
+    from tqdm import tqdm
+
+    saved = {name: store.saved(study.run, config) for name, config in configs.items()}
+    missing = [config for name, config in configs.items() if saved[name] is None]
+    with tqdm(
+        desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
+    ) as bar:
+        for trial in trials_run(store, study, missing, jobs):
+            saved[trial_name(study.run, trial.config)] = trial
+            bar.update()
+    return {name: trial for name, trial in saved.items() if trial is not None}, len(missing)
 
 
 def _write(done: StudyRun, output: Path, names: Sequence[str], seconds: float) -> None:

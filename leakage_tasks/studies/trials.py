@@ -14,7 +14,7 @@ from typing import Any
 from leakage_tasks import __version__
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import replacing
-from leakage_tasks.studies.registry import Config, Study, Trial
+from leakage_tasks.studies.registry import Config, Run, Trial
 
 SCHEMA = 1
 _FIGURES_DEPEND_ON = ("torch", "transformers", "tokenizers", "datasets", "opacus")
@@ -35,7 +35,7 @@ class TrialStore:
     """The trials of one paper at one scale under ``folder``: ``trials/<hash>.json`` and the folder ``shared``.
 
     A trial is known by its run function and config; one saved by other versions is run anew. ``fresh`` leaves
-    aside what was saved before this store was made, shared files included.
+    aside what was saved before, shared files included: all but the trials that ``made`` names.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -43,16 +43,16 @@ class TrialStore:
         tag = hashlib.sha256(json.dumps(self.versions).encode()).hexdigest()[:12]
         self.trials, self.shared = folder / "trials", folder / "shared" / tag
         self.fresh = fresh
-        self._made: set[str] = set()
+        self.made: set[str] = set()
         if fresh:
             shutil.rmtree(self.shared, ignore_errors=True)
         for place in (self.trials, self.shared):
             _make(place)
 
-    def saved(self, study: Study, config: Config) -> Trial | None:
+    def saved(self, run: Run, config: Config) -> Trial | None:
         """The trial as it was saved, None if it has to be run."""
-        name = trial_name(study, config)
-        if self.fresh and name not in self._made:
+        name = trial_name(run, config)
+        if self.fresh and name not in self.made:
             return None
         try:
             data: Any = json.loads((self.trials / f"{name}.json").read_bytes())
@@ -62,26 +62,24 @@ class TrialStore:
             pass
         return None
 
-    def run(self, study: Study, config: Config) -> Trial:
+    def run(self, study: str, run: Run, config: Config) -> Trial:
         """Run a trial and save it. Raises LeakageError, naming the trial, for one that fails for a known reason."""
         started = time.perf_counter()
         try:
-            result = study.run(_plain(config), self.shared)
+            result = run(_plain(config), self.shared)
         except LeakageError as error:
-            raise type(error)(f"study {study.name}, trial {json.dumps(config)}: {error}") from None
+            raise type(error)(f"study {study}, trial {json.dumps(config)}: {error}") from None
         seconds = time.perf_counter() - started
         trial = Trial(_plain(config), _plain(result), seconds)
-        name = trial_name(study, config)
-        record = {"schema": SCHEMA, "study": study.name, "versions": self.versions, **vars(trial)}
+        name = trial_name(run, config)
+        record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
         with replacing(self.trials / f"{name}.json") as beside:
             beside.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        self._made.add(name)
         return trial
 
 
-def trial_name(study: Study, config: Config) -> str:
+def trial_name(run: Run, config: Config) -> str:
     """A hash of what a trial is a function of: the run function's name and the config."""
-    run = study.run
     key = {"run": f"{run.__module__}.{run.__qualname__}", "config": _plain(config)}
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -78,6 +78,7 @@ def test_control_c_says_how_to_go_on(study: Study, toy: Toy, leakage: Leakage, t
         (["coins", "--scale", "huge!"], "--scale is 'huge!': use smoke, small or paper"),
         (["coins"], "study coins/table-1 has no scale small: use smoke, paper"),
         (["coins", "--scale", "smoke", "--trials", "0"], "--trials is 0: give 1 or more"),
+        (["coins", "--scale", "smoke", "--jobs", "-1"], "--jobs is -1: give 1 or more"),
     ],
 )
 def test_what_is_wrong_is_one_line(study: Study, leakage: Leakage, arguments: list[str], message: str) -> None:

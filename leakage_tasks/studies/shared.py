@@ -1,0 +1,22 @@
+"""What several trials need and one of them makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def sole_maker(place: Path) -> Iterator[bool]:
+    """Whether ``place``, a file or folder, is still to be made; whoever asks meanwhile waits for the block's end.
+
+    It must be written whole or not at all, with :func:`leakage_tasks.files.replacing`.
+    """
+    from filelock import FileLock
+
+    if place.exists():
+        yield False
+        return
+    with FileLock(place.with_name(f".{place.name}.lock")):
+        yield not place.exists()
