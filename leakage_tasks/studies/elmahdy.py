@@ -13,7 +13,7 @@ from leakage_tasks.studies.elmahdy_counts import (
     control_success,
     far_above_guess,
     leaks_more,
-    register_table,
+    register_study,
     set_up,
     success,
     with_copies,
@@ -164,24 +164,24 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
 
 
-register_table(
+register_study(
     "table-2",
     "extraction of the last one, two and three tokens by penalty λ",
-    "Elmahdy, Inan and Sim 2022, Table 2",
+    "Table 2",
     table_2_trials,
     table_2,
 )
-register_table(
+register_study(
     "table-3",
     "extraction of the last token by repetitions and beam size",
-    "Elmahdy, Inan and Sim 2022, Table 3",
+    "Table 3",
     table_3_trials,
     table_3,
 )
-register_table(
+register_study(
     "table-4",
     "extraction of the last token by copies of a supporting canary in one other class",
-    "Elmahdy, Inan and Sim 2022, Table 4",
+    "Table 4",
     table_4_trials,
     table_4,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.studies.elmahdy_counts import Outcome, accuracy, chosen, leaks_more, register_table, set_up, success
+from leakage_tasks.studies.elmahdy_counts import Outcome, accuracy, chosen, leaks_more, register_study, set_up, success
 from leakage_tasks.studies.elmahdy_trials import SEEDS, main_victim, victim
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Measured, Published, Report
@@ -82,24 +82,24 @@ def private_report(trials: Sequence[Trial], plan: Plan) -> Report:
     return _report(_rows("ε", by_epsilon), claims, trials, plan, note)
 
 
-register_table(
+register_study(
     "class-rank",
     "canaries in the rarest, middling and most popular classes",
-    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    "future work (section 8)",
     class_trials,
     class_report,
 )
-register_table(
+register_study(
     "organic",
     "random canaries against organic ones",
-    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    "future work (section 8)",
     organic_trials,
     organic_report,
 )
-register_table(
+register_study(
     "dp-sgd",
     "extraction and accuracy under DP-SGD",
-    "Elmahdy, Inan and Sim 2022, future work (section 8)",
+    "future work (section 8)",
     private_trials,
     private_report,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from leakage_tasks.studies.elmahdy_trials import CANARIES, PAPER, SCALES, SMALL, run
 from leakage_tasks.studies.ground import Ground, at_scale, differences
-from leakage_tasks.studies.registry import Config, Plan, Study, Trial, register
+from leakage_tasks.studies.registry import Plan, Trial, registrar
 from leakage_tasks.studies.report import Claim, Measured
 
 
@@ -114,6 +114,5 @@ def accuracy(trials: Sequence[Trial]) -> list[str]:
     ]
 
 
-def register_table(name: str, title: str, source: str, trials: Callable[[Plan], list[Config]], report: Any) -> Study:
-    """Register a study of this paper."""
-    return register(Study(f"elmahdy/{name}", title, source, SCALES, trials, run, report))  # type: ignore[arg-type]
+register_study = registrar("elmahdy", "Elmahdy, Inan and Sim 2022", SCALES, run)
+"""Registers studies of this paper."""

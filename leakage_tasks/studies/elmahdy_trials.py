@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.studies.ground import PAPER_REDDIT, Ground, at_scale, corpus, fingerprint
-from leakage_tasks.studies.registry import Config, Plan, Result
+from leakage_tasks.studies.registry import Config, Plan, Result, Scale
 
 SMALL = Ground(epochs=5)
 PAPER = PAPER_REDDIT
-SCALES = {
+SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
     "small": "5 to 15 minutes on 2 cores, less for what another study of the paper has run",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",

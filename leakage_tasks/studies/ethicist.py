@@ -15,7 +15,7 @@ from leakage_tasks.studies.ethicist_guesses import (
     more,
     recall,
 )
-from leakage_tasks.studies.ethicist_settings import PLAIN, SMOOTH, SOURCE, UNTUNED, by_setting, register_study, set_up
+from leakage_tasks.studies.ethicist_settings import PLAIN, SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.studies.ethicist_trials import SEEDS, tuned, unsmoothed, untuned
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Published, Report
@@ -108,4 +108,4 @@ def table_2_claims(settings: dict[str, list[Trial]]) -> list[Claim]:
     ]
 
 
-register_study("table-2", "Ethicist, its ablations and baselines", f"{SOURCE}, Table 2", table_2_trials, table_2)
+register_study("table-2", "Ethicist, its ablations and baselines", "Table 2", table_2_trials, table_2)

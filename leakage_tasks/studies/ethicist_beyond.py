@@ -118,14 +118,14 @@ def confidence_report(trials: Sequence[Trial], plan: Plan) -> Report:
 register_study(
     "probability",
     "recall foretold from p_z in one pass, against recall over draws",
-    "beyond the paper; p_z as in Hayes et al. 2024",
+    "beyond it: p_z as in Hayes et al. 2024",
     main_trials,
     probability_report,
 )
 register_study(
     "confidence",
     "a trained confidence against calibrated and others",
-    "beyond the paper, which leaves it open (section 5)",
+    "left open in section 5",
     table_4_trials,
     confidence_report,
 )

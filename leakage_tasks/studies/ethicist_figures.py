@@ -22,7 +22,7 @@ from leakage_tasks.studies.ethicist_lines import (
     slopes,
     swept,
 )
-from leakage_tasks.studies.ethicist_settings import SOURCE, by_setting, register_study
+from leakage_tasks.studies.ethicist_settings import by_setting, register_study
 from leakage_tasks.studies.ethicist_trials import SEEDS, of_size, shortened, tuned, untuned
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Report
@@ -146,24 +146,22 @@ def _draws(trials: Sequence[Trial]) -> str:
     return f"{trials[0].config['samples']} suffixes are drawn after each prefix (the paper: 100)."
 
 
-register_study(
-    "figure-3", "model size", f"{SOURCE}, Figure 3", size_trials, figure_3, plotter("model", "model, smallest first")
-)
+register_study("figure-3", "model size", "Figure 3", size_trials, figure_3, plotter("model", "model, smallest first"))
 register_study(
     "figure-4",
     "prefix length",
-    f"{SOURCE}, Figure 4",
+    "Figure 4",
     prefix_trials,
     figure_4,
     plotter("prefix", "tokens of the prefix"),
 )
 register_study(
-    "figure-5", "suffix length", f"{SOURCE}, Figure 5", main_trials, figure_5, plotter("suffix", "tokens of the suffix")
+    "figure-5", "suffix length", "Figure 5", main_trials, figure_5, plotter("suffix", "tokens of the suffix")
 )
 register_study(
     "figure-8",
     "number of draws",
-    f"{SOURCE}, Figure 8 (Appendix C)",
+    "Figure 8 (Appendix C)",
     main_trials,
     figure_8,
     plotter("draws", "draws", logarithmic=True),

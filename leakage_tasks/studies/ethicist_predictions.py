@@ -20,7 +20,7 @@ from leakage_tasks.studies.ethicist_guesses import (
     recall,
     recall_at,
 )
-from leakage_tasks.studies.ethicist_settings import SOURCE, register_study, set_up
+from leakage_tasks.studies.ethicist_settings import register_study, set_up
 from leakage_tasks.studies.ethicist_trials import DECODINGS, SEEDS, decoded, tuned
 from leakage_tasks.studies.registry import Config, Plan, Trial
 from leakage_tasks.studies.report import Claim, Published, Report
@@ -121,5 +121,5 @@ def _table_4_claims(trials: Sequence[Trial]) -> list[Claim]:
     ]
 
 
-register_study("table-3", "ways of decoding behind a prompt", f"{SOURCE}, Table 3", table_3_trials, table_3)
-register_study("table-4", "right and wrong predictions", f"{SOURCE}, Table 4", table_4_trials, table_4)
+register_study("table-3", "ways of decoding behind a prompt", "Table 3", table_3_trials, table_3)
+register_study("table-4", "right and wrong predictions", "Table 4", table_4_trials, table_4)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from leakage_tasks.studies.ethicist_ground import differences
 from leakage_tasks.studies.ethicist_guesses import intervals
 from leakage_tasks.studies.ethicist_trials import SCALES, WITHOUT_SMOOTHING, run
-from leakage_tasks.studies.registry import Config, Plan, Study, Trial, register
-from leakage_tasks.studies.report import Report
+from leakage_tasks.studies.registry import Plan, Trial, registrar
 
-SOURCE = "Zhang, Wen and Huang 2023"
 UNTUNED, SMOOTH, PLAIN = "untuned", "smooth", "plain"
 """No prompt, Ethicist's, and one tuned without the smoothing loss."""
 
@@ -31,13 +28,5 @@ def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:
     return [*differences(plan.scale), intervals(trials)]
 
 
-def register_study(
-    name: str,
-    title: str,
-    source: str,
-    trials: Callable[[Plan], list[Config]],
-    report: Callable[[Sequence[Trial], Plan], Report],
-    plot: Callable[[Report, Path], None] | None = None,
-) -> Study:
-    """Register a study of this paper."""
-    return register(Study(f"ethicist/{name}", title, source, SCALES, trials, run, report, plot))
+register_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
+"""Registers studies of this paper."""

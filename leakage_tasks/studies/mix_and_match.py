@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -11,10 +11,10 @@ from leakage_tasks.studies.ground import PAPER_YELP, REDDIT, Ground, at_scale, d
 from leakage_tasks.studies.lab_canaries import SMALL_TABLE
 from leakage_tasks.studies.mix_and_match_published import TABLES
 from leakage_tasks.studies.mix_and_match_trials import GENERATORS, PAPER, SMALL, run, victim
-from leakage_tasks.studies.registry import Config, Plan, Study, Trial, register
+from leakage_tasks.studies.registry import Config, Plan, Scale, Trial, registrar
 from leakage_tasks.studies.report import Claim, Measured, Published, Report
 
-SCALES = {
+SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
     "small": "2 to 10 minutes on 2 cores",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
@@ -168,16 +168,14 @@ def by_data(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     return found
 
 
-def register_study(name: str, title: str, trials: Any, report: Any, plot: Any = None) -> Study:
-    """Register a study of this paper."""
-    source = f"Elmahdy and Salem 2023, {name.replace('-', ' ').capitalize()}"
-    return register(Study(f"mix-and-match/{name}", title, source, SCALES, trials, run, report, plot))  # type: ignore[arg-type]
-
+register_study = registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)
+"""Registers studies of this paper."""
 
 for _number, _repetitions in ((2, 5), (3, 25), (4, 100)):
     register_study(
         f"table-{_number}",
         f"fourteen canaries reconstructed with three generators, {_repetitions} repetitions",
+        f"Table {_number}",
         table_trials(_repetitions),
         table_report(TABLES[_repetitions]),
     )

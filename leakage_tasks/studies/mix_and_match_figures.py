@@ -149,6 +149,7 @@ def _point(cell: Any) -> tuple[float, float, float] | None:
 register_study(
     "figure-4",
     "five canaries of one template with the same, mixed and different labels",
+    "Figure 4",
     label_trials,
     label_report,
     plotter(lambda row: str(row["labels"])),
@@ -156,6 +157,7 @@ register_study(
 register_study(
     "figure-5",
     "each word of four canaries unknown in turn",
+    "Figure 5",
     position_trials,
     position_report,
     plotter(lambda row: f"{row['canary']} {row['position']}"),
@@ -163,6 +165,7 @@ register_study(
 register_study(
     "figure-6",
     "pairs of canaries joined with 'and', against single ones",
+    "Figure 6",
     length_trials,
     length_report,
     plotter(lambda row: f"{row['length']} ×{row['copies']}"),
