@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
+LEAST_PRIVATE = 1e9
+"""The largest ε to work out noise for: from about 1e14 Opacus' search for it, to within 0.01, does not end."""
+
 
 @dataclass(frozen=True)
 class Privacy:
@@ -43,6 +46,8 @@ class Privacy:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise OptionError(f"{name} is {value}: give a finite number above 0")
+        if self.epsilon is not None and self.epsilon > LEAST_PRIVATE:
+            raise OptionError(f"epsilon is {self.epsilon:g}, which promises nothing: give noise_multiplier 0 instead")
         if not 0 < self.delta < 1:
             raise OptionError(f"delta is {self.delta}: give a number above 0 and below 1")
 
