@@ -9,7 +9,9 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +99,13 @@ def _trials(
 
     saved = {name: store.saved(study.run, config) for name, config in configs.items()}
     missing = [config for name, config in configs.items() if saved[name] is None]
-    with tqdm(
-        desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
-    ) as bar:
-        for trial in trials_run(store, study, missing, jobs):
+    with (
+        tqdm(
+            desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
+        ) as bar,
+        closing(trials_run(store, study, missing, jobs)) as running,
+    ):
+        for trial in running:
             saved[trial_name(study.run, trial.config)] = trial
             bar.update()
     return {name: trial for name, trial in saved.items() if trial is not None}, len(missing)
@@ -129,14 +134,16 @@ def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
         "seed": plan.seed,
         "takes": done.study.scales[plan.scale],
         "versions": versions("lm_eval", "numpy"),
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator()},
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator(done.ran > 0)},
         "trials": {"run": done.ran, "reused": done.reused, "seconds": done.seconds},
         "seconds": seconds,
     }
 
 
-def _accelerator() -> str | None:
-    torch = sys.modules.get("torch")
+def _accelerator(ran: bool) -> str | None:
+    """The GPU that trials could take; None where none was run and nothing else has loaded torch."""
+    # With several jobs torch is loaded where the trials are run, not here.
+    torch = import_module("torch") if ran else sys.modules.get("torch")
     return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
 
 

@@ -68,7 +68,8 @@ class TrialStore:
         try:
             result = run(_plain(config), self.shared)
         except LeakageError as error:
-            raise type(error)(f"study {study}, trial {json.dumps(config)}: {error}") from None
+            error.args = (f"study {study}, trial {json.dumps(config)}: {error}",)
+            raise error from None
         seconds = time.perf_counter() - started
         trial = Trial(_plain(config), _plain(result), seconds)
         name = trial_name(run, config)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.files import replacing
 from leakage_tasks.studies import Config, Plan, Result, Study, run_studies
 from leakage_tasks.studies.jobs import trials_run
 from leakage_tasks.studies.shared import sole_maker
 from leakage_tasks.studies.trials import TrialStore
+from tests.conftest import ROOT
 from tests.studies.toy import Toy, make_study
 
 SMOKE = Plan("smoke")
@@ -39,30 +42,61 @@ def meet(config: Config, shared: Path) -> Result:
     return {"process": os.getpid()}
 
 
-def fail(config: Config, shared: Path) -> Result:
-    raise TargetError("the coin rolled away: pick it up")
-
-
-def die_second(config: Config, shared: Path) -> Result:
+def stop_second(config: Config, shared: Path) -> Result:
+    """The first ends, the second stops all in the way its config names, a third hangs, leaving an unfinished folder."""
+    (shared / f"began-{config['seed']}").write_text(str(os.getpid()))
     if config["seed"] == 0:
         return {}
-    wait_for(shared.parents[1] / "trials")
-    while not list((shared.parents[1] / "trials").glob("*.json")):
+    if config["seed"] == 2:
+        with replacing(shared / "model") as beside:
+            beside.mkdir()
+            (shared / "hanging").touch()
+            time.sleep(600)
+    wait_for(shared / "hanging")
+    if config["coin"] == "fails":
+        raise TargetError("the coin rolled away: pick it up")
+    if config["coin"] == "breaks":
+        raise ZeroDivisionError("a coin of no value")
+    if config["coin"] == "is odd":
+        raise OddError(1, 2)
+    if config["coin"] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+    return {}
+
+
+class OddError(TargetError):
+    """Made of other things than a message."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} is not {two}")
+
+
+def stopping(how: str) -> list[Config]:
+    """More trials than two processes take before the second is stopped."""
+    return [{"coin": how, "seed": seed} for seed in (0, 1, 2, 3, 4, 5)]
+
+
+def both_hang(shared: Path) -> None:
+    wait_for(shared / "hanging")
+    wait_for(shared / "began-1")
+
+
+def nothing_is_left(shared: Path) -> None:
+    """None of the trials that waited was begun, no process is there, and the one that hung has cleaned up."""
+    assert sorted(path.name for path in shared.iterdir()) == ["began-0", "began-1", "began-2", "hanging"]
+    for path in shared.glob("began-*"):
+        gone(int(path.read_text()))
+
+
+def gone(process: int) -> None:
+    for _ in range(600):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
         time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGKILL)
-    return {}
-
-
-def hang_second(config: Config, shared: Path) -> Result:
-    if config["seed"] == 0:
-        wait_for(shared / "hanging")
-        return {}
-    try:
-        (shared / "hanging").touch()
-        time.sleep(600)
-    finally:
-        (shared / "cleaned").touch()
-    return {}
+    raise TimeoutError(process)
 
 
 def bars(config: Config, shared: Path) -> Result:
@@ -99,27 +133,52 @@ def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
     assert [trial.result for trial in trials] == [{"silent": True}] * 2
 
 
-def test_a_failing_trial_is_named(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match=r'^study coins/table-1, trial {"coin": 1, "seed": \d}: the coin rolled away'):
-        list(trials_run(TrialStore(tmp_path), with_run(study, fail), PAIR, 2))
+@pytest.mark.parametrize(
+    ("how", "kind", "message"),
+    [
+        ("fails", TargetError, r'^study coins/table-1, trial {"coin": "fails", "seed": 1}: the coin rolled away'),
+        ("is odd", OddError, r'^study coins/table-1, trial {"coin": "is odd", "seed": 1}: 1 is not 2$'),
+        ("breaks", RuntimeError, r"(?s)^in another process:.*stop_second.*ZeroDivisionError: a coin of no value"),
+        ("dies", LeakageError, r"^one of 2 processes was killed, .* give fewer --jobs; the trials that ended are kept"),
+    ],
+)
+def test_one_that_fails_stops_all(study: Study, tmp_path: Path, how: str, kind: type[Exception], message: str) -> None:
+    store, configs = TrialStore(tmp_path), stopping(how)
+    with pytest.raises(kind, match=message):
+        list(trials_run(store, with_run(study, stop_second), configs, 2))
+    nothing_is_left(store.shared)
+    assert [store.saved(stop_second, config) is not None for config in configs] == [True] + [False] * 5
 
 
-def test_a_killed_process_is_told_and_what_ended_is_kept(study: Study, tmp_path: Path) -> None:
-    dying, store = with_run(study, die_second), TrialStore(tmp_path)
-    with pytest.raises(LeakageError, match=r"^one of 2 processes was killed, .* give fewer --jobs; the trials that"):
-        list(trials_run(store, dying, PAIR, 2))
-    assert [store.saved(die_second, config) is not None for config in PAIR] == [True, False]
-
-
-def test_an_end_stops_the_others_and_lets_them_clean_up(study: Study, tmp_path: Path) -> None:
+def test_an_end_stops_the_others(study: Study, tmp_path: Path) -> None:
     store = TrialStore(tmp_path)
-    trials = trials_run(store, with_run(study, hang_second), PAIR, 2)
+    trials = trials_run(store, with_run(study, stop_second), stopping("hangs"), 2)
     next(trials)
-    started = time.monotonic()
-    trials.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 60
-    assert (store.shared / "cleaned").exists()
-    assert not multiprocessing.active_children()
+    both_hang(store.shared)
+    trials.close()
+    nothing_is_left(store.shared)
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> None:
+    """Ctrl-C reaches all processes; what ends the first alone leaves the others to themselves."""
+    code = (
+        "from pathlib import Path; from tests.studies.test_jobs import *\n"
+        "study = with_run(make_study(Toy()), stop_second)\n"
+        "if __name__ == '__main__': list(trials_run(TrialStore(Path(sys.argv[1])), study, stopping('hangs'), 2))"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    shared = TrialStore(tmp_path).shared
+    both_hang(shared)
+    if told == signal.SIGINT:
+        os.killpg(running.pid, told)
+    else:
+        running.kill()
+    _, said = running.communicate(timeout=60)
+    assert said.count("Traceback") == (told == signal.SIGINT)
+    nothing_is_left(shared)
 
 
 def test_no_jobs_are_refused(study: Study, tmp_path: Path) -> None:
