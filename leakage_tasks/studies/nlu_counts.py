@@ -14,6 +14,8 @@ from leakage_tasks.studies.report import Claim, Measured
 ALPHABET = {"color": 12, "pin": 10, "call": 10}
 MARGIN = 0.15
 """How far below chance an interval may begin and still be said to be at chance, or near it."""
+FEWEST = 4
+"""Fewer trials bear no verdict about chance: Student's interval of two or three such distances is too often short."""
 RELAXED, FINISHED = "relaxed", "finished"
 """The attack's answer as the paper has it, and after the discrete finish, which is ours."""
 EVERY = "all three"
@@ -76,8 +78,15 @@ def exposure(found: Sequence[Config], pattern: str) -> Measured | str | None:
 
 
 def below_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
-    """That the whole interval of each pattern's HDT is below that of a random filling."""
-    return _compared(words, groups, lambda low, high, level: high < level)
+    """That the whole interval of each pattern's HDT is below that of a random filling.
+
+    One that holds it and begins more than 0.15 below is too wide to tell.
+    """
+
+    def below(low: float, high: float, level: float) -> bool | None:
+        return True if high < level else False if low >= level - MARGIN else None
+
+    return _compared(words, groups, below)
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
@@ -106,7 +115,7 @@ def _compared(
 ) -> Claim:
     told, shown = [], []
     for pattern, found in groups.items():
-        if found is None or found.low is None or found.high is None:
+        if found is None or found.low is None or found.high is None or (found.count or 0) < FEWEST:
             return Claim(words, None, "too few trials to tell")
         told.append(test(found.low, found.high, chance(pattern)))
         figures = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
@@ -127,9 +136,23 @@ def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
     changes = [left - right for left, right in zip(one, other, strict=True)]
     if not any(changes):
         return Claim(words, None, f"no difference in {len(changes)} canaries")
-    found = stats.wilcoxon(changes)
-    evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {found.pvalue:.2g}, {len(changes)} pairs"
-    return Claim(words, None if found.pvalue >= LEAST_P else sum(changes) < 0, evidence)
+    p, p_less = (float(stats.wilcoxon(changes, alternative=each).pvalue) for each in ("two-sided", "less"))
+    evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {p:.2g}, {len(changes)} pairs"
+    return Claim(words, None if p >= LEAST_P else p_less < 0.5, evidence)
+
+
+def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
+    """That two groups' mean HDT differs by 0.15 at most: Welch's 95 % interval of the difference lies within that."""
+    from scipy import stats
+
+    if min(len(one), len(other)) < FEWEST or len({*one}) == len({*other}) == 1:
+        return Claim(words, None, "too few trials to tell")
+    apart = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+    holds = True if apart.low >= -MARGIN and apart.high <= MARGIN else None
+    if apart.low > MARGIN or apart.high < -MARGIN:
+        holds = False
+    shown = f"{fmean(one):.2f} and {fmean(other):.2f}; a difference of {apart.low:.2f} to {apart.high:.2f}"
+    return Claim(words, holds, f"{shown}, n = {len(one)}, {len(other)}")
 
 
 def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.studies.nlu_counts import MARGIN, at_chance, below_chance, lower, near_chance, set_up
+from leakage_tasks.studies.nlu_counts import MARGIN, at_chance, below_chance, lower, near_chance
 from leakage_tasks.studies.nlu_defended import (
     by_pattern,
     defence_rows,
@@ -16,7 +16,7 @@ from leakage_tasks.studies.nlu_defended import (
     together,
     with_defence,
 )
-from leakage_tasks.studies.nlu_ground import ALIKE, OVERTRAINED, SPREAD
+from leakage_tasks.studies.nlu_ground import ALIKE, OVERTRAINED, SPREAD, differences, ground_at
 from leakage_tasks.studies.nlu_settings import DEFENCES
 from leakage_tasks.studies.nlu_trials import register_study
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
@@ -79,6 +79,11 @@ def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
     return [*((name, False) for name in DEFENCES), *((name, True) for name in FIXED_TOO)]
 
 
+def _embeddings(plan: Plan, made: bool) -> str:
+    """What the victims' embeddings are: those of the paper's file are not trained, nor those that are made."""
+    return "fixed" if made or ground_at(plan.scale).fixed else "learnt"
+
+
 def _seeds(plan: Plan, name: str, fixed: bool) -> int | None:
     return FEWER if plan.scale == "small" and not fixed and name not in ("No defense", TOGETHER) else None
 
@@ -91,16 +96,16 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
         for name, fixed in _settings(plan, copies):
             own = with_defence(trials, copies, DEFENCES[name], fixed=fixed)
             found = groups[copies, name, fixed] = by_pattern(own)
-            setting = {"R": copies, "embeddings": "fixed" if fixed else "learnt", "defence": name}
+            setting = {"R": copies, "embeddings": _embeddings(plan, fixed), "defence": name}
             rows += [{**setting, **row} for row in defence_rows(own, found, TABLE_3[copies][name])]
-    notes = [*set_up(trials, plan), KNOWING, STOPPED, *([FIXED] if plan.scale != "paper" else [])]
+    notes = [*differences(plan), KNOWING, STOPPED, *([FIXED] if plan.scale != "paper" else [])]
     return Report(list(rows[0]), rows, _defence_claims(trials, plan, groups), notes)
 
 
 def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list[Claim]:
     claims = list[Claim]()
     for copies, fixed in dict.fromkeys((copies, fixed) for copies, _, fixed in groups):
-        words = f"R = {copies}, {'fixed' if fixed else 'learnt'} embeddings: "
+        words = f"R = {copies}, {_embeddings(plan, fixed)} embeddings: "
         own = {name: groups[copies, name, fixed] for name in DEFENCES if (copies, name, fixed) in groups}
         none, every = own["No defense"], own[TOGETHER]
         claims += [

@@ -9,7 +9,9 @@ from typing import Any
 from leakage_tasks.studies.nlu import REPEATS, undefended
 from leakage_tasks.studies.nlu_counts import (
     FINISHED,
+    MARGIN,
     accuracy,
+    alike,
     below_chance,
     chance,
     closer,
@@ -24,7 +26,7 @@ from leakage_tasks.studies.nlu_ground import ATIS, GENERATED, SNIPS, ground_at
 from leakage_tasks.studies.nlu_settings import PATTERNS
 from leakage_tasks.studies.nlu_trials import chosen, register_study, victims
 from leakage_tasks.studies.registry import Config, Plan, Scale, Trial
-from leakage_tasks.studies.report import Claim, Measured, Published, Report
+from leakage_tasks.studies.report import Measured, Published, Report
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
 """n of Figures 3 to 5."""
@@ -114,7 +116,7 @@ def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
         notes += [f"{own}: {note}" for note in set_up(trials, plan, data)]
     short = {data: [v for p in ("pin", "color") for v in distances(found[p])] for data, found in best.items()}
     claims = [
-        _alike("shorter canaries come out of Snips and ATIS alike", short[SNIPS], short[ATIS]),
+        alike(f"shorter canaries come out of Snips and ATIS alike, to within {MARGIN}", short[SNIPS], short[ATIS]),
         lower("those in Snips come out better than those in the third set", short[SNIPS], short[GENERATED]),
         *(
             below_chance(f"{SHOWN[data]}: the attack is below chance", {p: hdt(found[p]) for p in PATTERNS})
@@ -123,13 +125,6 @@ def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
     ]
     chosen_after = "The R of lowest HDT for each set, chosen after the fact."
     return Report(list(rows[0]), rows, claims, [*dict.fromkeys(notes), chosen_after, INSTEAD])
-
-
-def _alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """That two groups do not differ: Mann and Whitney's test does not reject it."""
-    told = lower(words, one, other)
-    enough = min(len(one), len(other)) > 4
-    return Claim(words, told.holds is None if enough else None, told.evidence)
 
 
 def by_set(data: str) -> Callable[[Sequence[Trial], Plan], Report]:

@@ -138,8 +138,8 @@ def _folder(data: str) -> Path:
     return folder
 
 
-def differences(plan: Plan, data: str = SNIPS) -> list[str]:
-    """How the set-up differs from the paper's, a sentence each."""
+def differences(plan: Plan, data: str = SNIPS, *, learnt: bool = True) -> list[str]:
+    """How the set-up differs from the paper's, a sentence each; ``learnt`` says whether some embeddings are."""
     ground = ground_at(plan.scale, data)
     search = (
         "The paper tells of no restarts: its figures are to be set beside 'one start'; the other columns take the best "
@@ -159,9 +159,9 @@ def differences(plan: Plan, data: str = SNIPS) -> list[str]:
         "ten copies leave none for validation.",
         "One victim holds a canary of each pattern, where the paper trains one for each; the patterns have intents "
         "and first words of their own.",
-        f"Embeddings of {ground.embedding_size} numbers learnt from scratch instead of FastText's, 2×"
-        f"{ground.hidden_size} units a direction, {ground.epochs} epochs of Adam at {ground.learning_rate:g}, "
-        f"{ground.batch_size} utterances a batch; the paper's are not in the source.",
+        f"Embeddings of {ground.embedding_size} numbers {'learnt from scratch' if learnt else 'made for it'} instead "
+        f"of FastText's, 2×{ground.hidden_size} units a direction, {f'{ground.epochs} epochs of ' * learnt}Adam at "
+        f"{ground.learning_rate:g}, {ground.batch_size} utterances a batch; the paper's are not in the source.",
         search,
     ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.studies.nlu_counts import at_chance, lower, set_up
-from leakage_tasks.studies.nlu_defences import FEWER, FIXED, KNOWING, TABLE_3, TOGETHER
+from leakage_tasks.studies.nlu_counts import at_chance, lower
+from leakage_tasks.studies.nlu_defences import FEWER, FIXED, KNOWING, STOPPED, TABLE_3, TOGETHER
 from leakage_tasks.studies.nlu_defended import (
     by_pattern,
     defence_rows,
@@ -15,7 +15,7 @@ from leakage_tasks.studies.nlu_defended import (
     knowing,
     with_defence,
 )
-from leakage_tasks.studies.nlu_ground import ground_at
+from leakage_tasks.studies.nlu_ground import differences, ground_at
 from leakage_tasks.studies.nlu_settings import DEFENCES, DELTA, PRIVATE_BATCH, PRIVATE_EPOCHS, PRIVATE_RATE
 from leakage_tasks.studies.nlu_trials import register_study
 from leakage_tasks.studies.registry import Config, Plan, Trial
@@ -69,12 +69,13 @@ def private(trials: Sequence[Trial], plan: Plan) -> Report:
     ]
     copies = ground_at(plan.scale).copies(COPIES)
     notes = [
-        *set_up(trials, plan),
+        *differences(plan, learnt=plan.scale == "paper"),
         KNOWING,
+        STOPPED,
         *([FIXED] if plan.scale != "paper" else []),
         f"R = {COPIES}, {copies} copies here. DP-SGD promises ε = {EPSILON:g}, δ = {DELTA:g} for one row, far less for "
         f"all copies of a canary. It trains {PRIVATE_EPOCHS} epochs in batches of {PRIVATE_BATCH} at a rate of "
-        f"{PRIVATE_RATE:g}.",
+        f"{PRIVATE_RATE:g}; with early stopping the validation utterances choose the epoch, outside that promise.",
     ]
     return Report(list(rows[0]), rows, claims, notes)
 
