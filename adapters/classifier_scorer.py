@@ -7,6 +7,7 @@ classifier as they measure a language model, and the attacks on classifiers run 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.notices import first_line
+from leakage_tasks.notices import first_line, warn_once
 from leakage_tasks.targets.classifier import LN2, ClassifierTarget
 from leakage_tasks.targets.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.harness import as_target
@@ -62,16 +63,35 @@ class LabelScorerLM(LM):
         The label is found by :meth:`place_of`. A text is read once, whatever the number of its labels. Raises
         TargetError for a label the model does not know and a text that it cannot read, before it scores any.
         """
-        return self._remembered("loglikelihood", requests, self.classify(requests, disable_tqdm))
+        places = [self.place_of(request.args[1]) for request in requests]
+        return self._remembered("loglikelihood", requests, self._answers(requests, places, disable_tqdm))
 
     def classify(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """The answers of the classifier itself, also in subclasses that give texts another log-likelihood."""
-        places = [self.place_of(request.args[1]) for request in requests]
+        """The answers of the classifier itself, also in subclasses that give texts another log-likelihood.
+
+        A label that the model does not know is impossible and never the likeliest: (−inf, False), with one warning of
+        how many there are. Raises TargetError where it knows none of them.
+        """
+        labels = [request.args[1] for request in requests]
+        places = [self._names.find(label) for label in labels]
+        if unknown := [label for label, place in zip(labels, places, strict=True) if place is None]:
+            if len(unknown) == len(labels):
+                self.place_of(unknown[0])
+            warn_once(
+                f"{len(unknown)} of {len(labels)} texts have a label that the model does not know, such as "
+                f"{bare_name(unknown[0])!r}: they count as wrong and have no label_loss; leave them out of data= to "
+                "ask about the others alone"
+            )
+        return self._answers(requests, places, disable_tqdm)
+
+    def _answers(self, requests: Sequence[Instance], places: Sequence[int | None], disable_tqdm: bool) -> list[Answer]:
+        """For each text what its label costs, by the label's place, None for one that cannot be."""
         texts = list(dict.fromkeys(request.args[0] for request in requests))
         costs = dict(zip(texts, self._label_costs(texts, disable_tqdm), strict=True))
         found = [costs[request.args[0]] for request in requests]
         return [
-            (-float(row[place]) * LN2, int(row.argmin()) == place) for row, place in zip(found, places, strict=True)
+            (-math.inf, False) if place is None else (-float(row[place]) * LN2, int(row.argmin()) == place)
+            for row, place in zip(found, places, strict=True)
         ]
 
     def place_of(self, continuation: str) -> int:

@@ -35,8 +35,9 @@ def _right(answer: Any) -> float:
     return float(answer[1])
 
 
-def _loss(answer: Any) -> float:
-    return -float(answer[0]) / math.log(2)
+def _loss(answer: Any) -> float | None:
+    loss = -float(answer[0]) / math.log(2)
+    return loss if math.isfinite(loss) else None
 
 
 METRICS: list[Metric] = [

@@ -15,7 +15,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Goal, known_settings
+from leakage_tasks.attacks.registry import ATTACKS, AUTO, Goal, known_settings
 from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
@@ -116,7 +116,8 @@ class CanaryTask(LocalTask):
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
         settings = known_settings()
         given = {"budget": self.options.budget, **self.options.settings}
-        usual: dict[str, Any] = {"budget": BUDGET, **{name: each.default for name, each in settings.items()}}
+        # What a budget that is not given comes to is the model's to say.
+        usual = {"budget": None, **{name: each.default for name, each in settings.items()}}
         decides = {name for name in given if name not in settings or settings[name].decides}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual[name])}
         return {"canaries": self._manifest, **attack, **asked, **self._known}

@@ -76,9 +76,15 @@ def test_options_of_an_attack_are_part_of_what_was_asked(lm: HFLM, canaries: lis
 
 def test_what_changes_no_figure_is_no_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
     write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "budget": BUDGET, "histogram": 20, "seed": 1, "reveal": True}
+    given = {"canaries": str(tmp_path / "c.jsonl"), "histogram": 20, "seed": 1, "reveal": True}
     found = declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")
     assert found["protocol"] == {"canaries": manifest_hash(canaries)}
+
+
+def test_a_budget_that_is_given_is_told_for_models_have_their_own(lm: HFLM, canaries: list[Canary], tmp_path: Path):
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    given = {"canaries": str(tmp_path / "c.jsonl"), "budget": BUDGET}
+    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["budget"] == BUDGET
 
 
 def test_a_part_of_the_canaries_is_told_as_such(lm: HFLM, canaries: list[Canary], tmp_path: Path):

@@ -241,8 +241,22 @@ def test_without_data_it_says_what_to_pass() -> None:
         LabelAccuracy({"task": "label_accuracy"})
 
 
-def test_a_label_the_model_does_not_know_is_one_line(lm: ClassifierScorerLM, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "d.jsonl", [*CLASSES, {"text": "a", "label": "fungus"}])
+def test_a_text_whose_label_the_model_does_not_know_is_wrong_and_has_no_loss(
+    lm: ClassifierScorerLM, tmp_path: Path
+) -> None:
+    more = write_jsonl(tmp_path / "more.jsonl", [*CLASSES, {"text": "a", "label": "fungus"}])
+    known, found = (
+        evaluate(lm, {"data": str(path)})["results"]["label_accuracy"]
+        for path in (write_jsonl(tmp_path / "known.jsonl", CLASSES), more)
+    )
+    assert found["n,none"] == known["n,none"] + 1
+    assert found["acc,none"] == pytest.approx(known["acc,none"] * known["n,none"] / found["n,none"])
+    assert found["label_loss,none"] == pytest.approx(known["label_loss,none"], abs=1e-5)
+    json.dumps(found, allow_nan=False)
+
+
+def test_labels_none_of_which_the_model_knows_are_one_line(lm: ClassifierScorerLM, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "d.jsonl", [{"text": "a", "label": "fungus"}])
     with pytest.raises(TargetError, match="no label 'fungus' .it has animal, plant, rock") as caught:
         evaluate(lm, {"data": str(path)})
     assert "\n" not in str(caught.value)

@@ -69,6 +69,8 @@ class Logits:
 
     def __init__(self, relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: Plan) -> None:
         self.relaxation, self.which = relaxation, which
+        # Adam's squared gradients leave the numbers that half precision has.
+        self.dtype = torch.promote_types(relaxation.dtype, torch.float32)
         self.published = plan.characters == PUBLISHED and relaxation.features > relaxation.soft
         sizes = relaxation.sizes[which.cpu().numpy()]
         widest = np.arange(relaxation.sizes.max())
@@ -85,8 +87,8 @@ class Logits:
             return self.tensor(spread * self.draws.normal())
 
     def tensor(self, values: FloatArray) -> Tensor:
-        """``values`` where and as the model reads numbers."""
-        return torch.from_numpy(values).to(self.relaxation.device, self.relaxation.dtype)
+        """``values`` where the model reads numbers and, but for half precision, as it does."""
+        return torch.from_numpy(values).to(self.relaxation.device, self.dtype)
 
     def weights(self, temperature: float) -> Tensor:
         """Shares of the values in each slot."""
@@ -137,7 +139,7 @@ class Embeddings(Logits):
         noise = self.tensor(self.draws.normal())
         noise = (noise - noise.sum(-1, keepdim=True) / sizes) / sizes.sqrt() + 1 / sizes
         shares = noise.masked_fill(self.closed, 0.0)
-        return self.relaxation.mixed(self.which, shares)[..., : self.relaxation.soft].detach().clone()
+        return self.relaxation.mixed(self.which, shares)[..., : self.relaxation.soft].detach().to(self.dtype, copy=True)
 
     def read(self, temperature: float) -> Tensor:
         """The embeddings, beside them the characters' features of the nearest value."""
@@ -160,7 +162,7 @@ class Embeddings(Logits):
         for values in torch.arange(self.closed.shape[-1], device=points.device).split(CHUNK):
             places = torch.minimum(values[:, None], sizes - 1)
             read = self.relaxation.chosen(canary.expand(len(values)), places)[..., : self.relaxation.soft]
-            parts.append(torch.cdist(points.transpose(0, 1), read.transpose(0, 1)).transpose(0, 1))
+            parts.append(torch.cdist(points.transpose(0, 1), read.to(points.dtype).transpose(0, 1)).transpose(0, 1))
         return torch.cat(parts, dim=-1)
 
 

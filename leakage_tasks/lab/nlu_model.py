@@ -30,11 +30,11 @@ def fresh_tagger(
 ) -> tuple[NLUTagger, PreTrainedTokenizerFast]:
     """An untrained model on the CPU, the same for the same seed, and its tokenizer.
 
-    It knows the words of ``rows`` and ``words``, sorted; with a file of vectors also those words of ``validation`` that
-    the file has. Words without a vector start at random, as widely spread as the vectors are. Intents are those of
-    ``rows``, sorted; tags too, with an ``I-x`` for each ``B-x``, ``O`` first.
+    It knows the words of ``rows`` and those in ``words``, sorted; with a file of vectors also those words of
+    ``validation`` that the file has. Words without a vector start at random, as widely spread as the vectors are.
+    Intents are those of ``rows``, sorted; tags too, with an ``I-x`` for each ``B-x``, ``O`` first.
     """
-    known = {word for row in rows for word in row.words}.union(words)
+    known = {word for row in rows for word in row.words}.union(*(value.split() for value in words))
     vectors = None
     if recipe.embeddings is not None:
         vectors = _vectors(recipe.embeddings, known, {word for row in validation for word in row.words})

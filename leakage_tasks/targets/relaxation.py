@@ -89,7 +89,7 @@ class Relaxation:
 
         Shape ``[n, S, features]``, differentiable; zeros past a canary's last slot.
         """
-        return self._by_alphabet(which, lambda table, at: weights[at][:, : len(table)] @ table)
+        return self._by_alphabet(which, lambda table, at: weights[at][:, : len(table)] @ table.to(weights.dtype))
 
     def chosen(self, which: Tensor, places: Tensor) -> Tensor:
         """What is read for the values at ``places`` ``[n, S]``: ``[n, S, features]``, zeros past the last slot."""
@@ -113,8 +113,9 @@ class Relaxation:
         exactly = "donot_use_mm_for_euclid_dist"
         found = torch.zeros(read.shape[:2], dtype=torch.long, device=self.device)
         for table, at in self._slots(which):
-            own = read[at][:, : self.soft].detach().to(table.dtype)
-            found[at] = torch.cdist(own, table[:, : self.soft], compute_mode=exactly).argmin(dim=1)
+            own = read[at][:, : self.soft].detach()
+            values = table[:, : self.soft].to(own.dtype)
+            found[at] = torch.cdist(own, values, compute_mode=exactly).argmin(dim=1)
         return found
 
     def _slots(self, which: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.models.tag_costs import tag_costs
-from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.batches import RowBatches
 from leakage_tasks.targets.classifier import LN2, label_bits
 from leakage_tasks.targets.classifier_config import config_names, room_of
@@ -26,6 +26,7 @@ from leakage_tasks.targets.protocols import FloatArray, IntArray
 from leakage_tasks.targets.relaxation import Relaxation, frozen, open_row
 from leakage_tasks.targets.slots import Segments, SpaceRows
 from leakage_tasks.targets.word_ids import WordIds
+from leakage_tasks.targets.word_values import WordValues
 
 WORDS_ON_CPU = 1 << 12
 """Words a batch may hold by default."""
@@ -54,7 +55,7 @@ class TaggerTarget:
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
         self._segments: dict[Any, Segments | None] = {}
-        self._looked_at: set[tuple[str, ...]] = set()
+        self._values = WordValues(self.words, bool(model.config.characters))
 
     def length(self, text: str) -> int:
         """Words of a text."""
@@ -83,24 +84,12 @@ class TaggerTarget:
         )
 
     def tagged(self, canary: Canary) -> TaggedTarget:
-        """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone."""
-        self._warn_of_unknown(canary)
-        return TaggedTarget(self, self.tags_of(canary))
+        """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone.
 
-    def _warn_of_unknown(self, canary: Canary) -> None:
-        """Say of each alphabet once that some of its words are all alike to a model that reads no characters."""
-        rows = self.rows(canary.attack_space)
-        for slot, alphabet in enumerate(canary.attack_space.slots):
-            if alphabet.values in self._looked_at:
-                continue
-            self._looked_at.add(alphabet.values)
-            unknown = sum(self.words.unknown in tokens for tokens in rows.tokens(slot))
-            if unknown:
-                warn_once(
-                    f"canary {canary.id!r}: {unknown} of the {len(alphabet)} values of slot {slot + 1} have words that "
-                    "the model does not know and reads all alike, so that values share ranks: leave these out of the "
-                    "alphabet, or train the model with leakage train-nlu --canaries FILE"
-                )
+        Raises TargetError for tags, or slots within longer words, that the model does not know; warns of values.
+        """
+        self._values.check(canary)
+        return TaggedTarget(self, self.tags_of(canary))
 
     def tags_of(self, canary: Canary) -> list[int]:
         """Numbers of the tags of what the attacker knows of a canary's text; none where the canary has no tags.
@@ -122,7 +111,8 @@ class TaggerTarget:
                 )
         whole, part = canary.space.pieces[0], canary.attack_space.pieces[0]
         unknown = words - len(canary.text[len(whole) - len(part) :].split())
-        return [self._tags[tag] for tag in canary.tags[unknown:]]
+        known = len(canary.attack_space.fill(canary.secret).split())
+        return [self._tags[tag] for tag in canary.tags[unknown : unknown + known]]
 
     # -- what the model makes of what it reads ---------------------------------------------------------------
 
@@ -179,7 +169,9 @@ class TaggedTarget:
         return self._tagger.batches.costs(rows, len(self.labels), self._bits)
 
     def _bits(self, ids: Tensor, mask: Tensor) -> Tensor:
-        tags = self._tags[: ids.shape[1]].expand(len(ids), -1) if len(self._tags) else None
+        # A row that goes on after its tags is padded, which the mask leaves out.
+        missing = ids.shape[1] - len(self._tags)
+        tags = pad(self._tags, (0, missing)).expand(len(ids), -1) if len(self._tags) else None
         return self._tagger.bits(self._tagger.embed(ids), mask.to(self._tagger.device), tags)
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:

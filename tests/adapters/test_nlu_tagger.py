@@ -86,6 +86,23 @@ def test_what_the_evaluator_asks(folder: Path) -> None:
     json.dumps(info)
 
 
+def test_labels_it_does_not_know_count_as_wrong_in_files_of_labels(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lm, texts = load(folder), [("call 7", " Weather"), ("call 7", " PinIntent"), ("green 7", " Weather")]
+    requests = [Instance("classify", {}, pair, 0) for pair in texts]
+    found = lm.classify(requests)
+    assert (found[0], found[2]) == ((-math.inf, False), (-math.inf, False))
+    ((alone, right),) = lm.classify(requests[1:2])
+    assert found[1] == (pytest.approx(alone, abs=1e-5), right)
+    (told,) = [each.getMessage() for each in caplog.records if "does not know" in each.getMessage()]
+    assert told.startswith(
+        "2 of 3 texts have a label that the model does not know, such as 'Weather': they count as wrong"
+    )
+    with pytest.raises(TargetError, match="knows no intent 'Weather'"):
+        lm.classify([requests[0], requests[2]])
+
+
 @pytest.mark.parametrize(
     ("pair", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import lru_cache
 from typing import Any
 
@@ -87,6 +88,19 @@ def test_a_taggers_filling_of_lowest_loss_is_found(form, characters, read):
             [losses[guess.filling] for guess in each.guesses], abs=1e-4
         )
         assert each.extra["secret_loss"] == pytest.approx(losses[one.secret], abs=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("characters", "read"), [("", "adaptive"), ("abcdefgilnoprtuw", "published")])
+def test_in_half_precision_it_descends_as_in_double(form, dtype, characters, read):
+    """Losses in half precision are too coarse to rank by, so that of the answers only their own losses are compared."""
+    model = copy.deepcopy(tagger(characters)).to(dtype)
+    given = {"relaxation": form, "characters": read, "steps": 30, "restarts": 12, "arithmetic": "model"}
+    found = attacked(TaggerTarget(model, TOKENIZER), canaries(), **given)
+    for one, each in zip(canaries(), found, strict=True):
+        losses = every_loss(one, tagger(characters))
+        assert losses[each.guesses[0].filling] <= sorted(losses.values())[len(losses) // 8]
 
 
 def test_auto_takes_it_on_taggers():

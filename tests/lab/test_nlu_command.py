@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 from transformers import AutoTokenizer
 
+from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.formats.utterances import Utterance, read_utterances, write_folder
 from leakage_tasks.canaries.manifest import write_manifest
@@ -88,6 +89,18 @@ def test_values_of_canaries_and_listed_words_are_known(leakage, given, tmp_path)
     assert leakage("train-nlu", given / "one", "-o", tmp_path / "tagger", *known, *SMALL)[0] == 0
     vocabulary = loaded(tmp_path / "tagger")[1].get_vocab()
     assert {"blue", "red", *"0123456789"} <= vocabulary.keys()
+
+
+def test_of_values_of_several_words_each_word_is_known(leakage, given, tmp_path):
+    cities = word_list("city", ["new york", "san jose", "los angeles"])
+    canary = Canary("c", "fly to {city} now", ("san jose",), alphabets={"city": cities})
+    write_manifest([canary], tmp_path / "canaries.jsonl")
+    (tmp_path / "words.txt").write_text("rio grande\n")
+    known = ("--canaries", tmp_path / "canaries.jsonl", "--words", tmp_path / "words.txt")
+    assert leakage("train-nlu", given / "one", "-o", tmp_path / "tagger", *known, *SMALL)[0] == 0
+    vocabulary = loaded(tmp_path / "tagger")[1].get_vocab()
+    assert {"new", "york", "san", "jose", "los", "angeles", "rio", "grande"} <= vocabulary.keys()
+    assert not any(" " in word for word in vocabulary)
 
 
 @pytest.mark.parametrize(

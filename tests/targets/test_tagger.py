@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Callable
@@ -19,10 +20,11 @@ from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.models.nlu_inputs import nlu_tokenizer
+from leakage_tasks.models.nlu_tagger import NLUTagger
 from leakage_tasks.targets import ReadsTags, RelaxesTokens, ScoresLabels, TaggerTarget
 from leakage_tasks.targets.tagger_loading import load_tagger
 from tests.oracles import wordpiece
-from tests.taggers import ALPHABETS, INTENTS, TAGS, direct_bits, pin, tiny_tagger, words_tokenizer
+from tests.taggers import ALPHABETS, INTENTS, TAGS, WORDS, direct_bits, pin, tiny_tagger, words_tokenizer
 
 TEXTS = ["my pin code is 1 2", "call", "the color to red please my pin", "green 7", "code is 0 unheard"]
 TAGGED = {"color": ("O",), "call 1 2": ("O", "B-canary", "I-canary"), "my red pin 7 please": ("O", *TAGS)}
@@ -88,6 +90,36 @@ def test_of_what_the_attacker_does_not_know_no_tag_counts(target: TaggerTarget) 
     assert (target.tagged(whole).label_costs(rows) == target.tagged(known).label_costs(rows)).all()
 
 
+@pytest.mark.parametrize(
+    ("known", "text", "tags"),
+    [
+        ("my pin code is {digits} {digits}", "my pin code is 1 2", slice(0, 6)),
+        ("code is {digits} {digits} please", "code is 1 2 please", slice(2, 7)),
+        ("{digits} {digits}", "1 2", slice(4, 6)),
+    ],
+)
+def test_the_tags_are_those_of_what_the_attacker_knows(known: str, text: str, tags: slice) -> None:
+    target, every = TaggerTarget(tiny_tagger(), words_tokenizer()), ("O", "B-name", "O", "O", *TAGS[1:3], "O", "B-name")
+    canary = pin("1", "2", template="my pin code is {digits} {digits} please call", known=known, tags=every)
+    assert target.tags_of(canary) == [TAGS.index(tag) for tag in every[tags]]
+    (_, found) = run_attack(
+        "inversion", target, [pin("1", "2", "3", "4", "5", name="longer"), canary], goal="extraction",
+        settings={"steps": 3, "restarts": 2},
+    )  # fmt: skip
+    (alone,) = run_attack("inversion", target, [canary], goal="extraction", settings={"steps": 3, "restarts": 2})
+    assert found.extra["secret_loss"] == pytest.approx(
+        direct_bits(target.model, target.tokenizer, text, "PinIntent", every[tags]), abs=1e-4
+    )
+    assert [guess.filling for guess in alone.guesses] == [guess.filling for guess in found.guesses]
+
+
+def test_rows_of_unlike_length_are_scored_with_tags_too(target: TaggerTarget) -> None:
+    view = target.tagged(pin("1", "2"))
+    rows = target.encode(["my pin code is 1 2", "my pin code is"])
+    alone = [view.label_costs(np.array([row]))[0] for row in rows]
+    assert view.label_costs(rows) == pytest.approx(np.array(alone), abs=1e-5)
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_the_batch_size_changes_nothing(target: TaggerTarget, batch_size: int) -> None:
     both = (target, TaggerTarget(target.model, target.tokenizer, batch_size=batch_size))
@@ -143,17 +175,47 @@ def test_of_an_alphabets_unknown_words_is_told_once(caplog: pytest.LogCaptureFix
     for name in ("first", "second"):
         target.tagged(Canary(name, "call {city}", ("my red",), alphabets={"city": values}, label="CallIntent"))
     (told,) = [each.getMessage() for each in caplog.records]
-    assert told.startswith("canary 'first': 2 of the 3 values of slot 1 have words that the model does not know")
+    assert told.startswith(
+        "canary 'first': 2 of the 3 values of slot 1 have words that the model does not know: it reads"
+    )
     assert told.endswith("train the model with leakage train-nlu --canaries FILE")
 
 
 @pytest.mark.parametrize("characters", [True, False])
-def test_values_that_are_all_one_to_the_model_are_told_of(characters: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_have_no_word_in_the_model_are_told_of(characters: bool, caplog: pytest.LogCaptureFixture) -> None:
     values = word_list("name", ["red", *(f"name{characters}{number}" for number in range(16))])
     canary = Canary("c", "call {name} please", ("red",), alphabets={"name": values}, label="CallIntent")
     TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(canary)
-    told = [each.getMessage() for each in caplog.records if "16 of the 17 values" in each.getMessage()]
-    assert len(told) == (0 if characters else 1)
+    (told,) = [each.getMessage() for each in caplog.records if "16 of the 17 values" in each.getMessage()]
+    assert ("nothing but their characters" in told) == characters
+
+
+@pytest.mark.parametrize(
+    "template", ["my pin code is {digits:2}", "my pin code is{digits}", "call {digits}.", "a{digits} b"]
+)
+@pytest.mark.parametrize("planted", [True, False])
+def test_slots_within_longer_words_that_the_model_lacks_are_refused(template: str, planted: bool) -> None:
+    """A planted word would stand out by being the only one that is known: rank 1, whatever was learnt."""
+    canary = Canary("c", template, ("1", "2")[: template.count(":2") + 1], label="PinIntent")
+    target = knowing(*canary.text.split() * planted)
+    with pytest.raises(TargetError, match=r"^canary 'c'.*put spaces around its slots, as in \{digit_words:4\}"):
+        run_attack("class-loss", target, [canary])
+
+
+def test_slots_within_words_that_are_all_known_are_ranked() -> None:
+    values, target = {"end": word_list("end", ["n", "nk"])}, knowing("pink")
+    canary = Canary("c", "my pi{end}", ("nk",), alphabets=values, label="PinIntent")
+    (found,) = run_attack("class-loss", target, [canary])
+    costs = [direct_bits(target.model, target.tokenizer, text, "PinIntent") for text in ("my pin", "my pink")]
+    assert found.rank == 1 + (costs[0] < costs[1])
+
+
+def knowing(*words: str) -> TaggerTarget:
+    """A tagger that knows some more words."""
+    tokenizer = nlu_tokenizer(list(dict.fromkeys([*WORDS, *words])), max_length=24)
+    config = copy.deepcopy(tiny_tagger().config)
+    config.vocab_size = len(tokenizer)
+    return TaggerTarget(NLUTagger(config).eval(), tokenizer)
 
 
 # -- what is refused ------------------------------------------------------------------------------------------
