@@ -35,8 +35,6 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
 }  # fmt: skip
 """R and defence to the HDT of color, pin and call."""
 TOGETHER = "D + ES + CE"
-FEWER = 5
-"""Trials of one or two defences, or of DP-SGD, in the lab; the others have ten."""
 FIXED_TOO = ("No defense", "Early Stopping (ES)", "D + ES", TOGETHER)
 """What is tried on fixed embeddings in the lab."""
 KNOWING = (
@@ -66,7 +64,7 @@ def table_3_trials(plan: Plan) -> list[Config]:
         config
         for copies in DEFENDED[plan.scale]
         for name, fixed in _settings(plan, copies)
-        for config in defended(plan, copies, DEFENCES[name], fixed=fixed, seeds=_seeds(plan, name, fixed))
+        for config in defended(plan, copies, DEFENCES[name], fixed=fixed)
     ]
 
 
@@ -82,10 +80,6 @@ def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
 def _embeddings(plan: Plan, made: bool) -> str:
     """What the victims' embeddings are: those of the paper's file are not trained, nor those that are made."""
     return "fixed" if made or ground_at(plan.scale).fixed else "learnt"
-
-
-def _seeds(plan: Plan, name: str, fixed: bool) -> int | None:
-    return FEWER if plan.scale == "small" and not fixed and name not in ("No defense", TOGETHER) else None
 
 
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:

@@ -27,13 +27,13 @@ COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0
 """What is shown of the victims: column, name in a trial's result, the most it can be."""
 
 
-def defended(plan: Plan, copies: int, defence: Config, *, fixed: bool, seeds: int | None = None) -> list[Config]:
+def defended(plan: Plan, copies: int, defence: Config, *, fixed: bool) -> list[Config]:
     """Victims with ``defence`` at n = 4, on embeddings that are learnt, or on fixed ones made for it."""
     if not defence and not fixed:
         return undefended(plan, 4, copies)
     attacks = ["published", ONE_START, *(["adaptive"] if defence.get("characters") else [])]
     unknown = dict.fromkeys(PATTERNS, 4)
-    return victims(plan, unknown, copies, defence=defence, attacks=attacks, made_vectors=fixed, seeds=seeds)
+    return victims(plan, unknown, copies, defence=defence, attacks=attacks, made_vectors=fixed)
 
 
 def defence_rows(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.studies.nlu_counts import at_chance, lower
-from leakage_tasks.studies.nlu_defences import FEWER, FIXED, KNOWING, STOPPED, TABLE_3, TOGETHER
+from leakage_tasks.studies.nlu_defences import FIXED, KNOWING, STOPPED, TABLE_3, TOGETHER
 from leakage_tasks.studies.nlu_defended import (
     by_pattern,
     defence_rows,
@@ -36,13 +36,7 @@ COPIES = 10
 def private_trials(plan: Plan) -> list[Config]:
     """The settings at n = 4 and R = 10; on fixed embeddings, at the paper's scale those of its file."""
     fixed = plan.scale != "paper"
-    return [
-        config
-        for defence in SETTINGS.values()
-        for config in defended(
-            plan, COPIES, defence, fixed=fixed, seeds=FEWER if "epsilon" in defence and plan.scale == "small" else None
-        )
-    ]
+    return [config for defence in SETTINGS.values() for config in defended(plan, COPIES, defence, fixed=fixed)]
 
 
 def private(trials: Sequence[Trial], plan: Plan) -> Report:

@@ -46,7 +46,6 @@ def victims(
     attacks: Sequence[str] = ("published", ONE_START),
     area_code: bool = False,
     made_vectors: bool = False,
-    seeds: int | None = None,
 ) -> list[Config]:
     """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
 
@@ -73,8 +72,8 @@ def victims(
         "steps": 3 if plan.scale == "smoke" else 250,
         "area_code": area_code,
     }
-    each = plan.seeds(seeds or SEEDS[plan.scale])
-    return [{**setting, "unknown": part, "seed": seed} for part in parts for seed in each]
+    seeds = plan.seeds(SEEDS[plan.scale])
+    return [{**setting, "unknown": part, "seed": seed} for part in parts for seed in seeds]
 
 
 def run(config: Config, shared: Path) -> Result:
