@@ -8,8 +8,8 @@ from leakage_tasks.studies.registry import Config, Scale
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds, on the generated set",
-    "small": "10 minutes to an hour on 2 cores, table-3 two to three, less for what another study of the paper has "
-    "run; LEAKAGE_DATA for Snips and ATIS",
+    "small": "10 to 35 minutes of a core (table-3 two and a half hours, dp-sgd an hour and a half), less for what "
+    "another study of the paper has run; --jobs for several cores; LEAKAGE_DATA for Snips and ATIS",
     "paper": "a GPU for days: 10 trials a setting on all of Snips, and FastText's vectors in LEAKAGE_DATA",
 }
 SEEDS = {"smoke": 1, "small": 10, "paper": 10}
