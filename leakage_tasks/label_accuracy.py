@@ -37,7 +37,7 @@ def _right(answer: Any) -> float:
 
 def _loss(answer: Any) -> float | None:
     loss = -float(answer[0]) / math.log(2)
-    return loss if math.isfinite(loss) else None
+    return None if loss == math.inf else loss
 
 
 METRICS: list[Metric] = [

@@ -38,7 +38,7 @@ def run_command(
     seed: Annotated[int, typer.Option(help="Seed of the first run of each setting.")] = 0,
     trials: Annotated[int | None, typer.Option(help="Independent runs of each setting (default: the study's).")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials anew, saved ones too.")] = False,
-    jobs: Annotated[int, typer.Option(help="Processes that run trials at once; each holds its models.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes that run trials at once, each with its models and threads.")] = 1,
 ) -> None:
     """Run studies: published figures beside measured ones. Run again after an interruption, it goes on."""
     from leakage_tasks.studies.registry import Plan, check_scale, find_studies

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
@@ -65,10 +66,7 @@ def _several(store: TrialStore, study: Study, configs: Sequence[Config], jobs: i
                     pipe.send(config)
                 yield trial
     except (EOFError, ConnectionError):
-        raise LeakageError(
-            f"one of {jobs} processes was killed, most likely for lack of memory: give fewer --jobs; the trials that "
-            "ended are kept"
-        ) from None
+        raise LeakageError(_why(list(workers.values()))) from None
     finally:
         _end(workers)
 
@@ -89,6 +87,20 @@ def _trial(answer: _Answer) -> Trial:
     kind, message = answer
     # As it comes out of the trial itself, whatever else the class is made with.
     raise kind.__new__(kind, message)
+
+
+def _why(processes: Sequence[SpawnProcess]) -> str:
+    """Why one of the processes does not answer."""
+    number, ended = len(processes), wait([process.sentinel for process in processes], GRACE)
+    for process in processes:
+        if process.sentinel in ended:
+            process.join(GRACE)
+    if code := next((process.exitcode for process in processes if (process.exitcode or 0) > 0), 0):
+        return f"one of {number} processes ended by itself (exit {code}; it says why above): run it with --jobs 1"
+    return (
+        f"one of {number} processes was killed, most likely for lack of memory: give fewer --jobs; the trials that "
+        "ended are kept"
+    )
 
 
 def _end(workers: dict[Connection, SpawnProcess]) -> None:
@@ -141,3 +153,5 @@ def _leave_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(1)

@@ -69,7 +69,7 @@ def private(trials: Sequence[Trial], plan: Plan) -> Report:
         *([FIXED] if plan.scale != "paper" else []),
         f"R = {COPIES}, {copies} copies here. DP-SGD promises ε = {EPSILON:g}, δ = {DELTA:g} for one row, far less for "
         f"all copies of a canary. It trains {PRIVATE_EPOCHS} epochs in batches of {PRIVATE_BATCH} at a rate of "
-        f"{PRIVATE_RATE:g}; with early stopping the validation utterances choose the epoch, outside that promise.",
+        f"{PRIVATE_RATE:g}; with early stopping, too, all of them: the validation utterances choose one, outside that.",
     ]
     return Report(list(rows[0]), rows, claims, notes)
 

@@ -62,7 +62,8 @@ def run_studies(
 
     Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
     ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
-    Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results.
+    Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results;
+    a script that asks for several needs ``if __name__ == "__main__"``, and trials that can be imported.
     Raises LeakageError.
     """
     check_jobs(jobs)
@@ -108,7 +109,9 @@ def _trials(
         for trial in running:
             saved[trial_name(study.run, trial.config)] = trial
             bar.update()
-    return {name: trial for name, trial in saved.items() if trial is not None}, len(missing)
+    trials = {name: trial for name, trial in saved.items() if trial is not None}
+    assert len(trials) == len(configs)
+    return trials, len(missing)
 
 
 def _write(done: StudyRun, output: Path, names: Sequence[str], seconds: float) -> None:

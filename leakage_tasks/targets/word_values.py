@@ -29,11 +29,10 @@ class WordValues:
         Raises TargetError for such words where a slot is a part of a longer word: no alphabet makes those known.
         """
         space = canary.attack_space
-        if not all(_alone(space, slot) for slot in range(len(space.slots))):
-            self._check_joined(canary)
-            return
+        if joined := [slot for slot in range(len(space.slots)) if not _alone(space, slot)]:
+            self._check_joined(canary, joined)
         for slot, alphabet in enumerate(space.slots):
-            if alphabet.values in self._seen:
+            if slot in joined or alphabet.values in self._seen:
                 continue
             self._seen.add(alphabet.values)
             if unknown := sum(not all(map(self._words.known, self._words.of(value))) for value in alphabet.values):
@@ -44,11 +43,12 @@ class WordValues:
                     "known: leave these out of the alphabet, or train the model with leakage train-nlu --canaries FILE"
                 )
 
-    def _check_joined(self, canary: Canary) -> None:
+    def _check_joined(self, canary: Canary, slots: Sequence[int]) -> None:
         space = canary.attack_space
         for filling in (canary.secret, *space.sample(SAMPLE, "words")):
             numbers, spans = self._words.cut(space.fill(filling))
-            for start, end in _slot_spans(space, filling):
+            within = _slot_spans(space, filling)
+            for start, end in (within[slot] for slot in slots):
                 own = (number for number, at in zip(numbers, spans, strict=True) if at[0] < end and start < at[1])
                 if not all(map(self._words.known, own)):
                     raise TargetError(

@@ -59,6 +59,8 @@ def stop_second(config: Config, shared: Path) -> Result:
         raise ZeroDivisionError("a coin of no value")
     if config["coin"] == "is odd":
         raise OddError(1, 2)
+    if config["coin"] == "leaves":
+        os._exit(3)
     if config["coin"] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)
@@ -139,6 +141,11 @@ def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
         ("fails", TargetError, r'^study coins/table-1, trial {"coin": "fails", "seed": 1}: the coin rolled away'),
         ("is odd", OddError, r'^study coins/table-1, trial {"coin": "is odd", "seed": 1}: 1 is not 2$'),
         ("breaks", RuntimeError, r"(?s)^in another process:.*stop_second.*ZeroDivisionError: a coin of no value"),
+        (
+            "leaves",
+            LeakageError,
+            r"^one of 2 processes ended by itself \(exit 3; .*: run it with --jobs 1$",
+        ),
         ("dies", LeakageError, r"^one of 2 processes was killed, .* give fewer --jobs; the trials that ended are kept"),
     ],
 )
@@ -202,6 +209,13 @@ def test_one_makes_what_several_need(tmp_path: Path) -> None:
         place.mkdir()
     asking.join()
     assert told == [False]
+
+
+def test_a_place_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "model"
+    with pytest.raises(LeakageError, match=r"cannot be locked .*: choose another --output"), sole_maker(place):
+        pytest.fail("locked")
 
 
 def test_a_maker_that_fails_leaves_it_to_the_next(tmp_path: Path) -> None:

@@ -210,6 +210,13 @@ def test_slots_within_words_that_are_all_known_are_ranked() -> None:
     assert found.rank == 1 + (costs[0] < costs[1])
 
 
+def test_a_slot_that_is_a_word_is_not_blamed_for_one_that_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    values = {"end": word_list("end", ["n", "nk"]), "name": word_list("name", ["red", "dupree"])}
+    knowing("pink").tagged(Canary("mixed", "{name} pi{end}", ("red", "nk"), alphabets=values, label="PinIntent"))
+    (told,) = [each.getMessage() for each in caplog.records]
+    assert told.startswith("canary 'mixed': 1 of the 2 values of slot 1 have words that the model does not know")
+
+
 def knowing(*words: str) -> TaggerTarget:
     """A tagger that knows some more words."""
     tokenizer = nlu_tokenizer(list(dict.fromkeys([*WORDS, *words])), max_length=24)
