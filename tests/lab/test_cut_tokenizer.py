@@ -99,7 +99,7 @@ def test_a_broken_merge_is_named_by_its_line(files, tmp_path):
         gpt2_tokenizer(tmp_path)
 
 
-@pytest.mark.skipif("LEAKAGE_DATA" not in os.environ, reason="LEAKAGE_DATA names no folder with the public data")
+@pytest.mark.skipif(not os.environ.get("LEAKAGE_DATA"), reason="LEAKAGE_DATA names no folder with the public data")
 def test_public_pairs_are_cut_up_as_gpt2_does():
     folder = Path(os.environ["LEAKAGE_DATA"])
     rows = np.load(folder / "lm_extraction" / "train_suffix.npy")[:300].astype(np.int64)

@@ -16,7 +16,7 @@ from leakage_tasks.lab.corpus import pydoc_topics
 from leakage_tasks.lab.pair_corpus import PairCorpus, own_pairs, public_pairs, train_byte_level
 
 needs_data = pytest.mark.skipif(
-    "LEAKAGE_DATA" not in os.environ, reason="LEAKAGE_DATA names no folder with the public data"
+    not os.environ.get("LEAKAGE_DATA"), reason="LEAKAGE_DATA names no folder with the public data"
 )
 
 

@@ -131,5 +131,7 @@ def test_what_was_saved_is_loaded(model: NLUTagger, tmp_path: Path) -> None:
     assert (loaded.config.tags, tuple(loaded.config.id2label.values())) == (list(TAGS), INTENTS)
     expected = model(**inputs(model))
     found = loaded(**inputs(loaded))
-    assert torch.equal(found.logits, expected.logits)
-    assert torch.equal(found.emissions, expected.emissions)
+    assert all(torch.equal(weight, loaded.state_dict()[name]) for name, weight in model.state_dict().items())
+    # Where weights lie in memory decides which kernels are taken, and so the last digits.
+    assert torch.allclose(found.logits, expected.logits, atol=1e-6)
+    assert torch.allclose(found.emissions, expected.emissions, atol=1e-6)
