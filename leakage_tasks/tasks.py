@@ -116,10 +116,10 @@ class CanaryTask(LocalTask):
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
         settings = known_settings()
         given = {"budget": self.options.budget, **self.options.settings}
-        # What a budget that is not given comes to is the model's to say.
-        usual = {"budget": None, **{name: each.default for name, each in settings.items()}}
+        # A budget has no usual value: what one that is not given comes to is the model's to say.
+        usual = {name: each.default for name, each in settings.items()}
         decides = {name for name in given if name not in settings or settings[name].decides}
-        asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual[name])}
+        asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
         return {"canaries": self._manifest, **attack, **asked, **self._known}
 
     def tested(self) -> dict[str, Any]:

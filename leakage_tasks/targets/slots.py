@@ -37,6 +37,16 @@ def known_text(space: Space, head: Sequence[str]) -> str:
     return space.begin(head).rstrip()
 
 
+def slot_spans(space: Space, head: Sequence[str]) -> list[tuple[int, int]]:
+    """The characters that ``head``, the values of the first slots, stand in."""
+    spans, end = [], 0
+    for piece, value in zip(space.pieces, head, strict=False):
+        start = end + len(piece)
+        end = start + len(value)
+        spans.append((start, end))
+    return spans
+
+
 def values_at(space: Space, places: IntArray) -> list[Filling]:
     """The strings at ``places`` ``[n, k]`` of the first k slots' alphabets, one tuple a row."""
     return [tuple(slot.values[place] for slot, place in zip(space.slots, row, strict=False)) for row in places]
@@ -119,20 +129,18 @@ class SpaceRows:
         if cut is None:
             return None
         tokens, spans = cut
-        fixed, segments, done, end = [], [], 0, 0
-        for place, value in enumerate(head):
-            start = end + len(self.space.pieces[place])
-            end = start + len(value)
+        fixed, segments, done = [], [], 0
+        for place, (start, end) in enumerate(slot_spans(self.space, head)):
             if _joined(text, start) or _joined(text, end):
                 return None
             # Many tokenizers write a word and the space before it as one token.
-            inside = _inside(spans, start - text[:start][-1:].isspace(), end)
+            own = inside(spans, start - text[:start][-1:].isspace(), end)
             table = self._segments(place, text[max(start - 1, 0) : start], text[end : end + 1])
-            if not inside or table is None:
+            if not own or table is None:
                 return None
-            fixed.append(tokens[done : inside[0]])
+            fixed.append(tokens[done : own[0]])
             segments.append(table)
-            done = inside[-1] + 1
+            done = own[-1] + 1
         return _Parts([*fixed, tokens[done:]], segments)
 
     def _segments(self, slot: int, before: str, after: str) -> Segments | None:
@@ -154,7 +162,7 @@ def _joined(text: str, place: int) -> bool:
     return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
 
 
-def _inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+def inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
     """Places of the tokens that reach into characters ``start`` to ``end``."""
     return [place for place, (left, right) in enumerate(spans) if left < end and right > start]
 
@@ -162,10 +170,10 @@ def _inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]
 def _cut_out(first: Cut, rows: Sequence[list[int]], start: int, end: int) -> Segments | None:
     """What differs between rows that hold a value each, the first one's in characters ``start`` to ``end``."""
     tokens, spans = first
-    inside = _inside(spans, start, end)
-    if not inside:
+    own = inside(spans, start, end)
+    if not own:
         return None
-    head, tail = tokens[: inside[0]], tokens[inside[-1] + 1 :]
+    head, tail = tokens[: own[0]], tokens[own[-1] + 1 :]
     around, end = len(head) + len(tail), len(tail)
     if any(len(row) <= around or row[: len(head)] != head or row[len(row) - end :] != tail for row in rows):
         return None

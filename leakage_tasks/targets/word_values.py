@@ -12,7 +12,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.notices import warn_once
-from leakage_tasks.targets.slots import SAMPLE
+from leakage_tasks.targets.slots import SAMPLE, inside, slot_spans
 from leakage_tasks.targets.word_ids import WordIds
 
 
@@ -47,10 +47,9 @@ class WordValues:
         space = canary.attack_space
         for filling in (canary.secret, *space.sample(SAMPLE, "words")):
             numbers, spans = self._words.cut(space.fill(filling))
-            within = _slot_spans(space, filling)
-            for start, end in (within[slot] for slot in slots):
-                own = (number for number, at in zip(numbers, spans, strict=True) if at[0] < end and start < at[1])
-                if not all(map(self._words.known, own)):
+            within = slot_spans(space, filling)
+            for slot in slots:
+                if not all(self._words.known(numbers[place]) for place in inside(spans, *within[slot])):
                     raise TargetError(
                         "a slot of its template is part of a longer word, and the model does not know all such words, "
                         "so that a planted one would stand out by being known: put spaces around its slots, as in "
@@ -63,13 +62,3 @@ def _alone(space: Space, slot: int) -> bool:
     before, after = space.pieces[slot], space.pieces[slot + 1]
     begins, ends = slot == 0, slot == len(space.slots) - 1
     return (before[-1:].isspace() or begins and not before) and (after[:1].isspace() or ends and not after)
-
-
-def _slot_spans(space: Space, filling: Sequence[str]) -> list[tuple[int, int]]:
-    """The characters each slot's value stands in."""
-    spans, end = [], 0
-    for piece, value in zip(space.pieces, filling, strict=False):
-        start = end + len(piece)
-        end = start + len(value)
-        spans.append((start, end))
-    return spans

@@ -94,7 +94,7 @@ def test_a_taggers_filling_of_lowest_loss_is_found(form, characters, read):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("characters", "read"), [("", "adaptive"), ("abcdefgilnoprtuw", "published")])
 def test_in_half_precision_it_descends_as_in_double(form, dtype, characters, read):
-    """Losses in half precision are too coarse to rank by, so that of the answers only their own losses are compared."""
+    """Losses in half precision are too coarse to rank the best by: the answer is among the best eighth in float32."""
     model = copy.deepcopy(tagger(characters)).to(dtype)
     given = {"relaxation": form, "characters": read, "steps": 30, "restarts": 12, "arithmetic": "model"}
     found = attacked(TaggerTarget(model, TOKENIZER), canaries(), **given)
