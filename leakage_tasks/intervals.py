@@ -31,14 +31,35 @@ def at_most(hits: int, trials: int, level: float = LEVEL) -> float:
 def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
     """Two-sided interval of the mean of non-negative, right-skewed values with at least one above 0.
 
-    Student's t on the logarithm of the mean (delta method), which stays above 0 and is wider upwards.
+    Student's t on the logarithm of the mean (delta method), which stays above 0 and is wider upwards; upwards with one
+    more value as large as the largest, since of a heavy tail the next value may be that.
     """
-    count, mean = len(values), float(values.mean())
+    count = len(values)
     if count < 2:
         return 0.0, float("inf")
-    relative = float(values.std(ddof=1)) / mean / np.sqrt(count)
-    reach = float(np.exp(stats.t.ppf((1 + level) / 2, count - 1) * relative))
-    return mean / reach, mean * reach
+    quantile = float(stats.t.ppf((1 + level) / 2, count - 1))
+    low = float(values.mean()) * np.exp(-quantile * _relative_error(values))
+    more = np.append(values, values.max())
+    return float(low), float(more.mean() * np.exp(quantile * _relative_error(more)))
+
+
+def _relative_error(values: NDArray[np.float64]) -> float:
+    """Standard error of the mean as a share of it."""
+    return float(values.std(ddof=1) / values.mean() / np.sqrt(len(values)))
+
+
+def bounded_mean_at_most(values: NDArray[np.float64], most: float, level: float = LEVEL) -> float:
+    """One-sided upper limit of the mean of independent values from 0 to ``most``, whatever their distribution.
+
+    The empirical Bernstein bound (Maurer and Pontil 2009, theorem 4). Raises ValueError for fewer than two values.
+    """
+    count = len(values)
+    if count < 2:
+        raise ValueError(f"{count} values bound no mean")
+    scaled = values / most
+    odds = np.log(2 / (1 - level))
+    spread = np.sqrt(2 * scaled.var(ddof=1) * odds / count)
+    return float(most * min(1.0, scaled.mean() + spread + 7 * odds / (3 * (count - 1))))
 
 
 def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int = 2000) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How many fillings are as cheap as the secret: exactly, by pruned search, or by importance draws.
+"""How many fillings are as cheap as the secret, exactly: by pruned search.
 
 Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left
 gives the exact rank (The Secret Sharer, Definition 2) without enumerating R.
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.descents import descend
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of
 from leakage_tasks.attacks.finding import GUESSES, Guess
-from leakage_tasks.targets.protocols import FloatArray, IntArray
+from leakage_tasks.targets.protocols import IntArray
 
 
 @dataclass(frozen=True)
@@ -77,44 +76,3 @@ def merge_guesses(explorer: Explorer, best: list[Guess], found: Sequence[tuple],
     """``top`` guesses out of those had and those found, cheapest first; equal costs by their fillings."""
     new = [Guess(filling, "", explorer.prefix_cost + cost) for cost, _, fillings in found for filling in fillings]
     return sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:top]
-
-
-POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""How far draws may lean towards what the model finds likely: not at all (0) to in proportion (1)."""
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Independent unbiased estimates, one a draw: fillings as cheap as the secret, and nodes to read for a count.
-
-    ``squares`` estimates the mean square of ``others`` had each of :data:`POWERS` been drawn with, ``[P]``.
-    """
-
-    others: FloatArray
-    nodes: FloatArray
-    squares: FloatArray
-
-    @property
-    def best_power(self) -> float:
-        """The power with the least spread; 1 where no draw found a filling, since only that bounds the rest."""
-        return POWERS[int(np.nan_to_num(self.squares, nan=np.inf).argmin())] if self.others.any() else 1.0
-
-
-def draw(explorer: Explorer, secret: Sequence[int], bound: float, number: int, seed: str, power: float) -> Draws:
-    """Draw paths among those as cheap as the secret, leaning towards what the model finds likely.
-
-    At each node a draw goes on to one child with probability q, proportional to the model's to the ``power``;
-    all of the node's fillings, over the probability of having come there, count towards the estimate (Knuth
-    1975, with importance). No shape of the cost distribution is assumed. Draws at one node are one node. Which
-    child a draw takes depends on ``seed``, its number and its depth alone.
-    """
-    others, reads, squares = np.zeros(number), np.zeros(number), np.zeros(len(POWERS))
-    own = POWERS.index(power)
-    for visit in descend(explorer, range(number), seed, bound=bound, powers=POWERS, power=power, last=False):
-        weight = np.exp2(-visit.log2_q[:, own])
-        ends = ends_by_parent(explorer, visit.nodes, visit.children, secret)
-        reads[visit.who] += weight[visit.at]
-        others[visit.who] += (ends * weight)[visit.at]
-        each = (ends * ends * weight)[:, None] * np.exp2(-visit.log2_q)
-        squares += each[visit.at].sum(axis=0) / number
-    return Draws(others, reads, squares)

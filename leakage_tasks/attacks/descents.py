@@ -6,67 +6,65 @@ its depth alone: neither batch nor company changes it, and the first 10 of 100 a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes
+from leakage_tasks.attacks.leanings import AS_THE_MODEL, Mixture
 from leakage_tasks.targets.protocols import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Visit:
     """A batch of nodes that were read, and the descents that came there.
 
-    Descent ``who[i]`` stands at row ``at[i]`` of ``nodes``; ``log2_q`` ``[nodes, P]`` is log2 of the probability to
-    come to a node by each of the powers. ``taken`` are those of ``children`` that some descent goes on to: descent
-    ``goers[i]`` to row ``place[i]``. Descents are numbered from 0 within the call.
+    Descent ``who[i]`` stands at row ``at[i]`` of ``nodes``; ``log2_q`` ``[nodes, K]`` is log2 of the probability to
+    come to a node by each of K leanings, ``chance`` ``[children, K]`` that to go on from it to a child. ``taken`` are
+    those of ``children``, their ``rows``, that some descent goes on to: descent ``goers[i]`` to row ``place[i]`` of
+    ``taken``. ``whole[i]`` says of a goer that it follows a random filling, which that child ends. Descents are
+    numbered from 0 within the call.
     """
 
     nodes: Nodes
     children: Children
+    chance: FloatArray
     log2_q: FloatArray
     at: IntArray
     who: IntArray
     taken: Children
+    rows: IntArray
     goers: IntArray
     place: IntArray
+    whole: BoolArray
 
 
 def descend(
-    explorer: Explorer,
-    numbers: range,
-    seed: str,
-    *,
-    bound: float = np.inf,
-    powers: Sequence[float] = (1.0,),
-    power: float = 1.0,
-    last: bool = True,
+    explorer: Explorer, numbers: range, seed: str, *, bound: float = np.inf, mixture: Mixture = AS_THE_MODEL
 ) -> Iterator[Visit]:
     """Every batch of nodes that the descents of these ``numbers`` come to, from the root.
 
-    The chance of a child among its siblings that cost no more than ``bound`` is in proportion to the model's to the
-    ``power``, one of ``powers``. With ``last`` the token that ends a filling is drawn as well; without it a descent
-    stops above it.
+    Each goes by its own leaning of the ``mixture``, among children that cost no more than ``bound``, until no token
+    may follow; one after a random filling ends where that costs more.
     """
-    own, uniform = powers.index(power), dict[int, FloatArray]()
+    draws = _Draws(explorer, numbers, seed, mixture)
     waiting: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
-    nodes, log2_q = explorer.root, np.zeros((1, len(powers)))
+    nodes, log2_q = explorer.root, np.zeros((1, mixture.uniform))
     at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
     while True:
         children = explorer.children(nodes, bound)
-        open_to = children if last else children[explorer.paths.goes_on(children.states)]
-        first = np.searchsorted(open_to.parents, np.arange(len(nodes) + 1))
-        chance = np.stack([_chances(open_to, len(nodes), each) for each in powers], axis=1)
-        goes = first[at + 1] > first[at]
-        goers, depth = who[goes], nodes.paths.shape[1]
-        if depth not in uniform:
-            uniform[depth] = _uniform(f"{seed}:{depth}", numbers)
-        chosen = _take(chance[:, own], first, at[goes], uniform[depth][goers])
-        used, place = np.unique(chosen, return_inverse=True)
-        taken, reached = open_to[used], log2_q[open_to.parents[used]] + np.log2(chance[used])
-        yield Visit(nodes, children, log2_q, at, who, taken, goers, place)
+        chance = np.stack([each.chances(explorer, nodes, children, bound) for each in mixture.leanings], axis=1)
+        chosen = draws.choose(nodes, children, chance, at, who)
+        goers = who[chosen >= 0]
+        used, place = np.unique(chosen[chosen >= 0], return_inverse=True)
+        with np.errstate(divide="ignore"):
+            taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
+        whole = draws.whole(goers, nodes.paths.shape[1])
+        yield Visit(nodes, children, chance, log2_q, at, who, taken, used, goers, place, whole)
         on = explorer.paths.goes_on(taken.states)
         still = on[place]
         taken, reached, place, goers = taken[on], reached[on], (np.cumsum(on) - 1)[place[still]], goers[still]
@@ -79,12 +77,55 @@ def descend(
         nodes = explorer.read_part(above, taken)
 
 
-def _chances(children: Children, nodes: int, power: float) -> FloatArray:
-    """q of each child among its siblings, shape ``[m]``."""
-    lowest = np.full(nodes, np.inf)
-    np.minimum.at(lowest, children.parents, children.costs)
-    mass = np.exp2(power * (lowest[children.parents] - children.costs))
-    return mass / np.bincount(children.parents, weights=mass, minlength=nodes)[children.parents]
+class _Draws:
+    """What makes each descent go where it goes."""
+
+    def __init__(self, explorer: Explorer, numbers: range, seed: str, mixture: Mixture) -> None:
+        self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
+        self._leaning = mixture.of(numbers)
+        self._uniform: dict[int, FloatArray] = {}
+        self._width = len(explorer.paths.columns)
+        earlier = int((mixture.of(range(numbers.start)) == mixture.uniform).sum())
+        self._columns, self._lengths = _random_paths(explorer, self._leaning == mixture.uniform, earlier, seed)
+
+    def choose(self, nodes: Nodes, children: Children, chance: FloatArray, at: IntArray, who: IntArray) -> IntArray:
+        """The row of ``children`` that each descent goes on to, −1 for none."""
+        depth = nodes.paths.shape[1]
+        if depth not in self._uniform:
+            self._uniform[depth] = _uniform(f"{self._seed}:{depth}", self._numbers)
+        first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
+        chosen = np.full(len(who), -1, dtype=np.int64)
+        open_ = first[at + 1] > first[at]
+        for leaning in range(self._random):
+            rows = np.flatnonzero(open_ & (self._leaning[who] == leaning))
+            chosen[rows] = _take(chance[:, leaning], first, at[rows], self._uniform[depth][who[rows]])
+        rows = np.flatnonzero(open_ & (self._lengths[who] > depth))
+        if len(rows):
+            cell = children.parents * self._width + children.columns
+            wanted = at[rows] * self._width + self._columns[who[rows], depth]
+            place = np.minimum(np.searchsorted(cell, wanted), len(cell) - 1)
+            chosen[rows] = np.where(cell[place] == wanted, place, -1)
+        return chosen
+
+    def whole(self, who: IntArray, depth: int) -> BoolArray:
+        """Which of some descents follow a random filling that the next token, number ``depth`` from 0, ends."""
+        return self._lengths[who] == depth + 1
+
+
+def _random_paths(explorer: Explorer, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
+    """Columns of the path of a random filling for each descent that follows one, ``[n, longest]``, and its length.
+
+    The first of them are those after so many ``earlier`` ones. Lengths are 0 for all other descents.
+    """
+    lengths = np.zeros(len(at_random), dtype=np.int64)
+    rows = np.flatnonzero(at_random)
+    fillings = explorer.space.sample(earlier + len(rows), seed)[earlier:] if len(rows) else []
+    paths = [explorer.paths.path(filling) for filling in fillings]
+    lengths[rows] = [len(path) for path in paths]
+    columns = np.zeros((len(at_random), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
+    for row, path in zip(rows.tolist(), paths, strict=True):
+        columns[row, : len(path)] = explorer.columns_of(path)
+    return columns, lengths
 
 
 def _take(chance: FloatArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:

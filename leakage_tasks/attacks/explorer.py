@@ -66,7 +66,7 @@ class Explorer:
     """
 
     def __init__(self, target: PredictsNextToken, space: Space) -> None:
-        self.target = target
+        self.target, self.space = target, space
         self.paths = target.paths(space)
         self.calls = self.nodes = 1
         memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
@@ -81,14 +81,19 @@ class Explorer:
         """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""
         path = self.paths.path(filling)
         state = np.array([self.paths.root])
-        for token in path:
-            column = np.flatnonzero(self.paths.columns == token)
-            state = self.paths.table(state)[0, column] if len(column) else column
-            if not len(state) or state[0] < 0:
-                raise TargetError(
-                    f"the tokens of a filling are not among those that spell this template: {WHOLE_TEXTS}"
-                )
+        for column in self.columns_of(path):
+            state = self.paths.table(state)[0, [column]]
+            if state[0] < 0:
+                raise _not_spelled()
         return path
+
+    def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
+        """The columns of a path's tokens. Raises TargetError for a token that has none."""
+        wanted = np.asarray(path, dtype=np.int64)
+        columns = np.minimum(np.searchsorted(self.paths.columns, wanted), len(self.paths.columns) - 1)
+        if not np.array_equal(self.paths.columns[columns], wanted):
+            raise _not_spelled()
+        return columns
 
     def rows(self, depth: int) -> int:
         """Nodes of ``depth`` to read in one batch."""
@@ -177,6 +182,10 @@ class Explorer:
             self.calls += len(rows)
             place = np.arange(len(rows))
         return memory
+
+
+def _not_spelled() -> TargetError:
+    return TargetError(f"the tokens of a filling are not among those that spell this template: {WHOLE_TEXTS}")
 
 
 def finite(cost: float) -> float:

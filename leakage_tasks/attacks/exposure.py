@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from leakage_tasks.attacks.brute_force import NO_SCORES, affordable
-from leakage_tasks.attacks.counting import Draws, count_exactly, draw
+from leakage_tasks.attacks.counting import count_exactly
 from leakage_tasks.attacks.explorer import Explorer, within
 from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.rank_estimate import PRECISION, RankEstimate
 from leakage_tasks.attacks.registry import Order, Setting, register
-from leakage_tasks.attacks.scoring import HISTOGRAM, sampled, with_text_costs
+from leakage_tasks.attacks.scoring import HISTOGRAM, ranked_by_sample, sampled, with_text_costs
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.intervals import at_most, positive_mean
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
-PILOT = 256
-PILOT_POWER = 0.75
-PRECISION = 0.1
-"""Half the interval's width to aim for, as a share of the rank."""
-MOST_DRAWS = 200_000
-
-
+WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
+"""Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
+at the second, so that an estimate can still be made."""
 METHOD = Setting(
     "method",
     str,
@@ -33,15 +27,23 @@ METHOD = Setting(
 
 
 @register(
-    "exposure", "exposure", PredictsNextToken, ScoresSequences, auto=1, remedy=NO_SCORES, settings=(METHOD, HISTOGRAM)
+    "exposure",
+    "exposure",
+    PredictsNextToken,
+    ScoresSequences,
+    auto=1,
+    remedy=NO_SCORES,
+    settings=(METHOD, PRECISION, HISTOGRAM),
 )
 def exposure(order: Order) -> dict[str, Any]:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
-    256 draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made;
-    if not, more draws are, until the 95 % interval is within a tenth of the rank or ``budget`` nodes are read.
-    512 draws at most go beyond the budget: those before a count, and the 256 that an estimate has at least after them,
-    whatever was spent. ``method=exact`` counts without a look, ``estimated`` never does.
+    A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
+    not, more draws are, enough to bring the 95 % interval of the exposure to ± ``precision`` bits, or as many as the
+    budget pays for. Where too little stands behind an estimate, as its effective sample size says, the rank is a bound,
+    which holds whatever the costs are like; where the budget pays for hardly any draws, it goes to a uniform sample of
+    whole texts. ``budget`` counts all sequences but, where it is smaller, those that read the secret itself.
+    ``method=exact`` counts without a look, ``estimated`` never does.
     A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
     :func:`~leakage_tasks.attacks.scoring.random_fillings`. Raises OptionError where ``exact`` exceeds ``budget``, and
     TargetError for ``estimated`` on a model without next-token probabilities.
@@ -54,12 +56,12 @@ def exposure(order: Order) -> dict[str, Any]:
     cost = explorer.follow(secret)
     bound = within(cost)
     if method == "exact":
-        ranked = _counted(explorer, secret, bound, order)
+        ranked = _counted(explorer, secret, bound, order, order.budget)
         if ranked is None:
             raise _beyond_budget(order)
     else:
         ranked = _counted_or_drawn(explorer, secret, bound, order, count=method == "auto")
-    found = {"log_perplexity": explorer.prefix_cost + cost, **ranked, "model_calls": explorer.calls}
+    found = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return with_text_costs(found, order)
 
 
@@ -81,9 +83,11 @@ def _beyond_budget(order: Order) -> OptionError:
     )
 
 
-def _counted(explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order) -> dict[str, Any] | None:
-    """The exact rank, or None where it takes more than ``budget`` sequences."""
-    count = count_exactly(explorer, secret, bound, order.budget)
+def _counted(
+    explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, limit: int
+) -> dict[str, Any] | None:
+    """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
+    count = count_exactly(explorer, secret, bound, limit - explorer.calls)
     if count is None:
         return None
     space = order.canary.attack_space
@@ -95,54 +99,20 @@ def _counted(explorer: Explorer, secret: tuple[int, ...], bound: float, order: O
 def _counted_or_drawn(
     explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, *, count: bool
 ) -> dict[str, Any]:
-    """The exact rank if it is to ``count`` and a first few draws say that ``budget`` allows it, else an estimate."""
-    limit = explorer.calls + order.budget
-    pilot = draw(explorer, secret, bound, PILOT, f"{order.seed}:0", PILOT_POWER)
-    affords = count and pilot.nodes.mean() <= order.budget
-    counted = _counted(explorer, secret, bound, order) if affords else None
-    return _estimate(explorer, secret, bound, pilot, order, limit) if counted is None else counted
+    """The exact rank if it is to ``count`` and a few draws say that the budget pays for it, else an estimate.
 
-
-def _estimate(
-    explorer: Explorer, secret: tuple[int, ...], bound: float, pilot: Draws, order: Order, limit: int
-) -> dict[str, Any]:
-    """The rank's estimate from as many draws as its precision needs and the budget allows."""
-    start, power = explorer.calls, pilot.best_power
-    # The pilot's cost a draw is the most a draw will take: the more there are, the more of them share nodes.
-    wanted = max(PILOT, min(4 * PILOT, (limit - start) * PILOT // start))
-    others, turn = np.zeros(0), 0
-    while wanted > 0:
-        turn += 1
-        fresh = draw(explorer, secret, bound, wanted, f"{order.seed}:{turn}", power).others
-        others = np.concatenate([others, fresh])
-        each = (explorer.calls - start) / len(others)
-        affordable = int((limit - explorer.calls) / max(each, 1e-9))
-        wanted = _whole_turns(min(_needed(others) - len(others), 2 * len(others), MOST_DRAWS - len(others), affordable))
-    # The pilot leaned otherwise and spreads more; its draws count only where no other met what one of them met.
-    missed = pilot.others.any() and not others.any()
-    return _summary(np.concatenate([pilot.others, others]) if missed else others, bound, order.canary.attack_space.size)
-
-
-def _whole_turns(draws: int) -> int:
-    """Draws rounded to so coarse a grid that the last digit of a cost does not change their number."""
-    return max(0, round(draws / PILOT)) * PILOT
-
-
-def _needed(others: np.ndarray) -> int:
-    """Draws it takes to bring the interval within PRECISION, from those there are."""
-    mean = others.mean()
-    if not mean:
-        return 2 * len(others)
-    relative = others.std(ddof=1) / (mean + 1)
-    return int(np.ceil(1.1 * (1.96 * relative / PRECISION) ** 2))
-
-
-def _summary(others: np.ndarray, bound: float, size: int) -> dict[str, Any]:
-    extra = {"extra": {"draws": len(others)}}
-    if others.any():
-        low, high = (min(1 + end, size) for end in positive_mean(others))
-        return {"rank": min(1 + others.mean(), size), "rank_low": low, "rank_high": high, "method": "estimated"} | extra
-    # Without a hit the draws after the pilot's were in proportion to the model's probabilities, so that each filling
-    # as cheap as the secret had a chance of 2^−bound or more.
-    high = float(min(1 + np.exp2(min(bound, 1023.0)) * at_most(0, len(others)), size))
-    return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound"} | extra
+    Where the budget pays for too few draws, it goes to whole texts.
+    """
+    precision = order.settings[PRECISION.name]
+    estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision)
+    nodes = estimate.explore()
+    left = order.budget - explorer.calls
+    if count and nodes <= left * WORTH_COUNTING:
+        counted = _counted(explorer, secret, bound, order, explorer.calls + int(left * FOR_COUNTING))
+        if counted is not None:
+            return counted
+    found = estimate.result()
+    if found is not None:
+        return found
+    found = ranked_by_sample(order, max(0, order.budget - explorer.calls - 1))
+    return found | {"model_calls": found["model_calls"] + explorer.calls}

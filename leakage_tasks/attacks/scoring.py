@@ -45,13 +45,18 @@ def sampled(order: Order) -> dict[str, Any]:
 
 
 def _ranked(order: Order) -> dict[str, Any]:
-    space = order.canary.attack_space
     if affordable(order):
         found = brute_force(order)
         return {name: found[name] for name in found if name != "proven"}
+    return ranked_by_sample(order, order.budget - 1)
+
+
+def ranked_by_sample(order: Order, draws: int) -> dict[str, Any]:
+    """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
+    space = order.canary.attack_space
     own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
     # The secret itself is no other filling; it counts once, with certainty.
-    drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
+    drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
     hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn))
     found = {"log_perplexity": own, "model_calls": len(drawn) + 1}
     return found | share_of_sample(hits, len(drawn), space.size)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, TOKENIZER_KINDS, Alphabet
@@ -41,6 +41,15 @@ class Space:
     def prefix(self) -> str:
         """The template's text before the first slot."""
         return self.pieces[0]
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether a filled text may be the beginning of another one."""
+        if self.pieces[-1]:
+            return False
+        values = sorted(self.slots[-1].values)
+        # Sorted, a value stands right before the first that begins with it.
+        return any(longer.startswith(value) for value, longer in pairwise(values))
 
     def fill(self, filling: Sequence[str]) -> str:
         """The template's text with ``filling`` in its slots. Raises SpaceError if it is outside R."""

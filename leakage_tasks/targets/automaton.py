@@ -98,11 +98,20 @@ class AutomatonPaths:
 
     def ends(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return np.array([self._pattern.complete(self._sets[state]) for state in states], dtype=bool)
+        return self._of_each(states, self._pattern.complete).astype(bool)
 
     def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return np.array([bool(self._pattern.characters(self._sets[state])) for state in states], dtype=bool)
+        return self._of_each(states, lambda state: bool(self._pattern.characters(state))).astype(bool)
+
+    def to_come(self, states: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`; in characters."""
+        return self._of_each(states, self._pattern.to_come)
+
+    def _of_each(self, states: IntArray, fact: Callable[[State], int]) -> IntArray:
+        """A fact about each state, found out once for those that are the same."""
+        different, place = np.unique(states, return_inverse=True)
+        return np.array([fact(self._sets[state]) for state in different], dtype=np.int64)[place]
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -141,6 +150,10 @@ class _Pattern:
         self._literals[0] = self._literals[0].removeprefix(consumed)
         self._next = {id(slot): _next_characters(slot.values) for slot in space.slots}
         self._slots = space.slots
+        self._longest = [max(map(len, slot.values)) for slot in space.slots]
+        self._rest = [
+            sum(self._longest[at:]) + sum(map(len, self._literals[at + 1 :])) for at in range(len(self._slots) + 1)
+        ]
         values = (character for slot in space.slots for value in slot.values for character in value)
         self.alphabet = frozenset(values).union(*self._literals)
         self.start = frozenset(self._enter_literal(0))
@@ -177,6 +190,15 @@ class _Pattern:
         for index, held in state:
             found |= self._next[id(self._slots[index // 2])][held] if index % 2 else set(held[:1])
         return found
+
+    def to_come(self, state: State) -> int:
+        """Characters that may come at most."""
+        return max((self._room(position) for position in state), default=0)
+
+    def _room(self, position: Position) -> int:
+        # Either what is left of a literal stands in for it, or a slot's value so far is some of what it had room for.
+        index, held = position
+        return self._rest[index // 2] - len(held) if index % 2 else self._rest[index // 2] + len(held)
 
     def complete(self, state: State) -> bool:
         """Whether a filled text may end here."""

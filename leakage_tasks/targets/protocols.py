@@ -89,6 +89,10 @@ class Paths(Protocol):
         """Whether any token may follow each state."""
         ...
 
+    def to_come(self, states: IntArray) -> IntArray:
+        """How much may come after each state at most, in a unit that becomes less along every path, ``[n]``."""
+        ...
+
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """For each path ``[n, d]`` and the end it leads to ``[n]``: the fillings it is the canonical tokens of."""
         ...

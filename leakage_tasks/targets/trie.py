@@ -64,6 +64,11 @@ class TriePaths:
         self._fillings_at = ends
         self._spelled = np.array([len(places) for places in ends], dtype=np.int64)
         self._link(np.concatenate(parents), np.concatenate(tokens))
+        self._height = np.zeros(len(self._spelled), dtype=np.int64)
+        after = len(self._spelled)
+        for above in reversed(parents):
+            np.maximum.at(self._height, above, self._height[after - len(above) : after] + 1)
+            after -= len(above)
 
     def _text(self, place: int) -> str:
         return self._space.fill(self._space.at(int(place)))
@@ -89,6 +94,10 @@ class TriePaths:
     def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         return self._count[states] > 0
+
+    def to_come(self, states: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`; in tokens."""
+        return self._height[states]
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks import explorer as exploring
-from leakage_tasks.attacks import exposure as exposing
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.counting import POWERS, Draws, count_exactly, draw
+from leakage_tasks.attacks.counting import count_exactly
 from leakage_tasks.attacks.explorer import Explorer, within
+from leakage_tasks.attacks.leanings import EXPLORING, MODEL, POWERS, Mixture, aimed, as_the_model
+from leakage_tasks.attacks.lookahead import Lookahead
+from leakage_tasks.attacks.rank_draws import RankDraws, draw
+from leakage_tasks.attacks.rank_estimate import LEAST_EFFECTIVE, summary
 from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets import paths as layout
@@ -89,27 +93,74 @@ def test_fillings_that_all_cost_the_same_all_tie():
     assert found.exposure == 0
 
 
-def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}.", secret="707", power=0.5):
+def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}.", secret="707", mixture=EXPLORING):
     canary = make(template, secret)
     explorer = Explorer(target_of(tokenizer()), canary.space)
     path = explorer.paths.path(canary.secret)
     bound = within(explorer.follow(path))
     count = count_exactly(explorer, path, bound, 10**6)
-    return draw(explorer, path, bound, number, str(seed), power), count.others, explorer
+    return draw(explorer, path, bound, number, str(seed), mixture), count.others, explorer
+
+
+def learnt(tokenizer):
+    """A mixture that goes by what 100 draws taught."""
+    canary = make("the pin is {digits:3}.", "707")
+    explorer = Explorer(target_of(tokenizer()), canary.space)
+    path = explorer.paths.path(canary.secret)
+    bound = within(explorer.follow(path))
+    lookahead = Lookahead(explorer, bound)
+    draw(explorer, path, bound, 100, "learn", EXPLORING, lookahead)
+    lookahead.settle()
+    return aimed(lookahead)
+
+
+MIXTURES = {
+    "the model's own": lambda tokenizer: Mixture(POWERS, (MODEL,)),
+    "all alike": lambda tokenizer: Mixture(POWERS, (0,)),
+    "random fillings": lambda tokenizer: Mixture(POWERS, (len(POWERS),)),
+    "exploring": lambda tokenizer: EXPLORING,
+    "as the model": lambda tokenizer: as_the_model(),
+    "aimed": learnt,
+}
 
 
 @pytest.mark.parametrize("tokenizer", [letters, merging])
 @pytest.mark.parametrize("secret", ["707", "120"])
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_draws_estimate_the_count_without_bias(secret, tokenizer, power):
-    drawn, others, _ = estimates(4000, 1, tokenizer, secret=secret, power=power)
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_draws_estimate_the_count_without_bias(secret, tokenizer, mixture):
+    drawn, others, _ = estimates(4000, 1, tokenizer, secret=secret, mixture=MIXTURES[mixture](tokenizer))
     error = drawn.others.std(ddof=1) / math.sqrt(len(drawn.others))
     assert drawn.others.mean() == pytest.approx(others, abs=max(4 * error, 1e-6))
 
 
-def test_draws_over_paths_that_spell_nothing_are_unbiased_too(monkeypatch):
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+def test_draws_over_paths_that_spell_nothing_are_unbiased_too(mixture, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
-    test_draws_estimate_the_count_without_bias("707", merging, 0.5)
+    test_draws_estimate_the_count_without_bias("707", merging, mixture)
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+def test_no_draw_says_more_than_its_bound_and_none_is_seen_that_is_not_there(tokenizer, mixture, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    drawn, others, _ = estimates(2000, 3, tokenizer, mixture=MIXTURES[mixture](tokenizer))
+    assert drawn.others.max() <= drawn.most
+    assert drawn.seen <= others
+
+
+def test_a_filling_that_begins_another_counts_once_for_itself():
+    """Slots of one to three characters at the end of the text, so that paths end on the way to others' ends."""
+    values = ["a", "ab", "abc", "b", "ba", "c"]
+    canary = Canary("c", "{v:2}", ("ab", "c"), alphabets={"v": Alphabet("v", tuple(values))})
+    assert canary.space.ends_early
+    explorer = Explorer(target_of(letters()), canary.space)
+    path = explorer.paths.path(canary.secret)
+    bound = within(explorer.follow(path))
+    drawn = draw(explorer, path, bound, 6000, "4", EXPLORING)
+    others = count_exactly(explorer, path, bound, 10**6).others
+    error = drawn.others.std(ddof=1) / math.sqrt(len(drawn.others))
+    assert drawn.others.mean() == pytest.approx(others, abs=4 * error)
+    assert drawn.others.max() <= drawn.most
 
 
 def test_draws_estimate_what_an_exact_count_reads():
@@ -120,7 +171,7 @@ def test_draws_estimate_what_an_exact_count_reads():
     before = explorer.calls
     count_exactly(explorer, path, bound, 10**6)
     read = explorer.calls - before
-    drawn = draw(explorer, path, bound, 4000, "3", 0.5).nodes
+    drawn = draw(explorer, path, bound, 4000, "3", EXPLORING).nodes
     assert drawn.mean() - 1 == pytest.approx(read, abs=4 * drawn.std() / math.sqrt(len(drawn)))
 
 
@@ -131,62 +182,81 @@ def test_draws_do_not_depend_on_the_batch():
         explorer = Explorer(target_of(letters()), canary.space)
         explorer.rows = lambda depth, rows=rows: rows
         path = explorer.paths.path(canary.secret)
-        drawn = draw(explorer, path, within(explorer.follow(path)), 500, "7", 0.5)
+        drawn = draw(explorer, path, within(explorer.follow(path)), 500, "7", EXPLORING)
         assert np.allclose(drawn.others, expected.others, rtol=1e-4)
 
 
-def test_one_pilot_tells_how_every_power_would_have_spread():
-    pilot, _, _ = estimates(20_000, 5, power=0.5)
-    for place, power in enumerate(POWERS):
-        drawn, _, _ = estimates(20_000, 6, power=power)
-        assert pilot.squares[place] == pytest.approx(np.mean(drawn.others**2), rel=0.4)
-    assert pilot.best_power == POWERS[int(pilot.squares.argmin())]
-
-
-def test_a_pilot_without_a_hit_leans_on_the_model():
-    assert Draws(np.zeros(3), np.ones(3), np.zeros(len(POWERS))).best_power == 1.0
-
-
 @pytest.mark.slow
-def test_the_estimates_interval_covers_the_truth(monkeypatch):
-    monkeypatch.setattr(exposing, "count_exactly", lambda *arguments: None)
+def test_the_estimates_interval_covers_the_truth():
     hits = runs = 0
     for secret in ("707", "120", "421", "018"):
         canary = make("the pin is {digits:3}.", secret)
         target = target_of(letters())
         rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
         for seed in range(50):
-            found = run_attack("exposure", target, [canary], budget=400, seed=seed)[0]
-            assert found.method == "estimated"
+            options = {"budget": 600, "seed": seed, "settings": {"method": "estimated"}}
+            found = run_attack("exposure", target, [canary], **options)[0]
             hits += found.rank_low <= rank <= found.rank_high
             runs += 1
     assert stats.binomtest(hits, runs, 0.95, alternative="less").pvalue > 0.01
 
 
-def test_the_budget_is_kept_but_for_the_first_look():
+@pytest.mark.parametrize("budget", [30, 200, 500, 2000, 5000, 20_000])
+@pytest.mark.parametrize("method", ["auto", "estimated"])
+def test_the_budget_is_kept(budget, method):
     canary = make("the pin is {digits:9}.", "707120333")
-    target = target_of(letters())
-    first_look = run_attack("exposure", target, [canary], budget=1)[0].model_calls
-    for budget in (5000, 20_000):
-        assert run_attack("exposure", target, [canary], budget=budget)[0].model_calls <= budget + first_look
+    found = run_attack("exposure", target_of(letters()), [canary], budget=budget, settings={"method": method})[0]
+    assert found.model_calls <= budget
 
 
-def test_a_small_budget_estimates_and_says_so():
+def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
     canary = make("the pin is {digits:3}.", "707")
-    found = run_attack("exposure", target_of(letters()), [canary], budget=30)[0]
     rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
+    held = []
+    for seed in range(40):
+        settings = {"method": "estimated"}
+        found = run_attack("exposure", target_of(letters()), [canary], budget=60, seed=seed, settings=settings)[0]
+        assert found.method == "sampled"
+        held.append(found.rank_low <= rank <= found.rank_high)
+    assert stats.binomtest(sum(held), 40, 0.95, alternative="less").pvalue > 0.01
+
+
+@pytest.mark.parametrize("precision", [0.5, 0.25, 0.1])
+def test_the_interval_is_as_narrow_as_asked_for(precision):
+    canary = make("the pin is {digits:6}.", "707120")
+    settings = {"method": "estimated", "precision": precision}
+    found = run_attack("exposure", target_of(letters()), [canary], budget=10**6, settings=settings)[0]
     assert found.method == "estimated"
-    assert found.rank_low <= rank <= found.rank_high
-    assert found.rank_low < found.rank < found.rank_high
+    assert math.log2(found.rank_high / found.rank_low) / 2 <= precision
 
 
-def test_no_draw_as_cheap_is_a_lower_bound_not_a_certainty():
-    from leakage_tasks.attacks.exposure import _summary
+def test_an_estimate_says_what_stands_behind_it():
+    canary = make("the pin is {digits:6}.", "707120")
+    extra = run_attack("exposure", target_of(letters()), [canary], settings={"method": "estimated"})[0].extra
+    assert LEAST_EFFECTIVE <= extra["effective_draws"] <= extra["draws"]
+    assert extra["weight_bound"] <= math.log2(10**6) + 4
 
-    summary = _summary(np.zeros(1000), bound=20.0, size=10**6)
-    assert summary["method"] == "lower_bound"
-    assert summary["rank"] == summary["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
-    assert summary["rank_low"] == 1
+
+def test_no_draw_as_cheap_is_a_bound_that_holds_19_times_in_20():
+    """Nothing was met in 1,000 draws, each of which stands for 2^20 fillings at most: (1 − μ/2^20)^1000 ≥ 0.05."""
+    found = summary(RankDraws(np.zeros(1000), np.ones(1000), 0, 2.0**20), 0.95, 10**8)
+    assert found["method"] == "lower_bound"
+    assert found["rank"] == found["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
+    assert found["rank_low"] == 1
+
+
+def test_a_few_draws_that_weigh_more_than_all_others_are_a_bound():
+    others = np.r_[np.full(3, 1000.0), np.ones(997)]
+    found = summary(RankDraws(others, np.ones(1000), 40, 1e6), 0.95, 10**9)
+    assert found["method"] == "lower_bound"
+    assert found["extra"]["effective_draws"] == pytest.approx(others.sum() ** 2 / (others**2).sum())
+    assert found["rank_low"] == 41
+    assert found["rank_high"] > 1 + 1e6 / 1000
+
+
+def test_what_was_met_is_there_for_certain():
+    found = summary(RankDraws(np.full(100, 2.0), np.ones(100), 7, 10.0), 0.95, 1000)
+    assert found["rank_low"] == found["rank"] == 8
 
 
 def test_order_and_company_change_nothing():
@@ -210,7 +280,7 @@ def test_batch_size_changes_nothing(batch_size):
 
 def test_another_seed_draws_otherwise():
     canary = make("the pin is {digits:6}.", "707120")
-    ranks = [run_attack("exposure", target_of(letters()), [canary], budget=200, seed=seed)[0].rank for seed in (0, 1)]
+    ranks = [run_attack("exposure", target_of(letters()), [canary], budget=3000, seed=seed)[0].rank for seed in (0, 1)]
     assert ranks[0] != ranks[1]
 
 

@@ -1,0 +1,211 @@
+"""How often the interval of an estimated rank holds the true one: models × lengths × draws × ranks from 1 to |R|.
+
+Models are made up (``tests/attacks/made_up.py``), so that the true rank is known exactly at any length. A cell has 300
+secrets, whose ranks are spread evenly over log2 from 1 to |R|; with 65,536 draws a secret of 16 digits or more takes
+seconds to a minute, and those cells have 30. ``asked for`` is the attack as users run it, with its own number of draws
+(``method=estimated``, the usual budget and precision). ``chance`` are secrets that are uniform, as never planted ones
+are: their ranks over |R| must be uniform too (Kolmogorov-Smirnov).
+
+Resumable: a cell that is done stands in ``--output`` and is not run again. Prints the table; exit code 1 where a
+criterion is missed. Takes some 90 minutes on 2 idle cores; ``--cells`` runs some of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from scipy import stats
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from leakage_tasks.attacks import run_attack  # noqa: E402
+from leakage_tasks.attacks.explorer import Explorer, within  # noqa: E402
+from leakage_tasks.attacks.rank_estimate import LEVELS, RankEstimate, summary  # noqa: E402
+from leakage_tasks.canaries import Canary  # noqa: E402
+from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402
+
+LENGTHS = (4, 9, 16, 25, 40)
+DRAWS = (256, 1024, 8192, 65_536)
+ASKED, CHANCE = "asked for", "chance"
+SECRETS, FEW = 300, 30
+EFFECTIVE = 100
+"""Effective sample size from which on the mean error is held to 0.05 bits."""
+UNLIMITED = 10**12
+
+
+def cells() -> list[tuple[str, int, int | str]]:
+    """Every cell, the quickest first."""
+    kinds: list[int | str] = [256, 1024, ASKED, CHANCE, 8192, 65_536]
+    return [(model, length, kind) for kind in kinds for length in LENGTHS for model in MODELS]
+
+
+def secrets_of(length: int, kind: int | str) -> int:
+    """How many secrets a cell has."""
+    return FEW if kind == 65_536 and length > 9 else SECRETS
+
+
+@functools.lru_cache(maxsize=2)
+def made(model: str, length: int) -> tuple[MadeUp, Ranks]:
+    """A model and its ranks."""
+    target = MadeUp(model, length)
+    return target, Ranks(target)
+
+
+def run_cell(model: str, length: int, kind: int | str) -> list[dict[str, Any]]:
+    """What was found of each secret of a cell."""
+    target, ranks = made(model, length)
+    number = secrets_of(length, kind)
+    stream = np.random.default_rng([length, list(MODELS).index(model), [*DRAWS, ASKED, CHANCE].index(kind)])
+    found = []
+    for n in range(number):
+        name = f"{model}-{length}-{kind}-{n}"
+        if kind == CHANCE:
+            canary, rank = ranks.random(name, stream)
+        else:
+            canary, rank = ranks.near((n + 0.5) / number * length * math.log2(10), name, stream)
+        each = preset(target, canary, kind) if isinstance(kind, int) else as_asked(target, canary)
+        found.append({"true": rank, **each})
+    return found
+
+
+def preset(target: MadeUp, canary: Canary, draws: int) -> dict[str, Any]:
+    """The rank from so many draws after the pilots, whatever they cost."""
+    explorer = Explorer(target, canary.attack_space)
+    secret = explorer.path_of(canary.secret)
+    bound = within(explorer.follow(secret))
+    estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)
+    estimate.explore()
+    return _kept(summary(estimate.drawn(draws), LEVELS[0], canary.attack_space.size))
+
+
+def as_asked(target: MadeUp, canary: Canary) -> dict[str, Any]:
+    """The rank as the attack gives it."""
+    found = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    fields = ("rank", "rank_low", "rank_high", "method", "extra")
+    return _kept({name: getattr(found, name) for name in fields}) | {"calls": found.model_calls}
+
+
+def _kept(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rank": found["rank"],
+        "low": found["rank_low"],
+        "high": found["rank_high"],
+        "bound": found["method"] == "lower_bound",
+        "draws": found["extra"]["draws"],
+        "effective": found["extra"].get("effective_draws", 0.0),
+    }
+
+
+def judge(model: str, length: int, kind: int | str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """A cell's counts, and what of its criteria it misses."""
+    # Ranks are floats up to 10^40, and the last digits of a sum are no miss.
+    below = sum(each["true"] < each["low"] * (1 - 1e-9) for each in found)
+    above = sum(each["true"] > each["high"] * (1 + 1e-9) for each in found)
+    estimates = [each for each in found if not each["bound"]]
+    held = len(found) - below - above
+    least = int(stats.binom.ppf(0.01 / len(cells()), len(found), 0.95))
+    cell: dict[str, Any] = {
+        "model": model,
+        "digits": length,
+        "draws": kind,
+        "secrets": len(found),
+        "held": held,
+        "true_rank_above": above,
+        "true_rank_below": below,
+        "bounds": len(found) - len(estimates),
+        "missed": [] if held >= least else [f"held {held} of {len(found)}, at least {least} wanted"],
+    }
+    ratios = np.array([each["rank"] / each["true"] for each in estimates])
+    if len(ratios) > 1:
+        error = float(ratios.std(ddof=1) / math.sqrt(len(ratios)))
+        cell |= {"mean_ratio": float(ratios.mean()), "standard_error": error}
+        if abs(ratios.mean() - 1) > stats.norm.ppf(0.995) * error + 1e-9:
+            cell["missed"].append(f"mean ratio {ratios.mean():.4f} ± {error:.4f} is not 1")
+    bits = np.log2([each["rank"] / each["true"] for each in estimates if each["effective"] >= EFFECTIVE])
+    if len(bits) > 1:
+        error = float(bits.std(ddof=1) / math.sqrt(len(bits)))
+        cell |= {"mean_error_bits": float(bits.mean()), "largest_error_bits": float(np.abs(bits).max())}
+        if abs(bits.mean()) > 0.05 + 2 * error:
+            cell["missed"].append(f"mean error {bits.mean():.3f} bits")
+    if kind == CHANCE:
+        size = 10.0**length
+        cell["ks_p"] = float(stats.kstest([min(each["rank"] / size, 1.0) for each in found], "uniform").pvalue)
+        if cell["ks_p"] < 0.01 / (len(LENGTHS) * len(MODELS)):
+            cell["missed"].append(f"never planted secrets stray from chance, p {cell['ks_p']:.2g}")
+    if kind == ASKED:
+        cell["calls"] = float(np.mean([each["calls"] for each in found]))
+    return cell
+
+
+def pooled(judged: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Counts by model, by length and by draws; at least 94 % must hold in each."""
+    rows = []
+    for name in ("model", "digits", "draws"):
+        for value in dict.fromkeys(cell[name] for cell in judged):
+            part = [cell for cell in judged if cell[name] == value]
+            total, held = (sum(cell[field] for cell in part) for field in ("secrets", "held"))
+            above, below = (sum(cell[f"true_rank_{side}"] for cell in part) for side in ("above", "below"))
+            row = {name: value, "secrets": total, "held": held, "true_rank_above": above, "true_rank_below": below}
+            missed = [] if held >= 0.94 * total else [f"{held / total:.1%} held"]
+            rows.append(row | {"share": held / total, "missed": missed})
+    return rows
+
+
+def show(judged: list[dict[str, Any]], totals: list[dict[str, Any]]) -> None:
+    """Print the grid."""
+    print("| model | digits | draws | secrets | held | above | below | bounds | mean ratio | mean error, bits |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for cell in judged:
+        ratio = f"{cell['mean_ratio']:.4f} ± {cell['standard_error']:.4f}" if "mean_ratio" in cell else ""
+        error = f"{cell['mean_error_bits']:+.3f}" if "mean_error_bits" in cell else ""
+        counts = [cell[name] for name in ("secrets", "held", "true_rank_above", "true_rank_below", "bounds")]
+        print("|", " | ".join(map(str, (cell["model"], cell["digits"], cell["draws"], *counts, ratio, error))), "|")
+    for row in totals:
+        name = next(iter(row))
+        print(f"{name} {row[name]}: {row['held']} of {row['secrets']} held ({row['share']:.1%}); ", end="")
+        print(f"{row['true_rank_above']} above, {row['true_rank_below']} below")
+
+
+def main() -> None:
+    """Run what is not done yet, judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "runs" / "coverage", help="folder of the cells that are done"
+    )
+    parser.add_argument("--summary", type=Path, default=ROOT / "benchmarks" / "coverage.json")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cells", type=int, help="run no more than so many of the cells, the quickest first")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    chosen = cells()[: arguments.cells]
+    places = {cell: arguments.output / f"{'-'.join(map(str, cell)).replace(' ', '_')}.json" for cell in chosen}
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        running = {pool.submit(run_cell, *cell): cell for cell in chosen if not places[cell].exists()}
+        for done in as_completed(running):
+            place = places[running[done]]
+            place.with_suffix(".part").write_text(json.dumps(done.result()))
+            place.with_suffix(".part").rename(place)
+            print(f"{place.stem} done", file=sys.stderr, flush=True)
+    judged = [judge(*cell, json.loads(place.read_text())) for cell, place in places.items()]
+    totals = pooled(judged)
+    arguments.summary.write_text(json.dumps({"cells": judged, "pooled": totals}, indent=1) + "\n")
+    show(judged, totals)
+    missed = [f"{row}" for row in [*judged, *totals] if row["missed"]]
+    print(*missed, sep="\n")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
