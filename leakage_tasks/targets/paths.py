@@ -11,6 +11,7 @@ from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, parse
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.trie import TriePaths
+from leakage_tasks.targets.unproduced import unproduced
 
 ENUMERATE = 20_000
 """Spaces up to this size are laid out by enumeration at once; it is exact and quick."""
@@ -56,8 +57,8 @@ def lay_out(space: Space, encode: Encode, pieces: Pieces) -> Paths:
 def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     """Text each ordinary token adds when it follows another one.
 
-    Tokens without text of their own (special ones, parts of a character) are left out; a template that
-    needs them is caught by the probes in :func:`lay_out`.
+    Tokens without text of their own (special ones, parts of a character) are left out, and those that no encoding
+    holds; a template that needs them is caught by the probes in :func:`lay_out`.
     """
     special = set(tokenizer.all_special_ids)
     anchor = tokenizer.encode("a", add_special_tokens=False)[-1:]
@@ -66,7 +67,9 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     skip = len(tokenizer.decode(anchor, **plain))
     texts = tokenizer.batch_decode([[*anchor, token] for token in ids], **plain)
     added = ((token, text[skip:]) for token, text in zip(ids, texts, strict=True) if "\ufffd" not in text)
-    return Pieces({token: text for token, text in added if text})
+    spelled = {token: text for token, text in added if text}
+    never = unproduced(tokenizer, spelled)
+    return Pieces({token: text for token, text in spelled.items() if token not in never})
 
 
 def _probes(space: Space) -> list[Filling]:

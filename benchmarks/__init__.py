@@ -1,0 +1,1 @@
+"""Measurements of this package: each file is a script of its own."""

@@ -1,0 +1,148 @@
+"""Our attacks on one model against the harness' own ``loglikelihood`` of every filling, or the model's own classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+
+from adapters.classifier_scorer import ClassifierScorerLM
+from benchmarks.compatibility.models import LABELS
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.canaries import Canary, parse_template
+from leakage_tasks.errors import LeakageError
+from leakage_tasks.targets.causal import CausalTarget
+from leakage_tasks.targets.harness import TOLERANCE_BITS, as_target
+from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.targets.seq2seq import Seq2SeqTarget
+
+TEMPLATE = "the pin is {digits:2}."
+LONG = "the pin is {digits:9}."
+"""More fillings than can be enumerated; what is found among them is held against the harness text by text."""
+SOURCE = "die Zahl ist geheim."
+SECRETS = 2
+BUDGET = 200
+"""Sequences a search may score in the large space."""
+LN2 = math.log(2)
+
+Oracle = Callable[[Sequence[str]], FloatArray]
+"""Costs of texts in bits by what is not ours."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is wrong (None: nothing), the largest difference in bits, whether it was the fast path, and a remark."""
+
+    wrong: str | None
+    difference: float
+    fast: bool
+    words: str = ""
+
+
+def causal(model: Any, tokenizer: Any) -> Comparison:
+    """A causal model as ``lm_eval`` asks it."""
+    return _language_model(HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64, device="cpu"), "")
+
+
+def encoder_decoder(model: Any, tokenizer: Any) -> Comparison:
+    """A translation model as ``lm_eval`` asks it, after one source sentence."""
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, backend="seq2seq", batch_size=64, device="cpu")
+    return _language_model(lm, SOURCE)
+
+
+def classifier(model: Any, tokenizer: Any) -> Comparison:
+    """A text classifier through ``classifier-scorer``, against the model called on each text by itself."""
+    lm = ClassifierScorerLM(pretrained=model, tokenizer=tokenizer, device="cpu")
+    label = LABELS[1]
+    canaries = _canaries(TEMPLATE, label=label)
+    target = as_target(lm)
+    found = run_attack("auto", target, canaries)
+    best = run_attack("auto", target, canaries[:1], goal="extraction", settings={"beam": 100})
+
+    def oracle(texts: Sequence[str]) -> FloatArray:
+        return _class_losses(model, tokenizer, texts, LABELS.index(label))
+
+    own = [each.extra["class_loss"] for each in found]
+    return Comparison(*_held(canaries, own, found, best[0], oracle), fast=True)
+
+
+def _class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) -> FloatArray:
+    """−log2 P(label | text) by `transformers` alone; a batch holds texts of one length, so that nothing is padded."""
+    rows = tokenizer(list(texts))["input_ids"]
+    losses = np.zeros(len(rows))
+    for length in set(map(len, rows)):
+        batch = [place for place, row in enumerate(rows) if len(row) == length]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([rows[place] for place in batch])).logits.double()
+        losses[batch] = -logits.log_softmax(-1)[:, label].numpy() / LN2
+    return losses
+
+
+def _language_model(lm: HFLM, source: str) -> Comparison:
+    canaries = _canaries(TEMPLATE, source=source or None)
+    target = as_target(lm)
+    fast = isinstance(target, CausalTarget | Seq2SeqTarget) and target.cached
+    found = run_attack("exposure", target, canaries)
+    # What steps aside to the harness' own scoring cannot be searched.
+    search = "shortest-path" if isinstance(target, CausalTarget | Seq2SeqTarget) else "auto"
+    best = run_attack(search, target, canaries[:1], goal="extraction")[0]
+
+    def oracle(texts: Sequence[str]) -> FloatArray:
+        asked = [Instance("loglikelihood", {}, (source, text), place) for place, text in enumerate(texts)]
+        return np.array([-answer[0] / LN2 for answer in lm.loglikelihood(asked, disable_tqdm=True)])
+
+    own = [each.log_perplexity for each in found]
+    wrong, difference = _held(canaries, own, found, best, oracle)
+    if wrong is not None or not fast:
+        return Comparison(wrong, difference, fast)
+    return _in_a_large_space(target, oracle, difference, source)
+
+
+def _canaries(template: str, **fields: Any) -> list[Canary]:
+    secrets = parse_template(template).sample(SECRETS, "secrets")
+    return [Canary(f"c{n}", template, secret, **fields) for n, secret in enumerate(secrets)]
+
+
+def _held(
+    canaries: Sequence[Canary], own: Sequence[float | None], found: Sequence[Finding], best: Finding, oracle: Oracle
+) -> tuple[str | None, float]:
+    """What does not agree over the whole space, if anything, and the largest difference of a cost."""
+    space = canaries[0].attack_space
+    costs = oracle([space.fill(filling) for filling in space.enumerate()])
+    true = [float(costs[space.index(canary.secret)]) for canary in canaries]
+    guesses = [(guess.score, float(costs[space.index(guess.filling)])) for guess in best.guesses]
+    difference = _largest([*zip(own, true, strict=True), *guesses])
+    if not difference <= TOLERANCE_BITS:
+        return f"costs differ by {difference:.3g} bits", difference
+    for finding, cost in zip(found, true, strict=True):
+        least, most = (int((costs <= cost + side * 2 * TOLERANCE_BITS).sum()) for side in (-1, 1))
+        if finding.method != "exact" or finding.rank is None or not least <= finding.rank <= most:
+            return f"rank {finding.rank} ({finding.method}) against {least} to {most}", difference
+    tenth = np.sort(costs)[: len(guesses)]
+    if len(guesses) < 10 or not np.allclose([score for score, _ in guesses], tenth, rtol=0, atol=TOLERANCE_BITS):
+        return f"{len(guesses)} guesses, and they are not the ten best", difference
+    return None, difference
+
+
+def _in_a_large_space(target: Any, oracle: Oracle, difference: float, source: str) -> Comparison:
+    """Costs of the guesses that a search finds where the space is too large for :func:`_held`."""
+    canary = _canaries(LONG, source=source or None)[:1]
+    try:
+        best = run_attack("shortest-path", target, canary, goal="extraction", budget=BUDGET)[0]
+    except LeakageError as error:
+        return Comparison(None, difference, True, f"nine digits: {error}")
+    costs = oracle([guess.text for guess in best.guesses]) if best.guesses else []
+    pairs = [(guess.score, float(cost)) for guess, cost in zip(best.guesses, costs, strict=True)]
+    largest = max([difference, *(abs(score - cost) for score, cost in pairs)])
+    wrong = None if largest <= TOLERANCE_BITS else f"costs of nine digits differ by {largest:.3g} bits"
+    return Comparison(wrong, largest, True)
+
+
+def _largest(pairs: Sequence[tuple[float | None, float]]) -> float:
+    return max(math.inf if left is None else abs(left - right) for left, right in pairs)
