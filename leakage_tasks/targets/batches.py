@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.errors import TargetError
+from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
@@ -121,6 +121,15 @@ def rows_at_once(
     if batch_size is not None:
         tokens = batch_size * (max_length or length)
     return max(1, min(tokens // max(length, 1), most))
+
+
+def texts_at_once(asked: int | str | None) -> int | None:
+    """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
+    if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
+        return None
+    if not str(asked).isdecimal() or int(asked) < 1:
+        raise OptionError(f"batch_size={asked!r}: expected a number from 1, or auto")
+    return int(asked)
 
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
