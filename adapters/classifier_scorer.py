@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.notices import first_line, warn_once
+from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier import LN2, ClassifierTarget
 from leakage_tasks.targets.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.harness import as_target
@@ -268,15 +269,6 @@ class ClassifierScorerLM(LabelScorerLM):
         if not self.truncate or self.max_length is None or not texts:
             return super()._tokens(texts)
         return self.tokenizer(list(texts), truncation=True, max_length=self.max_length, verbose=False)["input_ids"]
-
-
-def texts_at_once(asked: int | str | None) -> int | None:
-    """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
-    if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
-        return None
-    if not str(asked).isdecimal() or int(asked) < 1:
-        raise OptionError(f"batch_size={asked!r}: expected a number from 1, or auto")
-    return int(asked)
 
 
 def _usable(device: str | None) -> torch.device:

@@ -15,11 +15,12 @@ import torch
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from adapters.classifier_scorer import Answer, ClassifierScorerLM, texts_at_once
+from adapters.classifier_scorer import Answer, ClassifierScorerLM
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.files import replacing
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
+from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
 from leakage_tasks.targets.masked import MaskedModel, Query
 from leakage_tasks.targets.protocols import ProposesValues

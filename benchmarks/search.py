@@ -4,6 +4,9 @@
 of 4 layers, 128 wide, after a template of 40 tokens and more; 5 times as quick is wanted of both.
 ``batch``: best-first search that takes 128 nodes at once against one node at a time, over five digits, to the same ten
 proven guesses; 20 times is wanted of the LSTM (a batch's arithmetic alone keeps one core busy with the GPT-2 shape).
+``rows``: exposure of a secret of four digits on the same GPT-2 shape with a context of 64 tokens, with as many texts at
+once as the target chooses, which is what the harness' default ``--batch_size 1`` stands for, against no more tokens at
+once than one text of full length has; 2 times is wanted.
 ``calls``: the sequences that shortest path scores for a secret of nine digits that a model was trained on, against the
 10^9 of brute force.
 
@@ -45,7 +48,7 @@ CANARY = Canary("c", "In the file of the third department: the random number is 
 SHORT = Canary("c", "In the file of the third department: the random number is {digits:5}", SECRET[:5])
 """Few enough digits for an untrained model's ten best to be proven, one node at a time."""
 FRONTIER = 512
-STATE, BATCH = 5.0, 20.0
+STATE, BATCH, ROWS = 5.0, 20.0, 2.0
 """The ratios wanted."""
 
 
@@ -55,11 +58,11 @@ def lstm() -> Any:
     return _sharpened(CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(TOKENIZER))), 1.4)
 
 
-def gpt2() -> Any:
+def gpt2(context: int = 256) -> Any:
     """A GPT-2 of 4 layers, 128 wide."""
     torch.manual_seed(1)
     shape = GPT2Config(
-        vocab_size=len(TOKENIZER), n_layer=4, n_embd=128, n_head=4, n_positions=256, bos_token_id=0, eos_token_id=0
+        vocab_size=len(TOKENIZER), n_layer=4, n_embd=128, n_head=4, n_positions=context, bos_token_id=0, eos_token_id=0
     )
     return _sharpened(GPT2LMHeadModel(shape), 4.0)
 
@@ -122,6 +125,21 @@ def batch(model: Any) -> dict[str, Any]:
     return {"seconds": took, "nodes": nodes, "ratio": took["1"] / took["128"]}
 
 
+def rows(rounds: int) -> dict[str, Any]:
+    """As many rows as the target chooses, against those of one text of full length."""
+    model, canary = gpt2(64), Canary("c", "the random number is {digits:4}", SECRET[:4])
+
+    def rank(batch_size: int | None) -> Finding:
+        target = CausalTarget(model, TOKENIZER, batch_size=batch_size)
+        return run_attack("exposure", target, [canary], settings={"method": "exact"})[0]
+
+    rank(None)
+    took, found = seconds({"chosen": lambda: rank(None), "one text": lambda: rank(1)}, rounds)
+    assert found["chosen"].rank == found["one text"].rank, "the ranks differ"
+    calls = {name: each.model_calls for name, each in found.items()}
+    return {"seconds": took, "rank": found["chosen"].rank, "calls": calls, "ratio": took["one text"] / took["chosen"]}
+
+
 def calls(repetitions: int) -> dict[str, Any]:
     """Shortest path on a secret that was trained on, in sequences scored."""
     from leakage_tasks.lab.trainer import train_char_lm
@@ -153,8 +171,9 @@ def main() -> None:
     met = {
         "state": min(each["ratio"] for each in kept.values()) >= STATE,
         "batch": batched["lstm-2x200"]["ratio"] >= BATCH,
+        "rows": (chosen := rows(arguments.rounds))["ratio"] >= ROWS,
     }
-    print(json.dumps({"state": kept, "batch": batched, "calls": calls(50), "met": met}, indent=2))
+    print(json.dumps({"state": kept, "batch": batched, "rows": chosen, "calls": calls(50), "met": met}, indent=2))
 
 
 if __name__ == "__main__":

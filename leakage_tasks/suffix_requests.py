@@ -28,13 +28,14 @@ from leakage_tasks.requests import answer_by_order
 from leakage_tasks.suffix_options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.causal_loading import load_causal
-from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.harness import fast_target
 from leakage_tasks.targets.harness_suffixes import HarnessSuffixes
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix_target import CausalSuffixes, causal_suffixes
 
 CHECK_TOKENS = 20
 """Tokens of a prefix that a model's fast way is checked on."""
+ANY_TOKEN = 0
 CHECK_PAIRS = 8
 """Pairs whose text tells whether two models have the same tokenizer."""
 
@@ -123,7 +124,9 @@ def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
-        target = as_target(lm, [text or "." for text in texts], private=True)
+        # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
+        prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
+        target = fast_target(lm, [text or "." for text in texts], private=True, prefix=prefix)
         if isinstance(target, CausalTarget):
             return causal_suffixes(lm, target)
     return HarnessSuffixes(lm, tokenizer)

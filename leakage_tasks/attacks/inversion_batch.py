@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from leakage_tasks.attacks.class_beam import guesses_of
@@ -20,6 +19,7 @@ from leakage_tasks.attacks.private import about
 from leakage_tasks.attacks.registry import Order
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Batch:
         self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
         self.plan = Plan(**{each.name: self.settings[each.name] for each in fields(Plan)})
         sizes = self.relaxation.sizes
-        self._descents = _Passes(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
-        self._scores = _Passes(self.relaxation.batch)
+        self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
+        self._scores = RowLimit(self.relaxation.batch)
 
     def groups(self) -> list[IntArray]:
         """Canaries whose restarts fit into one pass together."""
@@ -75,13 +75,13 @@ class Batch:
         seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
         which = self._tensor(canaries)
 
-        def preferred(rows: Tensor) -> IntArray:
-            likely = relaxed_search(self.relaxation, which[rows], [seeds[row] for row in rows], self.plan)
-            self._check(canaries[rows.numpy()], likely)
+        def preferred(rows: slice) -> IntArray:
+            likely = relaxed_search(self.relaxation, which[rows], seeds[rows], self.plan)
+            self._check(canaries[rows], likely)
             best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
             return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
 
-        tried = self._descents.of(len(canaries), preferred)
+        tried = np.concatenate(self._descents.parts(len(canaries), preferred))
         return tried[..., 0], tried
 
     def _check(self, canaries: IntArray, likely: Tensor) -> None:
@@ -98,12 +98,12 @@ class Batch:
         """Losses in bits of whole fillings ``[n, S]``, shape ``[n]``."""
         which, values = self._tensor(canaries), self._tensor(places)
 
-        def bits(rows: Tensor) -> FloatArray:
+        def bits(rows: slice) -> FloatArray:
             read = self.relaxation.chosen(which[rows], values[rows])
             return self.relaxation.costs(which[rows], read).double().cpu().numpy()
 
         with torch.inference_mode():
-            return self._scores.of(len(canaries), bits)
+            return np.concatenate(self._scores.parts(len(canaries), bits))
 
     def _searches(self, canaries: IntArray, answers: IntArray, losses: FloatArray, tried: IntArray) -> Searches:
         """Coordinate searches from the answers, from equal ones of a canary once."""
@@ -123,28 +123,6 @@ class Batch:
 
     def _tensor(self, values: IntArray) -> Tensor:
         return torch.from_numpy(values).to(self.relaxation.device)
-
-
-@dataclass
-class _Passes:
-    """Asks about rows ``most`` at a time, and about half as many from where there is no memory for that."""
-
-    most: int
-
-    def of(self, number: int, ask: Callable[[Tensor], NDArray[Any]]) -> NDArray[Any]:
-        """What ``ask`` answers to the numbers of all rows. Raises torch.OutOfMemoryError if one alone is too many."""
-        rows, parts = torch.arange(number), []
-        while len(rows):
-            taken = min(self.most, len(rows))
-            try:
-                parts.append(ask(rows[:taken]))
-            except torch.OutOfMemoryError:
-                if taken == 1:
-                    raise
-                self.most = taken // 2
-            else:
-                rows = rows[taken:]
-        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

@@ -67,18 +67,22 @@ def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any,
     """For each row, the loss at its start extended to every value by the gradient there, ``[n, A]``."""
     import torch
 
-    matrix, found = target.embeddings(), []
-    parts = -(-len(rows) // target.batch(rows.shape[1]))
-    for part, places in zip(np.array_split(rows, parts), np.array_split(np.arange(len(rows)), parts), strict=True):
-        embedded = matrix[torch.from_numpy(part).to(matrix.device)].clone()
-        embedded[:, column] = starts[places[0] : places[-1] + 1]
+    from leakage_tasks.targets.memory import RowLimit
+
+    matrix = target.embeddings()
+
+    def extended(part: slice) -> FloatArray:
+        embedded = matrix[torch.from_numpy(rows[part]).to(matrix.device)].clone()
+        embedded[:, column] = starts[part]
         embedded.requires_grad_(True)
-        losses = target.label_costs_of(part, embedded)[:, label]
+        losses = target.label_costs_of(rows[part], embedded)[:, label]
         (gradient,) = torch.autograd.grad(losses.sum(), embedded)
-        slope, start = gradient[:, column].float(), starts[places[0] : places[-1] + 1].float()
-        steps = slope @ values.float().T - (slope * start).sum(1, keepdim=True)
-        found.append((losses[:, None].detach() + steps).cpu().double().numpy())
-    return np.concatenate(found)
+        slope = gradient[:, column].float()
+        steps = slope @ values.float().T - (slope * starts[part].float()).sum(1, keepdim=True)
+        found: FloatArray = (losses[:, None].detach() + steps).cpu().double().numpy()
+        return found
+
+    return np.concatenate(RowLimit().parts(len(rows), extended, target.batch(rows.shape[1])))
 
 
 def _near(starts: Any, values: Any) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,9 +11,7 @@ import torch
 
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.notices import first_line
-
-_NO_ROOM = re.compile("can't allocate memory|Storage size calculation overflowed")
-"""What torch says in a plain RuntimeError where it has no memory on a CPU."""
+from leakage_tasks.targets.memory import free_on_gpu, out_of_memory
 
 
 def memory_of(device: torch.device) -> float:
@@ -23,9 +20,7 @@ def memory_of(device: torch.device) -> float:
     Infinite where the system does not tell.
     """
     if device.type == "cuda":
-        # What torch holds but does not use is free to us.
-        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + idle
+        return free_on_gpu(device)
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return math.inf
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -37,6 +32,6 @@ def allocations_told(remedy: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or _NO_ROOM.search(str(error))):
+        if not out_of_memory(error):
             raise
         raise LeakageError(f"out of memory ({first_line(error)}): {remedy}") from None

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.errors import TargetError
+from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 TOKENS_ON_CPU = 1 << 11
@@ -18,8 +19,6 @@ READ, READ_IN_HALF = 1e-3, 0.1
 """Bits by which padding may change an answer before it counts as read, the latter in half precision."""
 PROBED = 4
 """Padding tokens, at most, that tell whether a model reads them."""
-
-MOST_ROWS = 1 << 16
 
 
 class RowBatches:
@@ -42,13 +41,13 @@ class RowBatches:
     ) -> None:
         self.device, self.max_length = device, max_length
         self._batch_size, self._padding, self._tokens = batch_size, padding, tokens
-        self._most_rows = MOST_ROWS
+        self._limit = RowLimit()
         self._reads_padding: bool | None = None
         self._noise = READ if dtype.itemsize > 2 else READ_IN_HALF
 
     def size(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows, self._tokens)
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._limit.most, self._tokens)
 
     def costs(
         self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Callable[[Tensor, Tensor], Tensor]
@@ -69,8 +68,9 @@ class RowBatches:
             self._check_length(len(rows[chosen[-1]]))
             if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
-            found[chosen] = self._asked(*padded([rows[place] for place in chosen], self._padding), ask)
-            first += len(chosen)
+            with self._limit.halving(len(chosen)):
+                found[chosen] = _asked(*padded([rows[place] for place in chosen], self._padding), ask)
+                first += len(chosen)
         return found
 
     def _padding_counts(self, row: Sequence[int], ask: Callable[[Tensor, Tensor], Tensor]) -> bool:
@@ -78,34 +78,30 @@ class RowBatches:
         if self._reads_padding is None:
             ids, mask = padded([row], self._padding)
             room = PROBED if self.max_length is None else min(PROBED, self.max_length - len(row))
-            alone = self._asked(ids, mask, ask)
             longer, covered = ids.new_full((1, room), self._padding), mask.new_zeros((1, room))
-            among = self._asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask)
-            self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
-        return self._reads_padding
+            with self._limit.halving(1):
+                alone = _asked(ids, mask, ask)
+                among = _asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask)
+                self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
+        return bool(self._reads_padding)
 
     def _equally_long(self, rows: IntArray, width: int, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
         if not len(rows):
             return np.zeros((0, width))
         self._check_length(rows.shape[1])
         ids = torch.from_numpy(np.ascontiguousarray(rows))
-        parts = ids.split(self.size(rows.shape[1]))
-        return np.concatenate([self._asked(part, torch.ones_like(part), ask) for part in parts])
+        mask = torch.ones_like(ids)
+        parts = self._limit.parts(len(ids), lambda part: _asked(ids[part], mask[part], ask), self.size(rows.shape[1]))
+        return np.concatenate(parts)
 
     def _check_length(self, length: int) -> None:
         if self.max_length is not None and length > self.max_length:
             raise TargetError(f"a text of {length} tokens does not fit the model's {self.max_length}: shorten it")
 
-    def _asked(self, ids: Tensor, mask: Tensor, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
-        try:
-            with torch.inference_mode():
-                return ask(ids, mask).cpu().numpy()
-        except torch.OutOfMemoryError:
-            half = len(ids) // 2
-            if not half:
-                raise
-            self._most_rows = half
-        return np.concatenate([self._asked(ids[part], mask[part], ask) for part in (slice(half), slice(half, None))])
+
+def _asked(ids: Tensor, mask: Tensor, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+    with torch.inference_mode():
+        return ask(ids, mask).cpu().numpy()
 
 
 def rows_at_once(
@@ -125,6 +121,15 @@ def rows_at_once(
     if batch_size is not None:
         tokens = batch_size * (max_length or length)
     return max(1, min(tokens // max(length, 1), most))
+
+
+def texts_at_once(asked: int | str | None) -> int | None:
+    """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
+    if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
+        return None
+    if not str(asked).isdecimal() or int(asked) < 1:
+        raise OptionError(f"batch_size={asked!r}: expected a number from 1, or auto")
+    return int(asked)
 
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:

@@ -14,11 +14,14 @@ from torch import Tensor
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.cache import RowState, after, of_prefix, pick
+from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
 from leakage_tasks.targets.paths import ENUMERATE, Pieces, lay_out, token_pieces
 from leakage_tasks.targets.protocols import FloatArray, IntArray, Paths
 
 LN2 = float(np.log(2))
 ROWS = 512
+ANY_LENGTH = 2048
+"""Tokens to read at most with a model that sets no bound."""
 IN_CACHE = 1 << 19
 """Logits normalised at once on a CPU: few enough to stay in its cache."""
 
@@ -51,10 +54,11 @@ class CausalTarget:
         self.tokenizer = tokenizer
         self.device = torch.device(device if device is not None else model.device)
         self.cached = cached
-        self.max_length = max_length or getattr(model.config, "max_position_embeddings", None) or 2048
+        self.max_length = max_length or room_of(model.config)
         self.batch_size = batch_size
         self._autocast = autocast
-        self._most_rows = 1 << 16
+        self.limit, self.whole_texts = RowLimit(), RowLimit()
+        self._row_bytes = self._token_bytes = 1.0
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._pieces: Pieces | None = None
@@ -91,10 +95,16 @@ class CausalTarget:
         return self._pieces
 
     def rows(self, length: int) -> int:
-        """Texts a batch may hold: no more token positions than the harness' batch of full-length texts."""
+        """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
+
+        Where none is given, what memory holds: on a GPU, which says when it is full, as many as are of use; elsewhere
+        no more than take a small part of it, or have the positions of one text of full length.
+        """
+        rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
-            return min(ROWS, self._most_rows)
-        return max(1, min(self.batch_size * self.max_length // max(length, 1), ROWS, self._most_rows))
+            cheap = CPU_BYTES // (self._row_bytes + self._token_bytes * length)
+            rows = ROWS if self.device.type == "cuda" else max(rows, int(cheap))
+        return max(1, min(rows, ROWS, self.limit.most))
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -107,32 +117,42 @@ class CausalTarget:
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = torch.tensor([self._with_prefix_token(prefix)], device=self.device)
-        with self.inference():
+        with self.limit.halving(1), self.inference():
             out = self.model(input_ids=tokens, use_cache=self.cached)
             logits = out.logits[:, -tokens.shape[1] :].float()
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
             costs = self._costs(logits[:, -1], columns)
-        state = of_prefix(self._cache_of(out)) if self.cached else tokens
-        return state, -float(own.cpu().double().sum()) / LN2, costs
+            state = of_prefix(self._cache_of(out)) if self.cached else tokens
+            self._weigh(state, logits.shape[-1])
+            bits = -float(own.cpu().double().sum()) / LN2
+        return state, bits, costs
+
+    def _weigh(self, state: Any, vocabulary: int) -> None:
+        """Note what a row takes of memory, and each of its tokens."""
+        logits = float(LOGIT_BYTES * vocabulary)
+        if not isinstance(state, RowState):
+            self._row_bytes, self._token_bytes = 0.0, logits
+        elif state.prefix is None:
+            self._row_bytes, self._token_bytes = logits + state.nbytes, 0.0
+        else:
+            held = sum(tensor.numel() * tensor.element_size() for tensor in state.prefix)
+            self._row_bytes, self._token_bytes = logits, held / state.length
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        try:
-            return self._extend(states, which, rows, tokens, columns)
-        except torch.OutOfMemoryError:
-            half = len(tokens) // 2
-            if not half:
-                raise
-            self._most_rows = half
-        parts = [
-            self.extend(states, which[part], rows[part], tokens[part], columns)
-            for part in (slice(half), slice(half, None))
-        ]
+        parts = self.limit.parts(
+            len(tokens), lambda part: self._extend(states, which[part], rows[part], tokens[part], columns)
+        )
+        if len(parts) == 1:
+            return parts[0]
         counts = [len(part[1]) for part in parts]
-        origin, place = np.repeat([0, 1], counts), np.concatenate([np.arange(count) for count in counts])
-        return self._gather([part[0] for part in parts], origin, place), np.concatenate([part[1] for part in parts])
+        origin, place = np.repeat(np.arange(len(parts)), counts), np.concatenate([np.arange(count) for count in counts])
+        remedy = f"pass --batch_size with a small number from 2, or {SMALLER}"
+        with self.limit.halving(len(tokens), len(tokens), remedy):
+            state = self._gather([part[0] for part in parts], origin, place)
+        return state, np.concatenate([part[1] for part in parts])
 
     def _gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
         if self.cached:
@@ -147,7 +167,7 @@ class CausalTarget:
             picked = self._gather(states, which, rows)
             if not self.cached:
                 grown = torch.cat([picked, fed], dim=1)
-                return grown, self._costs(self.model(input_ids=grown, use_cache=False).logits[:, -1], columns)
+                return grown, self._costs(self.read(grown, 1, remember=False)[0][:, -1], columns)
             logits, cache = self.read_on(picked.rebuild(), fed)
             return after(picked, cache), self._costs(logits[:, -1], columns)
 
@@ -165,7 +185,7 @@ class CausalTarget:
             if getattr(out, name, None) is not None:
                 self._cache_name = name
                 return getattr(out, name)
-        raise TargetError("the model returns no cache to continue from: use another model")
+        raise TargetError("the model returns no cache to continue from")
 
     def state_bytes(self, state: Any) -> int:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
@@ -183,9 +203,10 @@ class CausalTarget:
         order = sorted(range(len(encoded)), key=lambda place: len(encoded[place]))
         # A whole text needs logits at every position, a frontier row at one only.
         size = max(1, min(self.rows(longest), 4 * ROWS // longest))
-        for first in range(0, len(order), size):
-            batch = order[first : first + size]
-            found[batch] = self._score([encoded[place] for place in batch])
+        costs = self.whole_texts.parts(
+            len(order), lambda part: self._score([encoded[place] for place in order[part]]), size
+        )
+        found[order] = np.concatenate([*costs, np.zeros(0)])
         return found
 
     def _score(self, encoded: list[list[int]]) -> FloatArray:
@@ -227,6 +248,12 @@ def inference(device: torch.device, autocast: torch.dtype | None) -> Iterator[No
     """No gradients, and mixed precision of type ``autocast`` unless that is None."""
     with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
         yield
+
+
+def room_of(config: Any) -> int:
+    """Tokens a model can read. XLNet's kind says −1 for any number."""
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    return positions if positions > 0 else ANY_LENGTH
 
 
 def _prefix_token(tokenizer: Any) -> int:

@@ -91,25 +91,55 @@ class MaskedGenerator:
         values = space.slots[slot].values
         if any(mask in text for alphabet in space.slots for text in alphabet.values):
             raise TargetError(f"the alphabet holds {mask!r}, the model's mask token: leave it out of the alphabet")
-        around = [_around(space, head, slot, mask) for head in heads]
-        rows = self.masked.encode([f"{left}{mask}{right}" for left, right in around])
-        columns = self._columns(rows, len(space.slots) - slot)
-        tokens = self._value_tokens(values, around, rows, columns)
+        rows, plain, columns = self._rows(space, heads, slot)
+        around = [_around(space, head, slot) for head in heads]
+        tokens = self._value_tokens(values, around, plain, columns)
         found: dict[int, Proposal] = {}
         for batch, logits in self.masked.logits(rows, columns):
             found |= zip(batch, _proposals(logits, [tokens[place] for place in batch]), strict=True)
         return [found[place] for place in range(len(heads))]
 
-    def _columns(self, rows: Sequence[Sequence[int]], masks: int) -> IntArray:
-        mask = self.masked.tokenizer.mask_token_id
+    def _rows(
+        self, space: Space, heads: Sequence[Filling], slot: int
+    ) -> tuple[list[list[int]], list[list[int]], IntArray]:
+        """Rows with masks for the slot's value and the later ones', the same with first values, and the slot's columns.
+
+        A mask stands in a text where its value's token would, as in training. In a string a mask may take the white
+        space beside it along, or leave it over, otherwise than words do.
+        """
+        firsts = tuple(alphabet.values[0] for alphabet in space.slots[slot:])
+        plain = self.masked.encode([space.begin((*head, *firsts)) for head in heads])
+        self._check_masks(plain, len(firsts))
+        rows, columns = [list(row) for row in plain], []
+        for number, alphabet in enumerate(space.slots[slot:]):
+            changed = [
+                _with(firsts, number, value) for value in (alphabet.values[-1], self.masked.tokenizer.mask_token)
+            ]
+            others = self.masked.encode([space.begin((*head, *changed[0])) for head in heads])
+            for head, row, one, other in zip(heads, rows, plain, others, strict=True):
+                # Values that are read alike, or one alone, differ from a mask.
+                own = _differing(one, other) or _differing(
+                    one, self.masked.encode([space.begin((*head, *changed[1]))])[0]
+                )
+                if len(own) != 1:
+                    raise _not_one(firsts[number], len(own))
+                row[own[0]] = self.masked.tokenizer.mask_token_id
+                columns.append(own[0])
+        return rows, plain, np.array(columns[: len(heads)], dtype=np.int64)
+
+    def _check_masks(self, rows: Sequence[Sequence[int]], slots: int) -> None:
+        """Raise TargetError for a text that holds a mask token of its own."""
         for row in rows:
-            if (found := list(row).count(mask)) != masks:
-                what = "two masks where one is allowed" if (masks, found) == (1, 2) else f"{found} masks, not {masks}"
+            if found := list(row).count(self.masked.tokenizer.mask_token_id):
+                what = (
+                    "two masks where one is allowed"
+                    if (slots, found) == (1, 1)
+                    else f"{slots + found} masks, not {slots}"
+                )
                 raise TargetError(
                     f"the text holds {self.masked.tokenizer.mask_token!r} beside its slots ({what}): take it out of "
                     "the template, where slots are written {name}"
                 )
-        return np.array([list(row).index(mask) for row in rows], dtype=np.int64)
 
     def _value_tokens(
         self,
@@ -118,15 +148,14 @@ class MaskedGenerator:
         rows: Sequence[Sequence[int]],
         columns: IntArray,
     ) -> list[IntArray]:
-        """The token of each value, for each head ``[A]``."""
-        probes = self.masked.encode([f"{left}{values[0]}{right}" for left, right in around])
+        """The token of each value, for each head ``[A]``; ``rows`` hold the first value."""
         found = []
-        for (left, right), row, column, probe in zip(around, rows, columns.tolist(), probes, strict=True):
+        for (left, right), row, column in zip(around, rows, columns.tolist(), strict=True):
             key = (values, _match(BESIDE_LEFT.search(left)), _match(BESIDE_RIGHT.match(right)))
             if key not in self._tokens:
                 self._tokens[key] = self._tokenized(values, left, right, row, column)
             tokens = self._tokens[key]
-            if probe != [*row[:column], int(tokens[0]), *row[column + 1 :]]:
+            if int(tokens[0]) != row[column]:
                 tokens = self._tokenized(values, left, right, row, column)
             found.append(tokens)
         return found
@@ -136,13 +165,7 @@ class MaskedGenerator:
         tokens = []
         for value, found in zip(values, self.masked.encode([f"{left}{v}{right}" for v in values]), strict=True):
             if len(found) != len(row) or found[:column] != before or found[column + 1 :] != after:
-                number = len(found) - len(row) + 1
-                what = f"{number} tokens" if number != 1 else "tokens together with the text around it"
-                raise TargetError(
-                    f"value {value!r} becomes {what} where a masked model fills in one: make the canaries with the "
-                    "whole words of this tokenizer as alphabet and a space before the slot, or use attack=label-search "
-                    "or generator=causal:MODEL"
-                )
+                raise _not_one(value, len(found) - len(row) + 1)
             tokens.append(found[column])
         return np.array(tokens, dtype=np.int64)
 
@@ -171,9 +194,32 @@ def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: in
     return CausalGenerator(load_causal(name, f"generator={spec}", device, batch_size), spec)
 
 
-def _around(space: Space, head: Filling, slot: int, mask: str) -> tuple[str, str]:
-    """The text before ``slot``, filled with ``head``, and the text after it, masks in the later slots."""
-    return space.begin(head), mask.join(space.pieces[slot + 1 :])
+def _around(space: Space, head: Filling, slot: int) -> tuple[str, str]:
+    """The text before ``slot``, filled with ``head``, and the text after it, first values in the later slots."""
+    later = zip(space.slots[slot + 1 :], space.pieces[slot + 2 :], strict=True)
+    return space.begin(head), space.pieces[slot + 1] + "".join(alphabet.values[0] + piece for alphabet, piece in later)
+
+
+def _with(values: Sequence[str], place: int, value: str) -> Filling:
+    """``values`` with another one at ``place``."""
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def _differing(row: Sequence[int], other: Sequence[int]) -> range:
+    """The places of ``row`` between what both rows begin with and what both end with."""
+    most = min(len(row), len(other))
+    start = next((n for n in range(most) if row[n] != other[n]), most)
+    end = next((n for n in range(most - start) if row[-1 - n] != other[-1 - n]), most - start)
+    return range(start, len(row) - end)
+
+
+def _not_one(value: str, number: int) -> TargetError:
+    """The error for a value that becomes ``number`` tokens, or no more than its part of some."""
+    what = f"{number} tokens" if number > 1 else "tokens together with the text around it"
+    return TargetError(
+        f"value {value!r} becomes {what} where a masked model fills in one: make the canaries with the whole words of "
+        "this tokenizer as alphabet and a space before the slot, or use attack=label-search or generator=causal:MODEL"
+    )
 
 
 def _match(found: re.Match[str] | None) -> str:

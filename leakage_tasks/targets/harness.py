@@ -8,12 +8,14 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.causal import LN2, CausalTarget
 from leakage_tasks.targets.protocols import FloatArray
 from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_by_text
@@ -24,6 +26,9 @@ TOLERANCE_BITS = 1e-3
 """How far two ways of computing one log-perplexity may differ in float32."""
 TOLERANCE_SHARE = 0.02
 """The same in 16-bit precision and below, as a share of the value."""
+AHEAD, AHEAD_IN_HALF = 1e-5, 0.1
+"""Bits by which a later token may change what a model says of the ones before it, the latter in half precision."""
+SOME_TOKENS = 12
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
@@ -104,30 +109,72 @@ def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False)
     :class:`Seq2SeqTarget`, if on ``texts`` (two of them) that agrees with the model's own ``loglikelihood``. If it does
     not, and for every other model, what the harness itself computes is asked for: :class:`HarnessSeq2Seq` and
     :class:`HarnessTarget`. Of an error over texts that are ``private`` the log shows the name alone.
+
+    Raises TargetError for a causal ``HFLM`` of which no way gives a text's log-perplexity: its tokenizer has no token
+    for a text to begin with, or it reads what follows a token before it tells the token's probability.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
 def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
-    translates = lm.backend == "seq2seq"
+    if lm.backend == "causal" and lm.prefix_token_id is None:
+        raise TargetError(
+            "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
+            "prefix_token_id=N in --model_args, N the number of the token that stood before each text in training"
+        )
+    if lm.max_length < 1:
+        if lm.backend == "causal":
+            _check_order(lm, texts)
+        raise TargetError(
+            f"the model's config says that it reads {lm.max_length} tokens, which the harness takes for a limit: pass "
+            "max_length=N in --model_args, N the number of tokens of its longest training texts"
+        )
+    return fast_target(lm, texts, private, lm.prefix_token_id)
+
+
+def fast_target(lm: HFLM, texts: Sequence[str], private: bool, prefix: int | None) -> Any:
+    """:func:`as_target` of an ``HFLM``; the texts of a causal one are read after the token ``prefix``."""
+    name, translates = type(lm).__name__, lm.backend == "seq2seq"
+    reasons: list[str] = []
     for cached in (True, False):
-        try:
-            target = seq2seq_target(lm, cached=cached) if translates else causal_target(lm, cached=cached)
-            difference = _disagreement(lm, target, texts)
-        except Exception as error:
-            shown = "" if private else f": {' '.join(str(error).split())[:200]}"
-            difference = type(error).__name__ + shown
-        if difference is None:
-            return target
-        way = "with a cache" if cached else "without a cache"
-        log.warning("%s: fast scoring %s steps aside: %s", type(lm).__name__, way, difference)
+        if reasons and not translates:
+            _check_order(lm, texts)
+        found = _proved(lm, texts, private, prefix, cached)
+        if not isinstance(found, str):
+            if reasons:
+                log.warning(
+                    "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
+                    "the same figures, but more slowly: lower budget=… if it takes too long",
+                    *(name, reasons[0]),
+                )
+            return found
+        reasons.append(found)
+    for way, reason in zip(("with", "without"), reasons, strict=True):
+        log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
     return HarnessSeq2Seq(lm) if translates else HarnessTarget(lm)
 
 
-def causal_target(lm: HFLM, cached: bool = True) -> CausalTarget:
-    """The fast target for a causal ``HFLM``, with its device, precision, batch size, prefix token and length."""
-    return CausalTarget(lm.model, lm.tokenizer, prefix_token=lm.prefix_token_id, cached=cached, **_settings(lm))
+def _proved(
+    lm: HFLM, texts: Sequence[str], private: bool, prefix: int | None, cached: bool
+) -> CausalTarget | Seq2SeqTarget | str:
+    """The fast target where it agrees with the harness on ``texts``, else why it does not."""
+    try:
+        target = seq2seq_target(lm, cached) if lm.backend == "seq2seq" else causal_target(lm, cached, prefix)
+        return _disagreement(lm, target, texts, prefix) or target
+    except Exception as error:
+        said = "" if private else " ".join(str(error).split())[:200]
+        kind = type(error).__name__
+        return said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
+
+
+def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
+    """The fast target for a causal ``HFLM``, with its device, precision, batch size and length.
+
+    Texts are read after the token ``prefix``, where none is given after the harness' own.
+    """
+    prefix = lm.prefix_token_id if prefix is None else prefix
+    return CausalTarget(lm.model, lm.tokenizer, prefix_token=prefix, cached=cached, **_settings(lm))
 
 
 def seq2seq_target(lm: HFLM, cached: bool = True) -> Seq2SeqTarget:
@@ -136,16 +183,39 @@ def seq2seq_target(lm: HFLM, cached: bool = True) -> Seq2SeqTarget:
 
 
 def _settings(lm: HFLM) -> dict[str, Any]:
-    batch = lm.batch_size
     return {
         "device": lm.device,
-        "batch_size": int(batch) if str(batch).isdecimal() else None,
+        "batch_size": texts_at_once(lm.batch_size),
         "max_length": lm.max_length,
         "autocast": lm.mixed_precision_dtype,
     }
 
 
-def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> str | None:
+def _check_order(lm: HFLM, texts: Sequence[str]) -> None:
+    """Raise TargetError where another last token changes what a causal ``HFLM`` says of the tokens before it."""
+    try:
+        target = causal_target(lm, cached=False, prefix=0)
+        row = [token for tokens in target.encode(texts) for token in tokens][:SOME_TOKENS]
+        rows = torch.tensor([row, [*row[:-1], int(row[-1] == 0)]], device=target.device)
+        with target.inference():
+            said = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
+        changed = float((said[0] - said[1]).abs().max()) / LN2
+    except Exception:  # what keeps a model from being read at all is told as the reason why the fast way steps aside
+        return
+    if changed > (AHEAD_IN_HALF if _in_half(lm) else AHEAD):
+        raise TargetError(
+            f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
+            "gives texts no log-likelihood: use a model that predicts the next token"
+        )
+
+
+def _in_half(lm: HFLM) -> bool:
+    return any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or bool(lm.mixed_precision_dtype)
+
+
+def _disagreement(
+    lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None
+) -> str | None:
     """How far the fast target is from the harness on two texts, or None if it is close enough.
 
     An encoder-decoder model reads the first of them as the source of both.
@@ -156,21 +226,20 @@ def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequenc
         requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(GivenSource(target, source), encoded)
     else:
-        requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
+        requests = [(("", text), *_split(prefix, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(target, encoded)
     # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
     answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
     theirs = np.array([-answer[0] / LN2 for answer in answers])
-    half = any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or lm.mixed_precision_dtype
-    allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if half else 0.0)
+    allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if _in_half(lm) else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):
         return None
     return f"log-perplexity {ours.round(4).tolist()} against the harness' {theirs.round(4).tolist()} bits"
 
 
-def _split(lm: HFLM, tokens: list[int]) -> tuple[list[int], list[int]]:
+def _split(prefix: int | None, tokens: list[int]) -> tuple[list[int | None], list[int]]:
     """The harness' rule for an empty context."""
-    return ([lm.prefix_token_id], tokens) if tokens[0] != lm.prefix_token_id else (tokens[:1], tokens[1:])
+    return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
 
 
 def _stepped(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:

@@ -14,6 +14,7 @@ from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.classifier import LN2
 from leakage_tasks.targets.classifier_config import room_of
+from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 ROWS = 1024
@@ -50,7 +51,7 @@ class MaskedModel:
         self.device = torch.device(device if device is not None else model.device)
         self.max_length = max_length or room_of(model, tokenizer)
         self._batch_size = batch_size
-        self._most_rows = ROWS
+        self._limit = RowLimit(ROWS)
         self._pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -70,15 +71,12 @@ class MaskedModel:
         first = 0
         while first < len(order):
             batch = order[first : first + self._batch(len(rows[order[first]]))]
-            try:
+            found = None
+            with self._limit.halving(len(batch)):
                 found = self._read([rows[place] for place in batch], torch.from_numpy(columns[batch]))
-            except torch.OutOfMemoryError:
-                if len(batch) == 1:
-                    raise
-                self._most_rows = len(batch) // 2
-                continue
-            yield batch, found
-            first += len(batch)
+            if found is not None:
+                yield batch, found
+                first += len(batch)
 
     def pseudo_log_likelihoods(self, queries: Sequence[Query]) -> list[tuple[float, bool]]:
         """For each row and the places asked about in it: the sum of their tokens' log-probabilities in nats.
@@ -126,7 +124,7 @@ class MaskedModel:
         return found["input_ids"], found["special_tokens_mask"], [end for _, end in found["offset_mapping"]]
 
     def _batch(self, length: int) -> int:
-        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._most_rows)
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._limit.most)
 
     def _read(self, rows: Sequence[Sequence[int]], columns: Tensor) -> Tensor:
         ids, mask = padded(rows, self._pad)

@@ -12,8 +12,9 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.automaton import parse
 from leakage_tasks.targets.batches import padded, rows_at_once
-from leakage_tasks.targets.causal import LN2, ROWS, CausalTarget, inference
+from leakage_tasks.targets.causal import LN2, ROWS, CausalTarget, inference, room_of
 from leakage_tasks.targets.decoder import Decoder
+from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.paths import Pieces
 from leakage_tasks.targets.protocols import FloatArray
 
@@ -72,11 +73,12 @@ class Seq2SeqTarget:
         self.tokenizer = tokenizer
         self.device = torch.device(device if device is not None else model.device)
         self.batch_size = batch_size
-        self.max_length = max_length or getattr(model.config, "max_position_embeddings", None) or 2048
+        self.max_length = max_length or room_of(model.config)
         self.autocast = autocast
         self.cached = cached
         self.start_token = _start_token(model)
         self._encode_source = encode_source or tokenizer.encode
+        self.limit, self.whole_texts = RowLimit(), RowLimit()
         self._pieces: Pieces | None = None
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
@@ -131,6 +133,7 @@ class GivenSource(CausalTarget):
             cached=family.cached,
         )
         self._family = family
+        self.limit, self.whole_texts = family.limit, family.whole_texts
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of target sentences, without special ones."""
@@ -172,9 +175,11 @@ class FilledSource:
         order = sorted(range(len(texts)), key=lambda place: lengths[place])
         size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
         found = np.zeros(len(texts))
-        for first in range(0, len(order), size):
-            batch = order[first : first + size]
-            found[batch] = self._score([sources[place] for place in batch], [targets[place] for place in batch])
+
+        def score(part: slice) -> FloatArray:
+            return self._score([sources[place] for place in order[part]], [targets[place] for place in order[part]])
+
+        found[order] = np.concatenate([*family.whole_texts.parts(len(order), score, size), np.zeros(0)])
         return found
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:

@@ -36,12 +36,8 @@ def draw_suffixes(
         while len(found) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
             part = slice(len(found), len(found) + max(1, min(bound, 2 * bound // samples)))
-            try:
+            with sampler.limit.halving(min(bound, len(prefixes[part]) * samples)):
                 found += _Drawing(sampler, scheme, uniforms[part], bound).run(prefixes[part])
-            except torch.OutOfMemoryError:
-                if bound == 1:
-                    raise
-                sampler.most_rows = bound // 2
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,21 +41,15 @@ def score_suffixes(
     The product of the probabilities under the scheme is p_z (Hayes et al. 2024, arXiv:2410.19482).
     """
     rows = [[*prefix, *suffix] for prefix, suffix in zip(prefixes, suffixes, strict=True)]
-    found: list[Scored] = []
-    while len(found) < len(rows):
-        batch = rows[len(found) : len(found) + _rows(sampler, len(rows[0]), len(suffixes[0]))]
-        try:
-            found += _score(sampler, batch, len(suffixes[0]), scheme)
-        except torch.OutOfMemoryError:
-            if len(batch) == 1:
-                raise
-            sampler.most_rows = len(batch) // 2
-    return found
+    length = len(suffixes[0]) if suffixes else 0
+    at_once = _rows(sampler, len(rows[0]), length) if rows else 1
+    parts = sampler.limit.parts(len(rows), lambda part: _score(sampler, rows[part], length, scheme), at_once)
+    return list(itertools.chain.from_iterable(parts))
 
 
 def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     target = sampler.target
-    most = sampler.most_rows
+    most = sampler.limit.most
     if target.device.type != "cpu":
         most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
     return rows_at_once(target.device, length, None, target.max_length, min(most, sampler.asked(length)))
@@ -101,18 +96,10 @@ def costs_after(
     sampler: SuffixSampler, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
 ) -> list[FloatArray]:
     """Own costs in bits of the tokens of each continuation, of any lengths, after one prefix that is read once."""
-    found: list[FloatArray] = []
     longest = max(map(len, continuations), default=1)
-    while len(found) < len(continuations):
-        most = min(sampler.bound(prefix, longest), _rows(sampler, longest, longest))
-        batch = continuations[len(found) : len(found) + most]
-        try:
-            found += _after(sampler, prefix, batch)
-        except torch.OutOfMemoryError:
-            if len(batch) == 1:
-                raise
-            sampler.most_rows = len(batch) // 2
-    return found
+    at_once = min(sampler.bound(prefix, longest), _rows(sampler, longest, longest))
+    parts = sampler.limit.parts(len(continuations), lambda part: _after(sampler, prefix, continuations[part]), at_once)
+    return list(itertools.chain.from_iterable(parts))
 
 
 def _after(sampler: SuffixSampler, prefix: Sequence[int], batch: Sequence[Sequence[int]]) -> list[FloatArray]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from leakage_tasks.targets.draws import Draws, Path
 from leakage_tasks.targets.live_rows import LiveRows
+from leakage_tasks.targets.memory import SMALLER
 from leakage_tasks.targets.next_tokens import OwnFigures
 from leakage_tasks.targets.protocols import IntArray
 from leakage_tasks.targets.suffixes import SuffixSampler
@@ -23,16 +24,13 @@ def beam_search(sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], lengt
     There is no end token: a suffix has all its tokens.
     """
     found: list[Draws] = []
+    remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
     with sampler.target.inference():
         while len(found) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
             part = prefixes[len(found) : len(found) + max(1, bound // width)]
-            try:
+            with sampler.limit.halving(len(part) * width, width, remedy):
                 found += _Beams(sampler, part, length, width).run()
-            except torch.OutOfMemoryError:
-                if len(part) == 1:
-                    raise
-                sampler.most_rows = len(part) * width // 2
     return found
 
 

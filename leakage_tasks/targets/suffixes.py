@@ -9,19 +9,16 @@ from torch import Tensor
 
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.live_rows import LiveRows, ReadAnew, live_rows
+from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit, bytes_for_rows
 
-CPU_BYTES, CUDA_SHARE = 1 << 28, 0.2
-"""Memory for the rows of a batch: bytes on a CPU, a share of what is free on a GPU. Batches that part take more."""
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
-LOGIT_BYTES = 12
-"""Memory a logit takes while a token is chosen by it."""
 
 
 class SuffixSampler:
     """The model of a :class:`CausalTarget`, with the rows it may hold at once.
 
-    ``most_rows`` shrinks where memory runs out. Prefixes are token ids and are read as they are, after ``before`` (such
+    ``limit`` shrinks where memory runs out. Prefixes are token ids and are read as they are, after ``before`` (such
     as a BOS token) where that is given, and after the soft prompt, if there is one.
     """
 
@@ -30,22 +27,23 @@ class SuffixSampler:
         self.before = list(before)
         self.vocabulary = int(target.model.config.get_text_config().vocab_size)
         self.max_length = target.max_length - len(self.before)
-        self.most_rows = MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE)
+        self.limit = RowLimit(MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE))
         self._row_bytes: dict[tuple[int, int], int] = {}
 
     def bound(self, prefix: Sequence[int], more: int) -> int:
         """Rows that memory allows of prefixes as long as ``prefix`` with ``more`` tokens to come, one at least."""
         lengths = len(prefix), more
         if lengths not in self._row_bytes:
-            with self.target.inference():
+            with self.limit.halving(1), self.target.inference():
                 live, logits = self.begin([prefix], more)
-            self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
-        return max(1, min(self.most_rows, self.asked(sum(lengths)), self._memory() // self._row_bytes[lengths]))
+                self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
+        affordable = bytes_for_rows(self.target.device) // self._row_bytes[lengths]
+        return max(1, min(self.limit.most, self.asked(sum(lengths)), affordable))
 
     def asked(self, length: int) -> int:
         """Rows of ``length`` tokens that the user's batch size comes to; the harness' own default of 1 asks nothing."""
         size = self.target.batch_size or 1
-        return max(1, size * self.target.max_length // length) if size > 1 else self.most_rows
+        return max(1, size * self.target.max_length // length) if size > 1 else self.limit.most
 
     def begin(self, prefixes: Sequence[Sequence[int]], more: int) -> tuple[LiveRows, Tensor]:
         """Read prefixes of one length, with room for ``more`` tokens: their state and logits ``[prefixes, V]``."""
@@ -77,11 +75,3 @@ class SuffixSampler:
     def tensor(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Token rows of one length, on the model's device."""
         return torch.tensor(rows, dtype=torch.long, device=self.target.device)
-
-    def _memory(self) -> int:
-        device = self.target.device
-        if device.type != "cuda":
-            return CPU_BYTES
-        # What torch holds but does not use is free to us.
-        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(CUDA_SHARE * (torch.cuda.mem_get_info(device)[0] + idle))

@@ -183,7 +183,7 @@ def test_out_of_memory_halves_the_batch(target, monkeypatch):
     expected = target.label_costs(rows)
     monkeypatch.setattr(target, "_logits", crowded)
     assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
-    assert sizes == [7, 3, 1, 2, 4, 2, 2]
+    assert sizes == [7, 4, 2, 2, 2, 1]
     assert target.batch(5) <= 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, BertConfig, RobertaConfig
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForMaskedLM, BertConfig, PreTrainedTokenizerFast, RobertaConfig
 
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import Space, parse_template
@@ -163,6 +165,44 @@ def test_a_text_as_long_as_the_encoder_is_read(folders: dict[str, Path]) -> None
 
 
 # -- exhaustive ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", ["the pin is {words} of.", "the pin is {words}.", "the {words} of {words:2}."])
+@pytest.mark.parametrize("mask", [{}, {"rstrip": True}, {"lstrip": True, "rstrip": True}], ids=str)
+@pytest.mark.parametrize("reading", ["bytes", "marks"])
+def test_a_mask_that_takes_or_leaves_white_space_stands_where_the_word_would(
+    reading: str, mask: dict[str, bool], template: str
+) -> None:
+    """Against a row made by hand: the filled text's tokens, the values' own replaced."""
+    tokenizer = masking(reading, **mask)
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(RobertaConfig(**{**SHAPE, "vocab_size": len(tokenizer)}, pad_token_id=1))
+    asked = space(template)
+    (made,) = MaskedGenerator(model.eval(), tokenizer).propose(asked, [()], 0)
+    rows = [tokenizer(asked.fill((word,) * len(asked.slots)))["input_ids"] for word in WORDS]
+    columns = [place for place, ids in enumerate(zip(*rows, strict=True)) if len(set(ids)) > 1]
+    row = [tokenizer.mask_token_id if place in columns else token for place, token in enumerate(rows[0])]
+    with torch.no_grad():
+        costs = -model(torch.tensor([row])).logits[0, columns[0]].double().log_softmax(-1) / np.log(2)
+    assert len(columns) == len(asked.slots)
+    assert made.costs == pytest.approx(costs[[ids[columns[0]] for ids in rows]].numpy(), abs=1e-4)
+
+
+def masking(reading: str, **mask: bool) -> Any:
+    """A tokenizer of words with the space before them, in bytes or behind marks, whose mask takes ``mask`` of it."""
+    if reading == "bytes":
+        made = copy.deepcopy(byte_level())
+        backend = made.backend_tokenizer
+    else:
+        words = ["the", "pin", "is", "of", *WORDS]
+        vocabulary = {
+            token: place for place, token in enumerate(["<s>", "<pad>", "<unk>", "▁", ".", *("▁" + w for w in words)])
+        }
+        backend = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>", continuing_subword_prefix=""))
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    made = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", pad_token="<pad>", unk_token="<unk>")
+    made.add_special_tokens({"mask_token": AddedToken("<odd>", **mask)})
+    return made
 
 
 def test_the_exhaustive_generator_knows_nothing() -> None:

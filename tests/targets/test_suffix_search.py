@@ -54,7 +54,7 @@ def test_a_search_in_parts_is_the_same():
     prefixes = prefixes_of(5, 6)
     whole = beam_search(sampler_of(), prefixes, LENGTH, 3)
     sampler = sampler_of()
-    sampler.most_rows = 4
+    sampler.limit.most = 4
     for one, other in zip(whole, beam_search(sampler, prefixes, LENGTH, 3), strict=True):
         assert np.array_equal(one.tokens, other.tokens)
         assert one.nodes == other.nodes

@@ -6,6 +6,7 @@ import torch
 from scipy import stats
 
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets import memory
 from leakage_tasks.targets import suffixes as engine
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.scheme import Scheme
@@ -87,7 +88,7 @@ def test_batches_company_and_order_change_no_draw(name, most):
     prefixes, uniforms = prefixes_of(4, 6), numbers(4)
     plain = draw_suffixes(sampler_of(name), prefixes, uniforms, Scheme())
     other = sampler_of(name)
-    other.most_rows = most
+    other.limit.most = most
     order = [2, 0, 3]
     again = draw_suffixes(other, [prefixes[place] for place in order], uniforms[order], Scheme())
     for found, place in zip(again, order, strict=True):
@@ -148,15 +149,15 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch, name):
 
     monkeypatch.setattr(sampler.target, "read_on", small)
     again = draw_suffixes(sampler, prefixes, uniforms, PLAIN)
-    assert sampler.most_rows < 100
+    assert sampler.limit.most < 100
     assert all(np.array_equal(found.tokens, other.tokens) for found, other in zip(plain, again, strict=True))
     assert all(np.abs(found.own - other.own).max() < 1e-4 for found, other in zip(plain, again, strict=True))
 
 
 def test_a_batch_takes_no_more_memory_than_it_may(monkeypatch):
     # Two layers of keys and values of 32 floats for 15 tokens, and 400 logits.
-    row = 2 * 2 * 32 * 4 * 15 + engine.LOGIT_BYTES * 400
-    monkeypatch.setattr(engine, "CPU_BYTES", 12 * row)
+    row = 2 * 2 * 32 * 4 * 15 + memory.LOGIT_BYTES * 400
+    monkeypatch.setattr(memory, "CPU_BYTES", 12 * row)
     sampler, prefixes, uniforms = sampler_of(), prefixes_of(2, 6), numbers(2, 200)
     seen, read_on = [], sampler.target.read_on
 

@@ -1,0 +1,106 @@
+"""What happens where memory runs out: every engine asks about fewer rows at once, and comes to the same figures."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+from leakage_tasks.errors import TargetError
+from leakage_tasks.notices import first_line, log
+
+Answer = TypeVar("Answer")
+
+MOST_ROWS = 1 << 16
+CPU_BYTES, CUDA_SHARE = 1 << 28, 0.2
+"""Memory for the rows of a batch: bytes on a CPU, a share of what is free on a GPU. Batches that part take more."""
+LOGIT_BYTES = 12
+"""Memory a logit takes while a token is chosen by it."""
+SMALLER = "load the model in fewer bits (dtype=bfloat16 in --model_args), or use a device with more memory"
+SHOWN = 160
+"""Characters of what torch says, which for a GPU is a long line."""
+
+_NO_ROOM = re.compile(
+    "out of memory|can't allocate memory|not enough memory|alloc_failed|storage size calculation overflowed", re.I
+)
+"""What torch says in a plain RuntimeError, on some devices and systems, where it has no memory."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that a device, or the machine itself, has no memory left."""
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if not isinstance(error, RuntimeError):
+        return False
+    return bool(_NO_ROOM.search(str(error))) or should_reduce_batch_size(RuntimeError(str(error)))
+
+
+class RowLimit:
+    """How many rows one pass may hold: ``most``, and half as many as were too many from where memory runs out."""
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self.most = most
+
+    @contextmanager
+    def halving(self, rows: int, least: int = 1, remedy: str = SMALLER) -> Iterator[None]:
+        """Leave the block early, with ``most`` at half of ``rows``, where there is no memory for that many.
+
+        It is for a block in a loop that goes on until all is done, ``rows`` at a time. Raises TargetError, which names
+        ``remedy``, where ``rows`` is no more than ``least``, which cannot be less.
+        """
+        try:
+            yield
+            return
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            said = first_line(error)[:SHOWN]
+            if rows <= least:
+                what = "one text alone" if rows <= 1 else f"{rows} texts that have to be read together"
+                raise TargetError(f"out of memory for {what} ({said}): {remedy}") from None
+            # The calls that failed still hold what they had computed.
+            traceback.clear_frames(error.__traceback__)
+        self.most = max(least, -(-rows // 2))
+        log.info("out of memory for %d rows (%s): %d at a time from here on", rows, said, self.most)
+        _give_back()
+
+    def parts(self, rows: int, ask: Callable[[slice], Answer], at_once: int = MOST_ROWS) -> list[Answer]:
+        """What ``ask`` answers to slices of ``rows`` rows, in their order, each of ``at_once`` rows at the most.
+
+        Raises TargetError where one row alone is too many.
+        """
+        found: list[Answer] = []
+        first = 0
+        while first < rows:
+            part = slice(first, min(first + min(self.most, at_once), rows))
+            with self.halving(part.stop - part.start):
+                found.append(ask(part))
+                first = part.stop
+        return found
+
+
+def _give_back() -> None:
+    """Free what nothing refers to any longer, on whatever device."""
+    from accelerate.utils.memory import clear_device_cache
+
+    clear_device_cache(garbage_collection=True)
+
+
+def bytes_for_rows(device: torch.device) -> int:
+    """Memory that the rows of a batch may take on ``device`` where the user names no batch size."""
+    if device.type != "cuda":
+        return CPU_BYTES
+    return int(CUDA_SHARE * free_on_gpu(device))
+
+
+def free_on_gpu(device: torch.device) -> int:
+    """Bytes free for tensors on a GPU of CUDA."""
+    # What torch holds but does not use is free to us.
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + idle)
