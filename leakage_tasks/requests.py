@@ -12,6 +12,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks import __version__
@@ -23,6 +24,7 @@ from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
 from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.languages import Languages
 from leakage_tasks.unanswered import FIELD, agreed, unanswered
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
@@ -31,12 +33,12 @@ Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
 
 def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
-    target: Any = None
+    targets: dict[Languages, Any] = {}
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        nonlocal target
         canaries = _resolved([request.doc for request in group], order)
-        target = target or as_target(lm, *_two_fillings(canaries))
+        spoken = Languages(**order["languages"])
+        target = targets[spoken] = targets.get(spoken) or _target(lm, canaries, spoken)
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
     return answer_by_order(lm, requests, answer)
@@ -80,6 +82,19 @@ def _tried(
         return (), str(error)
 
 
+def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
+    """What the attacks ask. Raises TargetError for languages that are named to a model that takes none."""
+    check = _two_fillings(canaries)
+    if languages == Languages():
+        return as_target(lm, *check)
+    if not isinstance(lm, HFLM) or lm.backend != "seq2seq":
+        raise TargetError(
+            "source_language and target_language are for translation models (--model hf with backend=seq2seq): leave "
+            "them out"
+        )
+    return as_target(lm, *check, languages)
+
+
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
     """The longest canary and another filling of it, for a model's fast way to be checked on, and if they are private.
 
@@ -106,7 +121,7 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         progress=bar,
     )
     warn_of_rejected(findings)
-    named = ("goal", "attack", "budget", "settings", "seed", "known")
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     beside = _supporting(order["canaries"])

@@ -15,8 +15,10 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.causal import LN2, CausalTarget
+from leakage_tasks.targets.languages import Languages, speech
 from leakage_tasks.targets.protocols import FloatArray
 from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_by_text
+from leakage_tasks.targets.teacher_forcing import TeacherForced
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -97,24 +99,37 @@ def _request(kind: Any, arguments: tuple, place: int) -> Instance:
 
 
 @singledispatch
-def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
+def as_target(
+    lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
+) -> Any:
     """The most capable target a harness model offers. Adapters may register their own.
 
     An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, one for encoder-decoder models
     :class:`Seq2SeqTarget`, if on ``texts`` (two of them) that agrees with the model's own ``loglikelihood``. If it does
     not, and for every other model, what the harness itself computes is asked for: :class:`HarnessSeq2Seq` and
     :class:`HarnessTarget`. Of an error over texts that are ``private`` the log shows the name alone.
+
+    The harness hands an encoder-decoder model its labels, knows of no forced first token, and lets mBART's decoder
+    begin with the *last* token of a text. Where the decoder begins with such a token or a language code
+    (:func:`~leakage_tasks.targets.languages.speech`), its figures are therefore of another text, and what the fast way
+    has to agree with, and what takes its place if it does not, is one plain forward pass a text
+    (:class:`~leakage_tasks.targets.teacher_forcing.TeacherForced`), which shares neither cache nor batch with it.
+
+    ``languages`` are for translation models. Raises TargetError for a code the tokenizer lacks.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
-def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
+def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None) -> Any:
     translates = lm.backend == "seq2seq"
+    plain: Any = HarnessTarget(lm)
+    if translates:
+        plain = _plain_seq2seq(lm, languages or Languages())
     for cached in (True, False):
         try:
-            target = seq2seq_target(lm, cached=cached) if translates else causal_target(lm, cached=cached)
-            difference = _disagreement(lm, target, texts)
+            target = seq2seq_target(lm, cached, languages) if translates else causal_target(lm, cached=cached)
+            difference = _disagreement(lm, target, texts, plain)
         except Exception as error:
             shown = "" if private else f": {' '.join(str(error).split())[:200]}"
             difference = type(error).__name__ + shown
@@ -122,7 +137,33 @@ def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> An
             return target
         way = "with a cache" if cached else "without a cache"
         log.warning("%s: fast scoring %s steps aside: %s", type(lm).__name__, way, difference)
-    return HarnessSeq2Seq(lm) if translates else HarnessTarget(lm)
+    return plain
+
+
+def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherForced:
+    """The slow way of a translation model, and one line where its decoder begins with more than a start token."""
+    spoken = speech(lm.model, lm.tokenizer, languages)
+    if spoken.lacks_language:
+        log.warning(
+            "leakage: the tokenizer has language codes, and neither the model nor --metadata says which of them the "
+            "target begins with: it is scored without one; pass --metadata target_language=…"
+        )
+    if not spoken.marked:
+        return HarnessSeq2Seq(lm)
+    if not _scores_as_hflm(lm):
+        log.warning(
+            "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': what it gives is of "
+            "texts without that; use --model hf",
+            type(lm).__name__,
+            spoken.words,
+        )
+        return HarnessSeq2Seq(lm)
+    log.info("leakage: the decoder reads '%s' before each target sentence; its cost is not counted", spoken.words)
+    return TeacherForced(seq2seq_target(lm, languages=languages))
+
+
+def _scores_as_hflm(lm: HFLM) -> bool:
+    return all(getattr(type(lm), name) is getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call"))
 
 
 def causal_target(lm: HFLM, cached: bool = True) -> CausalTarget:
@@ -130,9 +171,11 @@ def causal_target(lm: HFLM, cached: bool = True) -> CausalTarget:
     return CausalTarget(lm.model, lm.tokenizer, prefix_token=lm.prefix_token_id, cached=cached, **_settings(lm))
 
 
-def seq2seq_target(lm: HFLM, cached: bool = True) -> Seq2SeqTarget:
-    """The same for an encoder-decoder ``HFLM``, with its way of reading a context."""
-    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=lm.tok_encode, cached=cached, **_settings(lm))
+def seq2seq_target(lm: HFLM, cached: bool = True, languages: Languages | None = None) -> Seq2SeqTarget:
+    """The same for an encoder-decoder ``HFLM``, with its way of reading a context unless a language is named for it."""
+    own_way = lm.tok_encode if languages is None or languages.source is None else None
+    settings = _settings(lm)
+    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=own_way, cached=cached, languages=languages, **settings)
 
 
 def _settings(lm: HFLM) -> dict[str, Any]:
@@ -145,27 +188,31 @@ def _settings(lm: HFLM) -> dict[str, Any]:
     }
 
 
-def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> str | None:
-    """How far the fast target is from the harness on two texts, or None if it is close enough.
+def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], plain: Any) -> str | None:
+    """How far the fast target is from the ``plain`` way on two texts, or None if it is close enough.
 
     An encoder-decoder model reads the first of them as the source of both.
     """
-    encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
     if isinstance(target, Seq2SeqTarget):
-        source = lm.tok_encode(texts[0])[-target.max_length :]
+        source = target.source_tokens(texts[0])[-target.max_length :]
+        encoded = [tokens[: target.longest_target] for tokens in target.encode(texts)]
         requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(GivenSource(target, source), encoded)
     else:
+        encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
         requests = [(("", text), *_split(lm, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(target, encoded)
-    # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
-    answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
-    theirs = np.array([-answer[0] / LN2 for answer in answers])
+    if isinstance(plain, TeacherForced):
+        whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
+    else:
+        # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
+        answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
+        whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
     half = any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or lm.mixed_precision_dtype
     allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if half else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):
         return None
-    return f"log-perplexity {ours.round(4).tolist()} against the harness' {theirs.round(4).tolist()} bits"
+    return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
 
 
 def _split(lm: HFLM, tokens: list[int]) -> tuple[list[int], list[int]]:
