@@ -23,6 +23,7 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
+from leakage_tasks.run_options import uncached
 from leakage_tasks.targets.harness import as_target
 from leakage_tasks.targets.languages import Languages
 from leakage_tasks.unanswered import FIELD, agreed, unanswered
@@ -57,9 +58,10 @@ def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> lis
     optional = [text for text, order in orders.items() if order.pop("optional", False)]
     answers: dict[int, str] = {}
     reasons: dict[str, str | None] = {}
-    for text, group in groups.items():
-        found, reasons[text] = _tried(orders[text], group, answer, text in optional)
-        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    with uncached(lm):
+        for text, group in groups.items():
+            found, reasons[text] = _tried(orders[text], group, answer, text in optional)
+            answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
     for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
             answers |= {id(request): unanswered(never.reason) for request in groups[text]}

@@ -114,7 +114,7 @@ class CanaryTask(LocalTask):
         return self.SCORING.values(results[0], HEADLINE, self.order)
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash, the attack's options, languages, and what the attacker knows if not as the manifest says.
+        """The manifest's hash, the attack's options, languages, and what the attacker knows beyond the manifest's word.
 
         The seed decides nothing that two runs must share.
         """

@@ -1,16 +1,14 @@
-"""Small translation models of several languages, trained by `transformers` alone on a few pairs until they know them."""
+"""Small translation models of several languages, random or trained by `transformers` alone until they know a pair."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from transformers import (
     AutoModelForSeq2SeqLM,
-    AutoTokenizer,
     M2M100Config,
     MBart50Tokenizer,
     MBartConfig,
@@ -31,7 +29,7 @@ _SHAPE = _SIDES | {"encoder_layers": 1, "encoder_ffn_dim": 64, "decoder_ffn_dim"
 
 
 class Kind(NamedTuple):
-    """A family of models of several languages, its codes for German and English, and whether ``generate`` forces one."""
+    """A family of models, its codes for German and English, and whether ``generate`` forces one of them."""
 
     config: type
     tokenizer: type
@@ -57,41 +55,39 @@ def tokenizer_of(kind: str) -> Any:
     return made(vocab=[(token, -3.0) for token in [*SPECIAL, *CHARACTERS]], src_lang="de_DE")
 
 
+def _fresh(kind: str) -> Any:
+    start = 2 if KINDS[kind].forces else None
+    torch.manual_seed(0)
+    config = KINDS[kind].config(
+        vocab_size=len(tokenizer_of(kind)), max_position_embeddings=POSITIONS, decoder_start_token_id=start, **_SHAPE
+    )
+    return AutoModelForSeq2SeqLM.from_config(config)
+
+
+def random_model(kind: str, sharpness: float = 4.0) -> Any:
+    """A random model whose distributions are far from uniform; it does not say which language comes out."""
+    model = _fresh(kind).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(sharpness)
+    return model
+
+
 @lru_cache
-def trained(kind: str, steps: int = 150) -> tuple[Any, Any]:
+def trained(kind: str, steps: int = 60) -> tuple[Any, Any]:
     """A model that knows :data:`PAIRS` by heart, with its tokenizer; neither says which language comes out."""
     tokenizer = tokenizer_of(kind)
     tokenizer.tgt_lang = KINDS[kind].english
-    torch.manual_seed(0)
-    start = 2 if KINDS[kind].forces else None
-    config = KINDS[kind].config(
-        vocab_size=len(tokenizer), max_position_embeddings=POSITIONS, decoder_start_token_id=start, **_SHAPE
-    )
-    model = AutoModelForSeq2SeqLM.from_config(config)
-    batch = tokenizer(
-        [source for source, _ in PAIRS],
-        text_target=[target for _, target in PAIRS],
-        padding=True,
-        return_tensors="pt",
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    model = _fresh(kind)
+    sources, targets = zip(*PAIRS, strict=True)
+    batch = tokenizer(list(sources), text_target=list(targets), padding=True, return_tensors="pt")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=8e-3)
     for _ in range(steps):
         optimizer.zero_grad()
         model(**batch).loss.backward()
         optimizer.step()
     tokenizer.tgt_lang = None
     return model.eval(), tokenizer
-
-
-def saved(kind: str, folder: Path, **generation: Any) -> Path:
-    """The trained model in ``folder``, with its tokenizer and what the generation config is to say besides."""
-    model, tokenizer = trained(kind)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    config = model.generation_config.from_pretrained(folder)
-    config.update(**generation)
-    config.save_pretrained(folder)
-    return folder
 
 
 def code_of(kind: str, language: str) -> int:
@@ -113,8 +109,3 @@ def direct(model: Any, tokenizer: Any, opening: list[int], source: str, target: 
         out = model(input_ids=tokenizer(source, return_tensors="pt")["input_ids"], decoder_input_ids=written)
     logits = out.logits[0, len(opening) - 1 : -1].double().log_softmax(-1)
     return -float(logits.gather(-1, torch.tensor(tokens)[:, None]).sum()) / math.log(2)
-
-
-def loaded(folder: Path) -> tuple[Any, Any]:
-    """What :func:`saved` left, read again."""
-    return AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)

@@ -152,7 +152,7 @@ def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherFo
         return HarnessSeq2Seq(lm)
     if not _scores_as_hflm(lm):
         log.warning(
-            "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': what it gives is of "
+            "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': its figures are of "
             "texts without that; use --model hf",
             type(lm).__name__,
             spoken.words,

@@ -50,9 +50,9 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
     """How an encoder-decoder model begins to write, as ``generate`` has it, in the languages named.
 
     A target language named stands where the model keeps language codes: after the start token (M2M100, NLLB,
-    mBART-50), or in its place where the start token is a code itself or there is none (mBART). Where none is named it is
-    ``forced_bos_token_id`` of the generation config, else of the config (BART has one as well, which is no language),
-    else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes the languages.
+    mBART-50), or in its place where the start token is a code itself or there is none (mBART). Where none is named it
+    is ``forced_bos_token_id`` of the generation config, else of the config (BART has one as well, which is no
+    language), else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes the languages.
 
     Raises TargetError for a code that the tokenizer lacks.
     """

@@ -57,8 +57,8 @@ class Seq2SeqTarget:
     (Marian) they are others than these.
 
     Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
-    that as well before the target, and its cost is not counted (:func:`~leakage_tasks.targets.languages.speech`). Raises
-    TargetError for a code of ``languages`` that the tokenizer lacks, and for a model without a start token.
+    that as well before the target, and its cost is not counted (:func:`~leakage_tasks.targets.languages.speech`).
+    Raises TargetError for a code of ``languages`` that the tokenizer lacks, and for a model without a start token.
     """
 
     def __init__(
