@@ -22,8 +22,6 @@ from leakage_tasks.unanswered import FIELD, reason_of
 
 DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
-
-
 DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
 """Why ``--gen_kwargs`` changes nothing, and what does instead."""
 
@@ -73,13 +71,12 @@ class LocalTask(Task):
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
         """See the harness; examples and arguments of generation are not taken, as one warning or an error says."""
-        if key == "num_fewshot":
-            if value:
-                refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
-        elif key == "generation_kwargs":
-            refuse_option("--gen_kwargs", DRAWING, self.alone)
-        else:
+        if key not in ("num_fewshot", "generation_kwargs"):
             super().set_config(key, value, update)
+        elif value and key == "num_fewshot":
+            refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
+        elif value:
+            refuse_option("--gen_kwargs", DRAWING, self.alone)
 
     @contextmanager
     def may_lack_options(self) -> Iterator[None]:

@@ -32,8 +32,8 @@ class Source:
     integer lists ``prefix`` and ``suffix``, or text: ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder
     saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
     of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
-    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets; one
-    unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
+    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets, or of one
+    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
     """
 
     data: str

@@ -52,7 +52,8 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
     A target language named stands where the model keeps language codes: after the start token (M2M100, NLLB,
     mBART-50), or in its place where the start token is a code itself or there is none (mBART). Where none is named it
     is ``forced_bos_token_id`` of the generation config, else of the config (BART has one as well, which is no
-    language), else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes the languages.
+    language), or that start token, else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes
+    the languages.
 
     Raises TargetError for a code that the tokenizer lacks.
     """
@@ -61,7 +62,8 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
         _check(getattr(languages, side), f"{side}_language", codes)
     configs = [model.config, getattr(model, "generation_config", None)]
     start, forced = _declared("decoder_start_token_id", configs), _declared("forced_bos_token_id", configs[::-1])
-    language = codes.get(languages.target or (getattr(tokenizer, "tgt_lang", None) if forced is None else None))
+    own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
+    language = codes.get(languages.target or own)
     if language is not None:
         opening = [language] if start is None or start in codes.values() else [start, language]
     else:

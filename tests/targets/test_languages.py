@@ -123,8 +123,7 @@ def test_the_tokenizers_own_target_language_is_taken_last(kind: str) -> None:
     tokenizer.tgt_lang = KINDS[kind].english
     assert list(speech(random_model(kind), tokenizer, Languages()).opening) == opening_of(kind)
     tokenizer.tgt_lang = KINDS[kind].german
-    if KINDS[kind].forces:
-        assert list(speech(told(kind), tokenizer, Languages()).opening) == opening_of(kind)
+    assert list(speech(told(kind), tokenizer, Languages()).opening) == opening_of(kind)
 
 
 def test_a_forced_token_that_is_no_language(monkeypatch: pytest.MonkeyPatch) -> None:
