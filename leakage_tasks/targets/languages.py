@@ -63,7 +63,7 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
     configs = [model.config, getattr(model, "generation_config", None)]
     start, forced = _declared("decoder_start_token_id", configs), _declared("forced_bos_token_id", configs[::-1])
     own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
-    language = codes.get(languages.target or own)
+    language = codes.get(languages.target or own or "")
     if language is not None:
         opening = [language] if start is None or start in codes.values() else [start, language]
     else:
@@ -116,5 +116,5 @@ def _set_to(tokenizer: Any, languages: Languages, first: int | None, codes: dict
         spoken.src_lang = languages.source
     by_token = {token: code for code, token in codes.items()}
     # A tokenizer of languages cannot make labels without one; the text's own tokens are the same in all of them.
-    spoken.tgt_lang = by_token.get(first, spoken.tgt_lang or spoken.src_lang)
+    spoken.tgt_lang = by_token.get(-1 if first is None else first, spoken.tgt_lang or spoken.src_lang)
     return spoken
