@@ -24,6 +24,7 @@ from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.declared import Metric, headline, rate
+from leakage_tasks.run_options import uncached
 
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
@@ -142,7 +143,8 @@ def _options(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 def classify(lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
     """Answer ``classify`` requests by log-likelihood, as models do that have no better way of their own."""
-    return lm.loglikelihood(requests)
+    with uncached(lm):
+        return lm.loglikelihood(requests)
 
 
 LM.classify = classify

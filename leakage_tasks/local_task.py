@@ -17,10 +17,13 @@ from leakage_tasks import __version__
 from leakage_tasks.errors import MissingOption, OptionError
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.notices import log, warn_once
+from leakage_tasks.run_options import refuse_option
 from leakage_tasks.unanswered import FIELD, reason_of
 
 DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
+DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
+"""Why ``--gen_kwargs`` changes nothing, and what does instead."""
 
 
 class LocalTask(Task):
@@ -39,6 +42,8 @@ class LocalTask(Task):
     DOCUMENTS: str
     SOURCE: str
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
+    alone = False
+    """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
     _docs: list[dict[str, Any]]
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -53,6 +58,25 @@ class LocalTask(Task):
         self._instances: Any = None
         self._training_docs = self._fewshot_docs = None
         self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+
+    def get_config(self, key: str) -> Any:
+        """What the harness asks before it hands over options of the run, so that :meth:`set_config` hears of them.
+
+        It keeps ``--num_fewshot`` to itself where there is a number already, and ``--gen_kwargs`` from all but tasks
+        that generate; the configuration itself, and so the results file, says what is the case.
+        """
+        if key in ("num_fewshot", "output_type"):
+            return None if key == "num_fewshot" else "generate_until"
+        return super().get_config(key)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """See the harness; examples and arguments of generation are not taken, as one warning or an error says."""
+        if key not in ("num_fewshot", "generation_kwargs"):
+            super().set_config(key, value, update)
+        elif value and key == "num_fewshot":
+            refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
+        elif value:
+            refuse_option("--gen_kwargs", DRAWING, self.alone)
 
     @contextmanager
     def may_lack_options(self) -> Iterator[None]:
@@ -137,6 +161,8 @@ class LocalTask(Task):
         """The text; it takes no examples and no chat template."""
         if settings.get("apply_chat_template"):
             warn_once(f"{self.task_name} takes plain text; the chat template is not applied to it")
+            if not settings.get("fewshot_as_multiturn", True):
+                refuse_option("--fewshot_as_multiturn", "they take no examples", False)
         return self.doc_to_text(doc)
 
     def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
@@ -152,6 +178,8 @@ class LocalTask(Task):
                 f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "
                 f"use {number} process(es) or more {self.DOCUMENTS}"
             )
+        if rest.get("system_instruction"):
+            refuse_option("--system_instruction", "they take plain text, with nothing before it", self.alone)
         if rest.pop("cache_requests", False):
             warn_once(
                 f"{self.task_name}: requests are not cached, since the harness' cache does not tell {self.SOURCE} apart"

@@ -9,6 +9,8 @@ CANARY_TYPES: dict[str, type] = {
     "seed": int,
     "known": str,
     "reveal": bool,
+    "source_language": str,
+    "target_language": str,
 }
 """Of the canary tasks; their attacks have more."""
 

@@ -24,6 +24,10 @@ class Options:
     reveal: bool = False
     known: Known | None = None
     """How much of its template the attacker is given; None for what each canary says."""
+    source_language: str | None = None
+    """The code a translation model's tokenizer has for the language of source sentences; None for its own usual one."""
+    target_language: str | None = None
+    """The same for target sentences; None for what the model or its tokenizer says."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, by name."""
 

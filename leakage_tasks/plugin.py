@@ -123,6 +123,25 @@ class HarnessHooks:
 
         __init__.knows_leakage_tasks = True  # type: ignore[attr-defined]
         manager_class.__init__ = __init__
+        self.introduce_tasks(manager_class)
+
+    def introduce_tasks(self, manager_class: Any) -> None:
+        """Let our tasks know, as all of a run are loaded, whether there are any others."""
+        original = manager_class.load
+
+        @functools.wraps(original)
+        def load(manager: Any, *args: Any, **kwargs: Any) -> Any:
+            loaded = original(manager, *args, **kwargs)
+            self.guarded(introduce, loaded)
+            return loaded
+
+        def introduce(loaded: Any) -> None:
+            tasks = loaded["tasks"].values()
+            ours = [task for task in tasks if hasattr(task, "alone")]
+            for task in ours:
+                task.alone = len(ours) == len(tasks)
+
+        manager_class.load = load
 
     def add_architectures(self, module: ModuleType) -> None:
         """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""

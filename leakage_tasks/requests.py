@@ -12,6 +12,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks import __version__
@@ -22,7 +23,9 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
+from leakage_tasks.run_options import uncached
 from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.languages import Languages
 from leakage_tasks.unanswered import FIELD, agreed, unanswered
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
@@ -31,12 +34,12 @@ Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
 
 def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
-    target: Any = None
+    targets: dict[Languages, Any] = {}
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        nonlocal target
         canaries = _resolved([request.doc for request in group], order)
-        target = target or as_target(lm, *_two_fillings(canaries))
+        spoken = Languages(**order["languages"])
+        target = targets[spoken] = targets.get(spoken) or _target(lm, canaries, spoken)
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
     return answer_by_order(lm, requests, answer)
@@ -55,9 +58,10 @@ def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> lis
     optional = [text for text, order in orders.items() if order.pop("optional", False)]
     answers: dict[int, str] = {}
     reasons: dict[str, str | None] = {}
-    for text, group in groups.items():
-        found, reasons[text] = _tried(orders[text], group, answer, text in optional)
-        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    with uncached(lm):
+        for text, group in groups.items():
+            found, reasons[text] = _tried(orders[text], group, answer, text in optional)
+            answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
     for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
             answers |= {id(request): unanswered(never.reason) for request in groups[text]}
@@ -78,6 +82,19 @@ def _tried(
         if not optional:
             raise
         return (), str(error)
+
+
+def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
+    """What the attacks ask. Raises TargetError for languages that are named to a model that takes none."""
+    check = _two_fillings(canaries)
+    if languages == Languages():
+        return as_target(lm, *check)
+    if not isinstance(lm, HFLM) or lm.backend != "seq2seq":
+        raise TargetError(
+            "source_language and target_language are for translation models (--model hf with backend=seq2seq): leave "
+            "them out"
+        )
+    return as_target(lm, *check, languages)
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
@@ -106,7 +123,7 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         progress=bar,
     )
     warn_of_rejected(findings)
-    named = ("goal", "attack", "budget", "settings", "seed", "known")
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     beside = _supporting(order["canaries"])

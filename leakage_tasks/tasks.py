@@ -85,11 +85,16 @@ class CanaryTask(LocalTask):
             "settings": dict(self.options.settings),
             "seed": self.options.seed,
             "known": self.options.known,
+            "languages": self._languages(),
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
             "optional": self.optional,
         }
+
+    def _languages(self) -> dict[str, str]:
+        named = {"source": self.options.source_language, "target": self.options.target_language}
+        return {side: code for side, code in named.items() if code is not None}
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
         """One ``attack`` request: the template and the attack's settings; the canary is the document."""
@@ -109,7 +114,7 @@ class CanaryTask(LocalTask):
         return self.SCORING.values(results[0], HEADLINE, self.order)
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash, the attack's options, and how much the attacker knows where that is not the manifest's.
+        """The manifest's hash, the attack's options, languages, and what the attacker knows beyond the manifest's word.
 
         The seed decides nothing that two runs must share.
         """
@@ -120,7 +125,8 @@ class CanaryTask(LocalTask):
         usual = {name: each.default for name, each in settings.items()}
         decides = {name for name in given if name not in settings or settings[name].decides}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
-        return {"canaries": self._manifest, **attack, **asked, **self._known}
+        spoken = {f"{side}_language": code for side, code in self._languages().items()}
+        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""

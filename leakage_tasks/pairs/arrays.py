@@ -10,20 +10,24 @@ import numpy as np
 from leakage_tasks.errors import OptionError
 from leakage_tasks.notices import first_line
 from leakage_tasks.pairs.part import MOST, Part, TokenIds
-from leakage_tasks.pairs.splits import splits_named
+from leakage_tasks.pairs.splits import split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
+BEFORE = f"pre{PREFIX}"
+"""What the challenge calls the text before the prefixes, which is no part of a pair."""
 _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pairs as .jsonl"
 
 
 def read_arrays(path: Path) -> list[Part]:
     """The pairs of a folder of such files, or of a ``*prefix.npy`` file and the suffixes beside it.
 
-    Raises OptionError naming file and row.
+    A folder as the challenge publishes it holds more: ``*preprefix.npy`` and other arrays are left aside, and one of
+    several sets may be without its suffixes (that of the test), which is a part of no rows. Raises OptionError naming
+    file and row.
     """
     if not path.is_dir():
-        return [_part(path, None)]
-    files = {file.name.removesuffix(PREFIX): file for file in sorted(path.glob(f"*{PREFIX}"))}
+        return [_part(path, split_of(path.name.removesuffix(PREFIX)))]
+    files = {file.name.removesuffix(PREFIX): file for file in sorted(path.glob(f"*{PREFIX}")) if not _is_before(file)}
     if lonely := [file for file in sorted(path.glob(f"*{SUFFIX}")) if file.name.removesuffix(SUFFIX) not in files]:
         raise OptionError(f"{lonely[0]}: {_beside(lonely[0], SUFFIX, PREFIX)} is missing beside it: add the prefixes")
     if not files:
@@ -31,7 +35,11 @@ def read_arrays(path: Path) -> list[Part]:
             f"{path}: holds no pairs: expected *{PREFIX} beside *{SUFFIX}, or a data set saved by 'datasets'"
             f"{_below(path)}"
         )
-    return [_part(files[name], split) for name, split in splits_named(list(files), path).items()]
+    complete = [name for name, file in files.items() if partner(file).exists()]
+    return [
+        _part(files[name], split) if name in complete or not complete else _lacking(files[name], split)
+        for name, split in splits_named(list(files), path).items()
+    ]
 
 
 def partner(path: Path) -> Path:
@@ -40,6 +48,8 @@ def partner(path: Path) -> Path:
         raise OptionError(
             f"{path}: expected a file called *{PREFIX}, with *{SUFFIX} beside it: name that, or the folder"
         )
+    if _is_before(path):
+        raise OptionError(f"{path}: holds what stands before the prefixes: name {_beside(path, BEFORE, PREFIX)}")
     return path.with_name(_beside(path, PREFIX, SUFFIX))
 
 
@@ -51,6 +61,19 @@ def _below(path: Path) -> str:
 
 def _beside(path: Path, own: str, other: str) -> str:
     return path.name.removesuffix(own) + other
+
+
+def _is_before(path: Path) -> bool:
+    """Whether a file holds the text before prefixes, and no prefixes of its own."""
+    return path.name.endswith(BEFORE) and not path.with_name(_beside(path, PREFIX, SUFFIX)).exists()
+
+
+def _lacking(path: Path, split: str | None) -> Part:
+    missing = (
+        f"{path}: {_beside(path, PREFIX, SUFFIX)} is missing beside it, so split={split} has no suffixes to compare "
+        "guesses with: add them, or use another split"
+    )
+    return Part(split, [], [], lambda row: f"{path}: row {row} (from 0)", missing)
 
 
 def _part(path: Path, split: str | None) -> Part:

@@ -19,13 +19,15 @@ class Part:
     """Rows of prefixes and suffixes that belong together: a whole data set, or one split that the data name.
 
     ``prefixes`` and ``suffixes`` are as long as each other; each row is one-dimensional. ``where`` is how an error
-    calls a row, by its number from 0.
+    calls a row, by its number from 0. ``lacking`` says what is missing for a split that is there without its suffixes;
+    it has no rows then.
     """
 
     split: str | None
     prefixes: Sequence[TokenIds] | TokenIds
     suffixes: Sequence[TokenIds] | TokenIds
     where: Callable[[int], str]
+    lacking: str | None = None
 
     def __len__(self) -> int:
         return len(self.prefixes)

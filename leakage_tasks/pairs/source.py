@@ -12,11 +12,12 @@ import numpy as np
 
 from leakage_tasks.canaries.formats.saved import is_saved
 from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.notices import warn_once
 from leakage_tasks.pairs.arrays import partner, read_arrays
 from leakage_tasks.pairs.lines import holds_pairs, read_lines
 from leakage_tasks.pairs.pair import Pair
 from leakage_tasks.pairs.part import Part, TokenIds
-from leakage_tasks.pairs.splits import SPLITS, check_split, choose_rows, split_rows
+from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 
 _SPELT = {"--text-column": "--metadata text_column=…"}
@@ -31,8 +32,8 @@ class Source:
     integer lists ``prefix`` and ``suffix``, or text: ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder
     saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
     of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
-    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets; one
-    unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
+    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets, or of one
+    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
     """
 
     data: str
@@ -72,6 +73,7 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
     parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
     if parts is None:
         parts = _texts(replace(source, split="all"), state)
+    _check_suffixes(parts, source.split)
     rows = choose_rows(_splits(parts), source.split, source.data)
     return tuple(_pairs(parts, rows, source))
 
@@ -113,6 +115,15 @@ def _splits(parts: Sequence[Part]) -> dict[str, Sequence[int]]:
         found[str(part.split)] = range(start, start + len(part))
         start += len(part)
     return found
+
+
+def _check_suffixes(parts: Sequence[Part], split: str) -> None:
+    """Raise OptionError for a split without its suffixes, and say so where only some of the data are."""
+    for part in parts:
+        if part.lacking is not None and part.split == split:
+            raise OptionError(part.lacking)
+        if part.lacking is not None and split == ALL:
+            warn_once(f"split=all leaves out {part.split}: {part.lacking}")
 
 
 def _pairs(parts: Sequence[Part], rows: Sequence[int], source: Source) -> Iterator[Pair]:

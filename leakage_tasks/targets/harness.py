@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from functools import singledispatch
+from collections.abc import Callable, Sequence
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,10 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.causal import LN2, CausalTarget
+from leakage_tasks.targets.languages import Languages, speech
 from leakage_tasks.targets.protocols import FloatArray
 from leakage_tasks.targets.seq2seq import GivenSource, Seq2SeqTarget, Source, source_by_text
+from leakage_tasks.targets.teacher_forcing import TeacherForced
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -102,7 +104,9 @@ def _request(kind: Any, arguments: tuple, place: int) -> Instance:
 
 
 @singledispatch
-def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
+def as_target(
+    lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
+) -> Any:
     """The most capable target a harness model offers. Adapters may register their own.
 
     An ``HFLM`` (or subclass) for causal models gets :class:`CausalTarget`, one for encoder-decoder models
@@ -110,14 +114,21 @@ def as_target(lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False)
     not, and for every other model, what the harness itself computes is asked for: :class:`HarnessSeq2Seq` and
     :class:`HarnessTarget`. Of an error over texts that are ``private`` the log shows the name alone.
 
-    Raises TargetError for a causal ``HFLM`` of which no way gives a text's log-perplexity: its tokenizer has no token
-    for a text to begin with, or it reads what follows a token before it tells the token's probability.
+    The harness hands an encoder-decoder model its labels, knows of no forced first token, and lets mBART's decoder
+    begin with the *last* token of a text. Where the decoder begins with such a token or a language code
+    (:func:`~leakage_tasks.targets.languages.speech`), its figures are therefore of another text, and what the fast way
+    has to agree with, and what takes its place if it does not, is one plain forward pass a text
+    (:class:`~leakage_tasks.targets.teacher_forcing.TeacherForced`), which shares neither cache nor batch with it.
+
+    ``languages`` are for translation models. Raises TargetError for a code the tokenizer lacks, and for a causal
+    ``HFLM`` of which no way gives a text's log-perplexity: its tokenizer has no token for a text to begin with, or it
+    reads what follows a token before it tells the token's probability.
     """
     return HarnessTarget(lm)
 
 
 @as_target.register
-def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> Any:
+def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None) -> Any:
     if lm.backend == "causal" and lm.prefix_token_id is None:
         raise TargetError(
             "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
@@ -130,17 +141,23 @@ def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False) -> An
             f"the model's config says that it reads {lm.max_length} tokens, which the harness takes for a limit: pass "
             "max_length=N in --model_args, N the number of tokens of its longest training texts"
         )
-    return fast_target(lm, texts, private, lm.prefix_token_id)
+    return fast_target(lm, texts, private, lm.prefix_token_id, languages)
 
 
-def fast_target(lm: HFLM, texts: Sequence[str], private: bool, prefix: int | None) -> Any:
+def fast_target(
+    lm: HFLM, texts: Sequence[str], private: bool, prefix: int | None, languages: Languages | None = None
+) -> Any:
     """:func:`as_target` of an ``HFLM``; the texts of a causal one are read after the token ``prefix``."""
     name, translates = type(lm).__name__, lm.backend == "seq2seq"
+    plain: Any = _plain_seq2seq(lm, languages or Languages()) if translates else HarnessTarget(lm)
     reasons: list[str] = []
     for cached in (True, False):
         if reasons and not translates:
             _check_order(lm, texts)
-        found = _proved(lm, texts, private, prefix, cached)
+        make = (
+            partial(seq2seq_target, lm, cached, languages) if translates else partial(causal_target, lm, cached, prefix)
+        )
+        found = _proved(lm, texts, private, prefix, make, plain)
         if not isinstance(found, str):
             if reasons:
                 log.warning(
@@ -152,16 +169,47 @@ def fast_target(lm: HFLM, texts: Sequence[str], private: bool, prefix: int | Non
         reasons.append(found)
     for way, reason in zip(("with", "without"), reasons, strict=True):
         log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
-    return HarnessSeq2Seq(lm) if translates else HarnessTarget(lm)
+    return plain
+
+
+def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherForced:
+    """The slow way of a translation model, and one line where its decoder begins with more than a start token."""
+    spoken = speech(lm.model, lm.tokenizer, languages)
+    if spoken.lacks_language:
+        log.warning(
+            "leakage: the tokenizer has language codes, and neither the model nor --metadata says which of them the "
+            "target begins with: it is scored without one; pass --metadata target_language=…"
+        )
+    if not spoken.marked:
+        return HarnessSeq2Seq(lm)
+    if not _scores_as_hflm(lm):
+        log.warning(
+            "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': its figures are of "
+            "texts without that; use --model hf",
+            type(lm).__name__,
+            spoken.words,
+        )
+        return HarnessSeq2Seq(lm)
+    log.info("leakage: the decoder reads '%s' before each target sentence; its cost is not counted", spoken.words)
+    return TeacherForced(seq2seq_target(lm, languages=languages))
+
+
+def _scores_as_hflm(lm: HFLM) -> bool:
+    return all(getattr(type(lm), name) is getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call"))
 
 
 def _proved(
-    lm: HFLM, texts: Sequence[str], private: bool, prefix: int | None, cached: bool
+    lm: HFLM,
+    texts: Sequence[str],
+    private: bool,
+    prefix: int | None,
+    make: Callable[[], CausalTarget | Seq2SeqTarget],
+    plain: Any,
 ) -> CausalTarget | Seq2SeqTarget | str:
-    """The fast target where it agrees with the harness on ``texts``, else why it does not."""
+    """The fast target where it agrees with the ``plain`` way on ``texts``, else why it does not."""
     try:
-        target = seq2seq_target(lm, cached) if lm.backend == "seq2seq" else causal_target(lm, cached, prefix)
-        return _disagreement(lm, target, texts, prefix) or target
+        target = make()
+        return _disagreement(lm, target, texts, prefix, plain) or target
     except Exception as error:
         said = "" if private else " ".join(str(error).split())[:200]
         kind = type(error).__name__
@@ -177,9 +225,11 @@ def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> C
     return CausalTarget(lm.model, lm.tokenizer, prefix_token=prefix, cached=cached, **_settings(lm))
 
 
-def seq2seq_target(lm: HFLM, cached: bool = True) -> Seq2SeqTarget:
-    """The same for an encoder-decoder ``HFLM``, with its way of reading a context."""
-    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=lm.tok_encode, cached=cached, **_settings(lm))
+def seq2seq_target(lm: HFLM, cached: bool = True, languages: Languages | None = None) -> Seq2SeqTarget:
+    """The same for an encoder-decoder ``HFLM``, with its way of reading a context unless a language is named for it."""
+    own_way = lm.tok_encode if languages is None or languages.source is None else None
+    settings = _settings(lm)
+    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=own_way, cached=cached, languages=languages, **settings)
 
 
 def _settings(lm: HFLM) -> dict[str, Any]:
@@ -214,27 +264,31 @@ def _in_half(lm: HFLM) -> bool:
 
 
 def _disagreement(
-    lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None
+    lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None, plain: Any
 ) -> str | None:
-    """How far the fast target is from the harness on two texts, or None if it is close enough.
+    """How far the fast target is from the ``plain`` way on two texts, or None if it is close enough.
 
     An encoder-decoder model reads the first of them as the source of both.
     """
-    encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
     if isinstance(target, Seq2SeqTarget):
-        source = lm.tok_encode(texts[0])[-target.max_length :]
+        source = target.source_tokens(texts[0])[-target.max_length :]
+        encoded = [tokens[: target.longest_target] for tokens in target.encode(texts)]
         requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(GivenSource(target, source), encoded)
     else:
+        encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
         requests = [(("", text), *_split(prefix, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
         ours = _stepped(target, encoded)
-    # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
-    answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
-    theirs = np.array([-answer[0] / LN2 for answer in answers])
+    if isinstance(plain, TeacherForced):
+        whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
+    else:
+        # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
+        answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
+        whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
     allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if _in_half(lm) else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):
         return None
-    return f"log-perplexity {ours.round(4).tolist()} against the harness' {theirs.round(4).tolist()} bits"
+    return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
 
 
 def _split(prefix: int | None, tokens: list[int]) -> tuple[list[int | None], list[int]]:

@@ -14,6 +14,7 @@ from leakage_tasks.targets.automaton import parse
 from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.causal import LN2, ROWS, CausalTarget, inference, room_of
 from leakage_tasks.targets.decoder import Decoder
+from leakage_tasks.targets.languages import Languages, speech
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.paths import Pieces
 from leakage_tasks.targets.protocols import FloatArray
@@ -55,6 +56,10 @@ class Seq2SeqTarget:
     of the sentence is scored. The source has all special tokens the tokenizer adds, or whatever ``encode_source``
     gives. The harness makes its tokens of a text as of a source: with a tokenizer that has a vocabulary for each
     (Marian) they are others than these.
+
+    Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
+    that as well before the target, and its cost is not counted (:func:`~leakage_tasks.targets.languages.speech`).
+    Raises TargetError for a code of ``languages`` that the tokenizer lacks, and for a model without a start token.
     """
 
     def __init__(
@@ -68,16 +73,23 @@ class Seq2SeqTarget:
         autocast: torch.dtype | None = None,
         cached: bool = True,
         encode_source: Callable[[str], list[int]] | None = None,
+        languages: Languages | None = None,
     ) -> None:
+        spoken = speech(model, tokenizer, languages or Languages())
+        if not spoken.opening:
+            raise TargetError(
+                "the model's config has no decoder_start_token_id: set it to the token its decoder begins with"
+            )
         self.model = model
-        self.tokenizer = tokenizer
+        self.tokenizer = spoken.tokenizer
         self.device = torch.device(device if device is not None else model.device)
         self.batch_size = batch_size
         self.max_length = max_length or room_of(model.config)
         self.autocast = autocast
         self.cached = cached
-        self.start_token = _start_token(model)
-        self._encode_source = encode_source or tokenizer.encode
+        self.opening = spoken.opening
+        self.marked = spoken.marked
+        self._encode_source = encode_source or spoken.tokenizer.encode
         self.limit, self.whole_texts = RowLimit(), RowLimit()
         self._pieces: Pieces | None = None
 
@@ -99,14 +111,23 @@ class Seq2SeqTarget:
         """Tokens of target sentences, without special ones."""
         return self.tokenizer(text_target=list(texts), add_special_tokens=False)["input_ids"]
 
+    def source_tokens(self, text: str) -> list[int]:
+        """Tokens of a source sentence of any length, special ones included."""
+        return self._encode_source(text)
+
     def encode_source(self, text: str) -> list[int]:
         """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
-        tokens = self._encode_source(text)
+        tokens = self.source_tokens(text)
         if len(tokens) > self.max_length:
             raise TargetError(
                 f"a source sentence of {len(tokens)} tokens does not fit the model's {self.max_length}: shorten it"
             )
         return tokens
+
+    @property
+    def longest_target(self) -> int:
+        """Tokens of the longest target sentence the decoder has room for after what it begins with."""
+        return self.max_length - len(self.opening) + 1
 
     def pieces(self, make: Callable[[], Pieces]) -> Pieces:
         """The text each token adds, which is the same after all sources; ``make`` finds it out the first time."""
@@ -123,12 +144,12 @@ class GivenSource(CausalTarget):
 
     def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
         super().__init__(
-            Decoder(family.model, source, family.device),
+            Decoder(family.model, source, family.device, family.opening[:-1]),
             family.tokenizer,
             device=family.device,
             batch_size=family.batch_size,
-            prefix_token=family.start_token,
-            max_length=family.max_length,
+            prefix_token=family.opening[-1],
+            max_length=family.longest_target,
             autocast=family.autocast,
             cached=family.cached,
         )
@@ -140,7 +161,7 @@ class GivenSource(CausalTarget):
         return self._family.encode(texts)
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
-        # The decoder's start token goes before whatever is written, itself included.
+        # What the decoder begins with goes before whatever is written, itself included.
         return [self._prefix_token, *tokens]
 
     def _spelling(self) -> Pieces:
@@ -155,12 +176,12 @@ class FilledSource:
     """
 
     def __init__(self, family: Seq2SeqTarget, source: Source) -> None:
-        self.max_length = family.max_length
+        self.max_length = family.longest_target
         self._family = family
         self._source = source
 
     def length(self, text: str) -> int:
-        """Tokens of a target sentence, the start token not counted."""
+        """Tokens of a target sentence, what the decoder begins with not counted."""
         return len(self._family.encode([text])[0])
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
@@ -169,8 +190,8 @@ class FilledSource:
         sources = [family.encode_source(self._source(text)) for text in texts]
         targets = family.encode(texts)
         longest = max(map(len, targets), default=0)
-        if longest > family.max_length:
-            raise TargetError(f"a text of {longest} tokens does not fit the model's {family.max_length}: shorten it")
+        if longest > self.max_length:
+            raise TargetError(f"a text of {longest} tokens does not fit the model's {self.max_length}: shorten it")
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
         order = sorted(range(len(texts)), key=lambda place: lengths[place])
         size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
@@ -187,23 +208,14 @@ class FilledSource:
         family = self._family
         ids, mask = (part.to(family.device) for part in padded(sources, 0))
         labels, real = (part.to(family.device) for part in padded(targets, 0))
-        start = torch.full_like(labels[:, :1], family.start_token)
+        opening = torch.tensor([family.opening], device=family.device).expand(len(labels), -1)
         with inference(family.device, family.autocast):
             out = family.model(
                 input_ids=ids,
                 attention_mask=mask,
-                decoder_input_ids=torch.cat([start, labels[:, :-1]], dim=1),
+                decoder_input_ids=torch.cat([opening, labels[:, :-1]], dim=1),
                 use_cache=False,
             )
-            logits = out.logits.float()
+            logits = out.logits[:, len(family.opening) - 1 :].float()
         costs = logits.logsumexp(-1) - logits.gather(-1, labels[..., None])[..., 0]
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
-
-
-def _start_token(model: Any) -> int:
-    """The decoder's start token. Raises TargetError for a model that does not say."""
-    for config in (model.config, getattr(model, "generation_config", None)):
-        token = getattr(config, "decoder_start_token_id", None)
-        if token is not None:
-            return int(token)
-    raise TargetError("the model's config has no decoder_start_token_id: set it to the token its decoder begins with")

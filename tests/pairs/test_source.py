@@ -81,10 +81,89 @@ def test_one_file_named_for_testing_is_all_test(tmp_path: Path) -> None:
         read_pairs(Source(data, split="train"))
 
 
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("val_", "validation"), ("valid_", "validation"), ("validation_", "validation"), ("test_", "test")],
+)
+def test_one_file_named_for_a_split_is_that_split(tmp_path: Path, name: str, split: str) -> None:
+    data = save_pairs(tmp_path / "d", "train_", 30)
+    file = str(save_pairs(data, name, 16, first=100) / f"{name}prefix.npy")
+    assert [pair.prefix[0] for pair in read_pairs(Source(file, split=split))] == list(range(100, 116))
+    assert read_pairs(Source(file, split="all")) == read_pairs(Source(file, split=split))
+    with pytest.raises(OptionError, match=rf"split=train is empty .there are: {split} 16."):
+        read_pairs(Source(file, split="train"))
+
+
+def test_one_file_named_for_training_is_divided(tmp_path: Path) -> None:
+    file = str(save_pairs(tmp_path / "d", "train_", 45) / "train_prefix.npy")
+    assert [pair.id for pair in read_pairs(Source(file))] == [42, 43, 44]
+
+
+def published(folder: Path) -> Path:
+    """A folder as the challenge publishes it: four arrays a set, and a test set without its suffixes."""
+    for name, rows, first in (("train_", 30, 0), ("val_", 4, 100), ("test_", 5, 200)):
+        save_pairs(folder, name, rows, first=first)
+        prefixes = np.load(folder / f"{name}prefix.npy")
+        np.save(folder / f"{name}preprefix.npy", prefixes + 7)
+        np.save(folder / f"{name}dataset.npy", np.concatenate([prefixes] * 3, axis=1))
+    for name in ("test_suffix", "test_preprefix", "test_dataset"):
+        (folder / f"{name}.npy").unlink()
+    return folder
+
+
+def test_the_challenges_folder_as_it_is_published(tmp_path: Path) -> None:
+    data = str(published(tmp_path / "d"))
+    assert [pair.prefix[0] for pair in read_pairs(Source(data, split="train"))] == list(range(30))
+    found = read_pairs(Source(data, split="validation"))
+    assert found[0] == Pair(30, (100, 1, 2, 3), (600, 501, 502, 503))
+    assert [pair.id for pair in found] == list(range(30, 34))
+
+
+def test_the_challenges_test_set_lacks_its_suffixes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = published(tmp_path / "d")
+    missing = (
+        f"{data / 'test_prefix.npy'}: test_suffix.npy is missing beside it, so split=test has no suffixes to compare"
+    )
+    said = refused(Source(str(data)))
+    assert said == f"{missing} guesses with: add them, or use another split"
+    assert len(read_pairs(Source(str(data), split="all"))) == 34
+    assert f"split=all leaves out test: {missing}" in caplog.text
+    save_pairs(data, "test_", 5, first=200)
+    assert [pair.id for pair in read_pairs(Source(str(data)))] == list(range(34, 39))
+
+
+def test_a_test_set_without_suffixes_is_not_replaced_by_training_pairs(tmp_path: Path) -> None:
+    data = save_pairs(tmp_path / "d", "train_", 45)
+    save_pairs(data, "test_", 5)
+    (data / "test_suffix.npy").unlink()
+    assert "test_suffix.npy is missing beside it" in refused(Source(str(data)))
+    assert len(read_pairs(Source(str(data), split="train"))) == 45
+
+
+def test_the_text_before_prefixes_is_no_prefix(tmp_path: Path) -> None:
+    data = published(tmp_path / "d")
+    said = refused(Source(str(data / "val_preprefix.npy")))
+    assert said == f"{data / 'val_preprefix.npy'}: holds what stands before the prefixes: name val_prefix.npy"
+    save_pairs(tmp_path / "own", "pre", 15)
+    assert len(read_pairs(Source(str(tmp_path / "own")))) == 1
+
+
 def test_lengths_keep_what_is_next_to_the_seam(tmp_path: Path) -> None:
     data = str(save_pairs(tmp_path / "d", "", 15))
     (pair,) = read_pairs(Source(data, prefix_length=2, suffix_length=1))
     assert pair == Pair(14, (2, 3), (514,))
+
+
+@public
+def test_the_public_pairs_in_the_challenges_layout(tmp_path: Path) -> None:
+    prefixes, suffixes = (np.load(DATA / f"train_{what}.npy") for what in ("prefix", "suffix"))
+    for name, rows in (("train", slice(14_000)), ("val", slice(14_000, 15_000))):
+        for what, array in (("preprefix", suffixes), ("prefix", prefixes), ("suffix", suffixes)):
+            np.save(tmp_path / f"{name}_{what}.npy", array[rows])
+    np.save(tmp_path / "test_prefix.npy", prefixes[:1000])
+    found = read_pairs(Source(str(tmp_path), split="validation"))
+    assert [pair.id for pair in found] == list(range(14_000, 15_000))
+    assert found[5] == Pair(14_005, tuple(prefixes[14_005].tolist()), tuple(suffixes[14_005].tolist()))
 
 
 @public

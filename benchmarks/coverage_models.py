@@ -1,0 +1,153 @@
+"""Estimated ranks on real architectures: against exact counts where R is small, else against a uniform sample.
+
+A GPT-2 of two layers that overfits 27 planted secrets of 25 digits, the same untrained, an LSTM trained for a little
+and a Llama whose tokenizer falls back to bytes. On each 30 never planted secrets: with 25 digits their estimated ranks
+and those from 5,000 uniform fillings, scored as whole texts, are two noisy figures of one thing; with 5 digits they are
+held against the exact count. Never planted secrets must be at chance (Kolmogorov-Smirnov). Prints JSON; some ten minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+from scipy import stats
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.compatibility.tokenizers import tokenizer  # noqa: E402
+from leakage_tasks.attacks import run_attack  # noqa: E402
+from leakage_tasks.attacks.explorer import within  # noqa: E402
+from leakage_tasks.canaries import Canary, parse_template  # noqa: E402
+from leakage_tasks.intervals import clopper_pearson  # noqa: E402
+from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
+from leakage_tasks.targets import CausalTarget  # noqa: E402
+from tests.oracles import letters, tiny_gpt2  # noqa: E402
+
+TEMPLATE = "the number is {{digits:{}}}."
+PLANTED, CONTROLS, SAMPLE = 27, 30, 5000
+LEVEL = 0.95
+
+
+def gpt2(layers: int = 2, width: int = 128) -> Any:
+    """A fresh GPT-2 over letters."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    tokens = letters()
+    config = GPT2Config(vocab_size=len(tokens), n_layer=layers, n_embd=width, n_head=4, n_positions=64)
+    config.bos_token_id = config.eos_token_id = tokens.bos_token_id
+    return GPT2LMHeadModel(config)
+
+
+def lstm() -> Any:
+    """A fresh LSTM over letters."""
+    torch.manual_seed(0)
+    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters())))
+
+
+def llama() -> CausalTarget:
+    """An untrained Llama with a tokenizer as Llama 2's."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    tokens = tokenizer("byte fallback")
+    shape = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokens), max_position_embeddings=64, **shape)).eval()
+    return CausalTarget(model, tokens)
+
+
+def trained(model: Any, steps: int) -> Any:
+    """The model after so many steps on all planted secrets at once."""
+    tokens, space = letters(), parse_template(TEMPLATE.format(25))
+    texts = [space.fill(filling) for filling in space.sample(PLANTED, "planted")]
+    ids = torch.tensor([[tokens.bos_token_id, *row] for row in tokens(texts, add_special_tokens=False)["input_ids"]])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        logits = model(input_ids=ids[:, :-1]).logits
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).backward()
+        optimizer.step()
+    return model.eval()
+
+
+def subjects() -> dict[str, Callable[[], CausalTarget]]:
+    """Every model, made when it is asked for."""
+    return {
+        "GPT-2, overfit": lambda: CausalTarget(trained(gpt2(), 400), letters()),
+        "GPT-2, untrained": lambda: CausalTarget(gpt2().eval(), letters()),
+        "GPT-2, random and sharp": lambda: CausalTarget(tiny_gpt2(letters()), letters()),
+        "LSTM": lambda: CausalTarget(trained(lstm(), 100), letters()),
+        "Llama, byte fallback": llama,
+    }
+
+
+def controls(digits: int) -> list[Canary]:
+    """Canaries that no model was shown."""
+    template = TEMPLATE.format(digits)
+    fillings = parse_template(template).sample(CONTROLS, "controls")
+    return [Canary(f"c{n}", template, filling, planted=False, repetitions=0) for n, filling in enumerate(fillings)]
+
+
+def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str, Any]:
+    """Ranks among 10^25 beside the share of a uniform sample that is as cheap."""
+    canaries = controls(25)
+    space = canaries[0].space
+    sample = target.log_perplexity([space.fill(filling) for filling in space.sample(SAMPLE, "reference")])
+    own = target.log_perplexity([space.fill(canary.secret) for canary in canaries])
+    found = run_attack("exposure", target, canaries, settings={"method": "estimated"}, **settings)
+    overlap, errors, above, below = 0, [], 0, 0
+    for finding, cost in zip(found, own, strict=True):
+        low, high = (1 + end * (space.size - 1) for end in clopper_pearson(int((sample <= within(cost)).sum()), SAMPLE))
+        above, below = above + (finding.rank_high < low), below + (finding.rank_low > high)
+        overlap += finding.rank_low <= high and low <= finding.rank_high
+        share = max((sample <= within(cost)).mean(), 1 / SAMPLE)
+        errors.append(math.log2(finding.rank / space.size / share))
+    exposures = [finding.exposure for finding in found]
+    return {
+        "overlap": f"{overlap} of {CONTROLS}",
+        "below_the_sample": int(above),
+        "above_the_sample": int(below),
+        "mean_exposure": float(np.mean(exposures)),
+        "of_the_sample": float(np.mean([math.log2(SAMPLE / max((sample <= within(cost)).sum(), 1)) for cost in own])),
+        "largest_error_bits": float(np.abs(errors).max()),
+        "ks_p": float(stats.kstest([2.0**-exposure for exposure in exposures], "uniform").pvalue),
+        "calls": float(np.mean([finding.model_calls for finding in found])),
+        "methods": {name: sum(finding.method == name for finding in found) for name in {f.method for f in found}},
+    }
+
+
+def against_counts(target: CausalTarget) -> dict[str, Any]:
+    """Estimated ranks among 10^5 beside exact ones."""
+    canaries = controls(5)
+    exact = run_attack("exposure", target, canaries, budget=10**6, settings={"method": "exact"})
+    found = run_attack("exposure", target, canaries, settings={"method": "estimated"})
+    held = [each.rank_low <= true.rank <= each.rank_high for each, true in zip(found, exact, strict=True)]
+    errors = [math.log2(each.rank / true.rank) for each, true in zip(found, exact, strict=True)]
+    return {"held": f"{sum(held)} of {CONTROLS}", "largest_error_bits": float(np.abs(errors).max())}
+
+
+def main() -> None:
+    """Measure and print."""
+    found = {}
+    for name, make in subjects().items():
+        target = make()
+        found[name] = {"5 digits": against_counts(target)}
+        for budget in (20_000, 2000, 200):
+            found[name][f"25 digits, budget {budget}"] = against_a_sample(target, {"budget": budget})
+        print(json.dumps({name: found[name]}, indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    main()
