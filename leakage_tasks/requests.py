@@ -19,6 +19,7 @@ from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.skew_normal import warn_of_rejected
 from leakage_tasks.canaries import Canary, canary_from_json, read_manifest
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.known import known_as
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
@@ -104,9 +105,10 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         goal=order["goal"],
         settings=order["settings"],
         progress=bar,
+        context=Context(**order["context"]),
     )
     warn_of_rejected(findings)
-    named = ("goal", "attack", "budget", "settings", "seed", "known")
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "context")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     beside = _supporting(order["canaries"])

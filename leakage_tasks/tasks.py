@@ -85,6 +85,7 @@ class CanaryTask(LocalTask):
             "settings": dict(self.options.settings),
             "seed": self.options.seed,
             "known": self.options.known,
+            "context": self.options.context.to_json(),
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
@@ -109,7 +110,7 @@ class CanaryTask(LocalTask):
         return self.SCORING.values(results[0], HEADLINE, self.order)
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash, the attack's options, and how much the attacker knows where that is not the manifest's.
+        """The manifest's hash, the attack's options, and what is not as usual: what the attacker knows, the context.
 
         The seed decides nothing that two runs must share.
         """
@@ -120,7 +121,8 @@ class CanaryTask(LocalTask):
         usual = {name: each.default for name, each in settings.items()}
         decides = {name for name in given if name not in settings or settings[name].decides}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
-        return {"canaries": self._manifest, **attack, **asked, **self._known}
+        context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
+        return {"canaries": self._manifest, **attack, **asked, **self._known, **context}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.automaton import Encode
 from leakage_tasks.targets.cache import RowState, after, of_prefix, pick
 from leakage_tasks.targets.paths import ENUMERATE, Pieces, lay_out, token_pieces
 from leakage_tasks.targets.protocols import FloatArray, IntArray, Paths
@@ -55,6 +57,7 @@ class CausalTarget:
         self.batch_size = batch_size
         self._autocast = autocast
         self._most_rows = 1 << 16
+        self._unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._pieces: Pieces | None = None
@@ -79,10 +82,17 @@ class CausalTarget:
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        if space.size <= ENUMERATE:
-            # Laid out from the encodings alone, so the whole vocabulary need not be spelled.
-            return lay_out(space, self.encode, Pieces())
-        return lay_out(space, self.encode, self._spelling())
+        return self._laid_out(space, self.encode)
+
+    def _laid_out(self, space: Space, encode: Encode) -> Paths:
+        # A small space is laid out from the encodings alone, so the whole vocabulary need not be spelled.
+        return lay_out(space, encode, Pieces() if space.size <= ENUMERATE else self._spelling())
+
+    def in_context(self, context: Context, space: Space) -> CausalTarget:
+        """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
+        from leakage_tasks.targets.in_context import CausalInContext
+
+        return CausalInContext(self, context, space)
 
     def _spelling(self) -> Pieces:
         """The text each token adds, found out once."""
@@ -113,7 +123,7 @@ class CausalTarget:
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
             costs = self._costs(logits[:, -1], columns)
         state = of_prefix(self._cache_of(out)) if self.cached else tokens
-        return state, -float(own.cpu().double().sum()) / LN2, costs
+        return state, -float(own[:, self._unscored - 1 :].cpu().double().sum()) / LN2, costs
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -196,7 +206,8 @@ class CausalTarget:
             logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
         picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
         costs = logits.logsumexp(-1) - picked
-        real = torch.arange(1, width, device=self.device)[None] < lengths[:, None]
+        places = torch.arange(1, width, device=self.device)[None]
+        real = (places >= self._unscored) & (places < lengths[:, None])
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
 
     def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
