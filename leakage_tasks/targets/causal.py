@@ -57,7 +57,7 @@ class CausalTarget:
         self.batch_size = batch_size
         self._autocast = autocast
         self._most_rows = 1 << 16
-        self._unscored = 1
+        self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._pieces: Pieces | None = None
@@ -123,7 +123,7 @@ class CausalTarget:
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
             costs = self._costs(logits[:, -1], columns)
         state = of_prefix(self._cache_of(out)) if self.cached else tokens
-        return state, -float(own[:, self._unscored - 1 :].cpu().double().sum()) / LN2, costs
+        return state, -float(own[:, self.unscored - 1 :].cpu().double().sum()) / LN2, costs
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -185,7 +185,14 @@ class CausalTarget:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`; one uncached pass a batch."""
-        encoded = [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
+        return self.row_costs(self.token_rows(texts))
+
+    def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """All that is read for each text, its tokens and what stands before them."""
+        return [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
+
+    def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
+        """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
         longest = max(map(len, encoded), default=1)
         if longest - 1 > self.max_length:
             raise TargetError(f"a text of {longest - 1} tokens does not fit the model's {self.max_length}: shorten it")
@@ -207,7 +214,7 @@ class CausalTarget:
         picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
         costs = logits.logsumexp(-1) - picked
         places = torch.arange(1, width, device=self.device)[None]
-        real = (places >= self._unscored) & (places < lengths[:, None])
+        real = (places >= self.unscored) & (places < lengths[:, None])
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
 
     def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:

@@ -13,15 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.automaton import Encode
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.paths import PROBES, Pieces
-from leakage_tasks.targets.protocols import Paths
+from leakage_tasks.targets.protocols import FloatArray, Paths
 
 Decode = Callable[[list[int]], str]
+MOST_VALUES = 1000
 BREAK = "end the context with a line break, or leave context=auto"
 
 
@@ -82,9 +85,11 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
 
 
 def _beginnings(space: Space) -> list[Filling]:
-    """Fillings that begin in all ways: every value of the first slot, and random ones."""
+    """Fillings that begin in many ways: all values of the first slot, or a thousand of many, and random ones."""
     rest = tuple(slot.values[0] for slot in space.slots[1:])
-    return [*((value, *rest) for value in space.slots[0].values), *space.sample(PROBES, "context")]
+    values = space.slots[0].values
+    first = values[:: max(1, len(values) // MOST_VALUES)]
+    return [*((value, *rest) for value in first), *space.sample(PROBES, "context")]
 
 
 def _common(alone: Sequence[int], tokens: Sequence[int]) -> int:
@@ -119,7 +124,7 @@ class CausalInContext(CausalTarget):
         )
         self._plain, self._after = plain, context.after
         self._lead = lead_of(context, space, plain.encode, self._decode, start)
-        self._unscored = max(1, len(self._lead.tokens))
+        self.unscored = max(1, len(self._lead.tokens))
 
     def _decode(self, tokens: list[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
@@ -149,6 +154,23 @@ class CausalInContext(CausalTarget):
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         return self._lead.begin(tokens)
+
+
+def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
+    """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
+    rows = [target.token_rows(own) for target, own in zip(targets, texts, strict=True)]
+    found = np.zeros((len(rows), len(rows[0])))
+    for unscored in {target.unscored for target in targets}:
+        same = [place for place, target in enumerate(targets) if target.unscored == unscored]
+        costs = targets[same[0]].row_costs([row for place in same for row in rows[place]])
+        found[same] = costs.reshape(len(same), -1)
+    return found
+
+
+def reads_alike(target: CausalTarget, context: Context) -> bool:
+    """Whether a context is the usual one under another name. Raises TargetError for one the model does not have."""
+    start = start_token(context, target._prefix_token, target.tokenizer)
+    return not (context.before or context.after) and start == target._prefix_token
 
 
 def start_token(context: Context, prefix_token: int, tokenizer: Any) -> int | None:
