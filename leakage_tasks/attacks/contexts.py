@@ -21,6 +21,8 @@ from leakage_tasks.targets.protocols import FloatArray
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16
 """Canaries, and controls, that are looked at."""
+FILLINGS = 3
+"""Random fillings of each."""
 LEVEL = 0.01
 """How often one of the contexts may seem clearer to a model that knows no canary."""
 CLEARLY = 1.0
@@ -29,10 +31,10 @@ CLEARLY = 1.0
 
 @dataclass(frozen=True)
 class Clearer:
-    """A context in which the model tells planted secrets apart by more; pairs are of the usual one and of this one.
+    """A context in which planted secrets are exposed by more; pairs are of the usual one and of this one.
 
-    ``planted`` and ``controls``: mean bits by which a secret costs less than a random filling; ``auc``: how well that
-    tells one from the other. ``counts`` are the numbers of both.
+    ``planted`` and ``controls``: mean rough exposures in bits; ``auc``: how well they tell one from the other.
+    ``counts`` are the numbers of both.
     """
 
     context: Context
@@ -50,11 +52,11 @@ class Clearer:
     def __str__(self) -> str:
         """The figures in one line."""
         return (
-            f"context={self.context} exposes the planted canaries by more than context=auto does: their secrets cost "
-            f"{self.planted[1]:.1f} bits less than random fillings there, {self.planted[0]:.1f} here (controls: "
-            f"{self.controls[1]:.1f} and {self.controls[0]:.1f}; AUC {self.auc[1]:.2f} and {self.auc[0]:.2f}; "
-            f"p = {self.p_value:.1g}, {self.counts[0]} planted and {self.counts[1]} controls): pass "
-            f"--metadata context={self.context} if the training had that before them"
+            f"context={self.context} exposes the planted canaries by more than context=auto, which this run has: by "
+            f"some {self.planted[1]:.1f} bits instead of {self.planted[0]:.1f} (controls: {self.controls[1]:.1f} and "
+            f"{self.controls[0]:.1f}; AUC {self.auc[1]:.2f} instead of {self.auc[0]:.2f}; p = {self.p_value:.1g}, "
+            f"{self.counts[0]} planted and {self.counts[1]} controls): pass --metadata context={self.context} to attack"
+            " them there"
         )
 
 
@@ -69,11 +71,10 @@ def clearer_context(
 ) -> Clearer | None:
     """The one of ``contexts`` in which planted canaries gain most over the usual one, if that is more than chance.
 
-    What counts is by how much each secret costs less than a random filling of its own template, at most log2|R| bits,
-    since more exposes it no further. The change of that from the usual context to another has one distribution for
-    planted canaries and controls where the model knows neither, whatever their templates; the Mann-Whitney test holds
-    them against each other, its level shared by the contexts. 16 canaries of most repetitions and 16 controls are
-    looked at, two texts each.
+    A secret's exposure is guessed from how much less it costs than three random fillings of its own template. What that
+    changes by, from the usual context to another, has one distribution for planted canaries and controls if the model
+    knows neither; the Mann-Whitney test holds them against each other, its level shared by the contexts. The 16
+    canaries of most repetitions and 16 controls are looked at.
     """
     planted = sorted((each for each in canaries if each.planted), key=lambda each: -each.repetitions)[:MOST]
     controls = [each for each in canaries if not each.planted][:MOST]
@@ -93,21 +94,25 @@ def _in(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> F
     """Figures in a context; None where the model or the canaries do not allow it."""
     try:
         alike = not context.is_auto and reads_alike(target, context)
-        return None if alike else _known(target, context, canaries)
+        return None if alike else _exposures(target, context, canaries)
     except TargetError:
         return None
 
 
-def _known(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray:
-    """By how many bits each secret costs less than a random filling, ``[n]``."""
+def _exposures(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray:
+    """Roughly the exposure of each secret in bits, ``[n]``: by a normal distribution of what random fillings cost."""
     views = [CausalInContext(target, context, canary.attack_space) for canary in canaries]
     texts = []
     for canary in canaries:
         space = canary.attack_space
-        texts.append([space.fill(filling) for filling in (canary.secret, *space.sample(1, f"context:{canary.id}"))])
+        fillings = [canary.secret, *space.sample(FILLINGS, f"context:{canary.id}")]
+        texts.append([space.fill(filling) for filling in fillings])
     costs = costs_together(views, texts)
-    most = [math.log2(canary.attack_space.size) for canary in canaries]
-    return np.minimum(costs[:, 1] - costs[:, 0], most)
+    others = costs[:, 1:]
+    # Three fillings say little of one canary's spread; those of all canaries together do.
+    spread = np.sqrt(others.var(axis=1, ddof=1).mean())
+    bits = -stats.norm.logsf((others.mean(axis=1) - costs[:, 0]) / spread) / math.log(2)
+    return np.minimum(bits, [math.log2(canary.attack_space.size) for canary in canaries])
 
 
 def _compared(usual: FloatArray, other: FloatArray | None, planted: int, context: Context) -> Clearer | None:

@@ -68,8 +68,7 @@ def check(target, tokenizer, canary, context, **settings):
         assert finding.log_perplexity == pytest.approx(own, abs=1e-3)
 
 
-@pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize(("tokenizer", "large"), [(letters, True), (merging, False), (merging, True)])
 @pytest.mark.parametrize("context", CONTEXTS, ids=str)
 def test_ranks_and_costs_are_those_of_brute_force(tokenizer, context, large, monkeypatch):
     for module in (paths, causal) if large else ():
