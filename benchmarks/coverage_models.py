@@ -3,7 +3,7 @@
 A GPT-2 of two layers that overfits 27 planted secrets of 25 digits, the same untrained, an LSTM trained for a little
 and a Llama whose tokenizer falls back to bytes. On each 30 never planted secrets: with 25 digits their estimated ranks
 and those from 5,000 uniform fillings, scored as whole texts, are two noisy figures of one thing; with 5 digits they are
-held against the exact count. Never planted secrets must be at chance (Kolmogorov-Smirnov). Prints JSON; some ten minutes.
+held against the exact count. Never planted secrets must be at chance (Kolmogorov-Smirnov). Prints JSON.
 """
 
 from __future__ import annotations

@@ -8,11 +8,15 @@ CANARY_TYPES: dict[str, type] = {
     "budget": int,
     "seed": int,
     "known": str,
+    "context": object,
     "reveal": bool,
     "source_language": str,
     "target_language": str,
 }
 """Of the canary tasks; their attacks have more."""
+
+HELDOUT_NAMES = ("text",)
+"""Of the task ``heldout_bits_per_byte``, which the harness itself reads."""
 
 PAIR_TYPES: dict[str, type] = {
     "data": str,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from leakage_tasks.attacks.registry import known_settings, settings_of
+from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.canaries.known import Known
 from leakage_tasks.errors import OptionError
-from leakage_tasks.option_types import CANARY_TYPES, SUFFIX_TYPES
+from leakage_tasks.option_types import CANARY_TYPES, HELDOUT_NAMES, SUFFIX_TYPES
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Options:
     """The code a translation model's tokenizer has for the language of source sentences; None for its own usual one."""
     target_language: str | None = None
     """The same for target sentences; None for what the model or its tokenizer says."""
+    context: Context = Context()
+    """What stands around every canary."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, by name."""
 
@@ -39,9 +42,12 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
     types = CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
-    own, typed = typed_options(metadata, task, types, SUFFIX_TYPES)
+    own, typed = typed_options(metadata, task, types, {*SUFFIX_TYPES, *HELDOUT_NAMES})
     if typed.get("known") not in (None, *get_args(Known)):
         raise OptionError(f"--metadata known={typed['known']!r} is unknown: use {', '.join(get_args(Known))}")
+    asked = {**metadata, **own}
+    if "context" in asked:
+        typed["context"] = read_context(asked["context"])
     settings = {name: value for name, value in typed.items() if name not in CANARY_TYPES}
     if "attack" in own:
         # What stands there for all tasks may be for the attacks of others.

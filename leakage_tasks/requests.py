@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -17,15 +18,20 @@ from tqdm import tqdm
 
 from leakage_tasks import __version__
 from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.contexts import warn_of_clearer
+from leakage_tasks.attacks.private import hiding
 from leakage_tasks.attacks.skew_normal import warn_of_rejected
-from leakage_tasks.canaries import Canary, canary_from_json, read_manifest
+from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.known import known_as
+from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.notices import log
 from leakage_tasks.run_options import uncached
 from leakage_tasks.targets.harness import as_target
 from leakage_tasks.targets.languages import Languages
+from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.unanswered import FIELD, agreed, unanswered
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
@@ -35,11 +41,15 @@ Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
 def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
     targets: dict[Languages, Any] = {}
+    told: set[str] = set()
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         canaries = _resolved([request.doc for request in group], order)
         spoken = Languages(**order["languages"])
         target = targets[spoken] = targets.get(spoken) or _target(lm, canaries, spoken)
+        if lm.rank == 0 and order["manifest"] not in told:
+            told.add(order["manifest"])
+            _tell_of_contexts(target, order, canaries)
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
     return answer_by_order(lm, requests, answer)
@@ -121,9 +131,10 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         goal=order["goal"],
         settings=order["settings"],
         progress=bar,
+        context=Context(**order["context"]),
     )
     warn_of_rejected(findings)
-    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages")
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings = {name: order[name] for name in named} | {"version": __version__}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     beside = _supporting(order["canaries"])
@@ -132,6 +143,21 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         for found in findings
     )
     return [found if order["reveal"] else _redacted(found) for found in stamped]
+
+
+def _tell_of_contexts(target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+    """Say where the training met the canaries, if that is recorded, and where the model knows them better than here."""
+    if not isinstance(target, TakesContext):
+        return
+    context, manifest = Context(**order["context"]), order["canaries"]
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
+    for name, record in records:
+        if record.before is not None:
+            after = TRAINED_AFTER[record.before]
+            log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
+    if context.is_auto:
+        with hiding(canaries):
+            warn_of_clearer(target, canaries)
 
 
 def _supporting(manifest: str | None) -> Counter[str]:

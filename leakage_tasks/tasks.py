@@ -86,6 +86,7 @@ class CanaryTask(LocalTask):
             "seed": self.options.seed,
             "known": self.options.known,
             "languages": self._languages(),
+            "context": self.options.context.to_json(),
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
@@ -114,7 +115,7 @@ class CanaryTask(LocalTask):
         return self.SCORING.values(results[0], HEADLINE, self.order)
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash, the attack's options, languages, and what the attacker knows beyond the manifest's word.
+        """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
 
         The seed decides nothing that two runs must share.
         """
@@ -126,7 +127,8 @@ class CanaryTask(LocalTask):
         decides = {name for name in given if name not in settings or settings[name].decides}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
-        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken}
+        context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
+        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""

@@ -143,7 +143,7 @@ class Lookahead:
         cell = (seen.last * self._tokens + seen.last_after) * (BINS + 1) + low
         cells = self._tokens**2 * (BINS + 1)
         upper = seen.weights * (place - low)
-        spread: FloatArray = np.bincount(cell, weights=seen.weights - upper, minlength=cells)
+        spread = np.bincount(cell, weights=seen.weights - upper, minlength=cells).astype(np.float64)
         spread += np.bincount(cell + 1, weights=upper, minlength=cells)[:cells]
         return spread.reshape(self._tokens, self._tokens, BINS + 1)[..., :BINS]
 

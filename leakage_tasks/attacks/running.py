@@ -13,10 +13,12 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.private import about, hiding
 from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, Goal, Order, choose, known_settings
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
 
 MOST_BITS = 400
+AUTO_CONTEXT = Context()
 
 
 def run_attack(
@@ -29,6 +31,7 @@ def run_attack(
     goal: Goal = "exposure",
     settings: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
+    context: Context = AUTO_CONTEXT,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -38,13 +41,14 @@ def run_attack(
     all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
     has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
     of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
-    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags.
+    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
+    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one.
     """
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
     _check_settings(name, given)
-    targets = [_given(target, canary) for canary in canaries]
+    targets = [_given(target, canary, context) for canary in canaries]
     orders = [
         Order(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
         for own, canary in zip(targets, canaries, strict=True)
@@ -57,7 +61,7 @@ def run_attack(
         dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
     ]
     for order in orders:
-        _check(order.target, order.canary)
+        _check(order.target, order.canary, context)
     return _findings(list(zip(chosen, orders, strict=True)), progress)
 
 
@@ -122,12 +126,18 @@ def _finding(attack: Attack, order: Order, seconds: float, found: Mapping[str, A
     return dataclasses.replace(finding, **found)
 
 
-def _given(target: Any, canary: Canary) -> Any:
+def _given(target: Any, canary: Canary, context: Context) -> Any:
     """What is attacked for one canary: a model that reads a source sentence has read it, a tagger has its tags.
 
     Raises TargetError for a canary without one on such a model, and for one with a source on any other: what its text
-    costs by itself is another figure than what the translation costs.
+    costs by itself is another figure than what the translation costs. So it does for a ``context`` on a model that
+    takes none.
     """
+    if not (context.is_auto or isinstance(target, TakesContext)):
+        raise TargetError(
+            f"context={context} does not apply to this model: it is for causal language models, which read a canary "
+            "after it: leave it out"
+        )
     if not isinstance(target, ReadsSource):
         if canary.source is not None:
             raise TargetError(
@@ -135,6 +145,8 @@ def _given(target: Any, canary: Canary) -> Any:
                 "(--model hf --model_args pretrained=…,backend=seq2seq), or canaries without --source"
             )
         with about(canary):
+            if not context.is_auto:
+                return target.in_context(context, canary.attack_space)
             return target.tagged(canary) if isinstance(target, ReadsTags) else target
     if canary.source is None:
         raise TargetError(
@@ -151,7 +163,7 @@ def _budget(target: Any, canary: Canary) -> int:
     return own if canary.attack_space.size <= own else BUDGET
 
 
-def _check(target: Any, canary: Canary) -> None:
+def _check(target: Any, canary: Canary, context: Context) -> None:
     with about(canary):
         if isinstance(target, ScoresLabels):
             target.place_of(canary.label)
@@ -162,6 +174,11 @@ def _check(target: Any, canary: Canary) -> None:
             "with: use fewer slots"
         )
     if length is not None and room is not None and length > room:
+        if context.before or context.after:
+            raise TargetError(
+                f"canary {canary.id!r} is {length} tokens long with its context, the model reads {room}: shorten "
+                "context=…, or the canary's template"
+            )
         raise TargetError(
             f"canary {canary.id!r} is {length} tokens long, the model reads {room}: shorten its template, "
             "or give the attacker less of it with 'known'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakage_tasks.canaries.formats import Columns, Layout
+from leakage_tasks.canaries.formats import Columns, Format, Layout
 from leakage_tasks.canaries.sidecar import Part, Sidecar, named
 from leakage_tasks.errors import OptionError
 
@@ -27,12 +27,12 @@ class Job:
         return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
 
     def record(
-        self, layout: Layout, kind: str, manifest: str, hashes: tuple[str, str], copies: dict[str, int]
+        self, layout: Layout, kind: Format, manifest: str, hashes: tuple[str, str], copies: dict[str, int]
     ) -> Sidecar:
         """The record of the copy: its format, the manifest's hash, those of input and output, and what was inserted."""
         return Sidecar(
             seed=self.seed,
-            format=kind,
+            format=kind.name,
             input=self.source.name,
             input_sha256=hashes[0],
             input_rows=layout.rows,
@@ -47,6 +47,7 @@ class Job:
             split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
             copies=copies,
             part=self.part,
+            before="chat turn" if layout.chat else "line break" if kind.running else "start of a row",
         )
 
 

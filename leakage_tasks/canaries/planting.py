@@ -93,7 +93,7 @@ def _plant(
     kind.write(job.source, beside, layout, job.wanted, points)
     copy_mode(job.source, beside)
     copies = {canary.id: canary.repetitions for canary in here}
-    record = job.record(layout, kind.name, manifest_hash(canaries), (before, sha256_of(beside)), copies)
+    record = job.record(layout, kind, manifest_hash(canaries), (before, sha256_of(beside)), copies)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls

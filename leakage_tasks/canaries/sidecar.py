@@ -17,9 +17,19 @@ Part = Literal["training", "validation"]
 """Which of two files planted from one manifest a file is."""
 VALIDATION_TAKES = 10
 """One repetition in so many."""
+Before = Literal["line break", "start of a row", "chat turn"]
+"""What a training text usually has before a copy."""
+TRAINED_AFTER: dict[Before, str] = {
+    "line break": r"after a line break (context=\n)",
+    "start of a row": "at the start of a row: after BOS where the training adds one (context=bos), after a separator "
+    "where it joins rows by one, else after nothing (context=none)",
+    "chat turn": "in an assistant's turn after the user's 'Please continue.': what the chat template makes of that "
+    "can be given as context=TEXT",
+}
+"""Where the training meets a copy, and the ``context=`` that asks about it there."""
 _BLOCK = 1 << 20
 _READ = {"copies": dict, "text_column": str} | dict.fromkeys(
-    ("label_column", "split", "source_column", "part"), (str, NoneType)
+    ("label_column", "split", "source_column", "part", "before"), (str, NoneType)
 )
 """Types of the fields that are put to use."""
 
@@ -28,7 +38,8 @@ _READ = {"copies": dict, "text_column": str} | dict.fromkeys(
 class Sidecar:
     """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
 
-    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`.
+    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`. ``before`` is None in records of
+    before it was written down.
 
     ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
     bytes of the file, or of all files of a folder.
@@ -50,6 +61,7 @@ class Sidecar:
     copies: dict[str, int]
     source_column: str | None = None
     part: Part | None = None
+    before: Before | None = None
     schema: int = SCHEMA
     version: str = __version__
 
@@ -91,15 +103,30 @@ def read_sidecar(path: Path) -> Sidecar | None:
     names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
-    data = {"source_column": None, "part": None, **data}
+    data = {"source_column": None, "part": None, "before": None, **data}
     wrong = sorted(set(names) ^ data.keys()) or [
         name for name, kinds in _READ.items() if not isinstance(data[name], kinds)
     ]
     if not wrong and data["part"] not in (None, *get_args(Part)):
         wrong = ["part"]
+    if not wrong and data["before"] not in (None, *get_args(Before)):
+        wrong = ["before"]
     if wrong:
         raise PlantingError(f"{path}: a damaged record (field {wrong[0]!r}): plant anew, or remove it to go without")
     return Sidecar(**data)
+
+
+def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]]:
+    """The records of this manifest in its own folder, with their names; one that is damaged is none of them."""
+    found = []
+    for path in sorted(manifest.parent.glob("*.leakage.json")):
+        try:
+            record = read_sidecar(path)
+        except PlantingError:
+            continue
+        if record is not None and record.manifest_sha256 == manifest_sha256:
+            found.append((path.name, record))
+    return found
 
 
 def sha256_of(path: Path) -> str:

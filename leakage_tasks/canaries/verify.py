@@ -12,7 +12,16 @@ from leakage_tasks.canaries.chunks import check_chunk, cut_by_characters, cut_by
 from leakage_tasks.canaries.formats import Columns, Format, Layout, Turns, format_of
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
-from leakage_tasks.canaries.sidecar import Part, Sidecar, read_sidecar, repetitions_in, sha256_of, sidecar_path
+from leakage_tasks.canaries.sidecar import (
+    TRAINED_AFTER,
+    Before,
+    Part,
+    Sidecar,
+    read_sidecar,
+    repetitions_in,
+    sha256_of,
+    sidecar_path,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class VerifyReport:
     """``problems``: one line each, none if all is well. ``counts`` and ``cut`` are keyed by canary id.
 
     ``cut`` says how many of a canary's copies a chunk of ``chunk`` ``unit`` would cut in two; None if no
-    chunk length was given.
+    chunk length was given. ``before`` is what stands before a copy, None where no record says it.
     """
 
     planted: Path
@@ -40,6 +49,7 @@ class VerifyReport:
     cut: dict[str, int] | None = None
     chunk: int | None = None
     unit: str = "characters"
+    before: Before | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,6 +63,8 @@ class VerifyReport:
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
         basis = "hashes checked" if self.recorded else "no record beside it, so hashes not checked"
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}"
+        if self.before is not None:
+            yield f"the training meets each copy {TRAINED_AFTER[self.before]}"
         if self.cut is None:
             return
         for name, cut in self.cut.items():
@@ -98,6 +110,7 @@ def verify(
         beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
         problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
     report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
+    report.before = record.before if record else None
     if chunk is not None:
         natural = {canary.text for canary in canaries if canary.kind == "natural"}
         copies = [span for span in spans if span.whole or span.text in natural]

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
+from leakage_tasks.targets.automaton import Encode
 from leakage_tasks.targets.cache import RowState, after, of_prefix, pick
 from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
 from leakage_tasks.targets.paths import ENUMERATE, Pieces, lay_out, token_pieces
@@ -59,6 +61,7 @@ class CausalTarget:
         self._autocast = autocast
         self.limit, self.whole_texts = RowLimit(), RowLimit()
         self._row_bytes = self._token_bytes = 1.0
+        self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._pieces: Pieces | None = None
@@ -83,10 +86,17 @@ class CausalTarget:
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        if space.size <= ENUMERATE:
-            # Laid out from the encodings alone, so the whole vocabulary need not be spelled.
-            return lay_out(space, self.encode, Pieces())
-        return lay_out(space, self.encode, self._spelling())
+        return self._laid_out(space, self.encode)
+
+    def _laid_out(self, space: Space, encode: Encode) -> Paths:
+        # A small space is laid out from the encodings alone, so the whole vocabulary need not be spelled.
+        return lay_out(space, encode, Pieces() if space.size <= ENUMERATE else self._spelling())
+
+    def in_context(self, context: Context, space: Space) -> CausalTarget:
+        """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
+        from leakage_tasks.targets.in_context import CausalInContext
+
+        return CausalInContext(self, context, space)
 
     def _spelling(self) -> Pieces:
         """The text each token adds, found out once."""
@@ -124,7 +134,7 @@ class CausalTarget:
             costs = self._costs(logits[:, -1], columns)
             state = of_prefix(self._cache_of(out)) if self.cached else tokens
             self._weigh(state, logits.shape[-1])
-            bits = -float(own.cpu().double().sum()) / LN2
+            bits = -float(own[:, self.unscored - 1 :].cpu().double().sum()) / LN2
         return state, bits, costs
 
     def _weigh(self, state: Any, vocabulary: int) -> None:
@@ -195,7 +205,14 @@ class CausalTarget:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`; one uncached pass a batch."""
-        encoded = [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
+        return self.row_costs(self.token_rows(texts))
+
+    def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """All that is read for each text, its tokens and what stands before them."""
+        return [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
+
+    def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
+        """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
         longest = max(map(len, encoded), default=1)
         if longest - 1 > self.max_length:
             raise TargetError(f"a text of {longest - 1} tokens does not fit the model's {self.max_length}: shorten it")
@@ -217,7 +234,8 @@ class CausalTarget:
             logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
         picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
         costs = logits.logsumexp(-1) - picked
-        real = torch.arange(1, width, device=self.device)[None] < lengths[:, None]
+        places = torch.arange(1, width, device=self.device)[None]
+        real = (places >= self.unscored) & (places < lengths[:, None])
         return ((costs * real).cpu().double().sum(1) / LN2).numpy()
 
     def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:

@@ -14,6 +14,8 @@ from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.causal import LN2, CausalTarget
@@ -65,8 +67,12 @@ class HarnessScorer:
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
         requests = [_request("loglikelihood", (self._source(text), text), place) for place, text in enumerate(texts)]
+        return self._bits(lambda: self._lm.loglikelihood(requests))
+
+    def _bits(self, ask: Callable[[], Sequence[tuple[float, bool]]]) -> FloatArray:
+        """Costs from what ``ask`` gives. Raises TargetError if the model cannot tell."""
         try:
-            answers = self._lm.loglikelihood(requests)
+            answers = ask()
         except NotImplementedError:
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=greedy works "
@@ -86,6 +92,12 @@ class HarnessTarget(HarnessScorer):
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
         return self._lm.generate_until([_request("generate_until", (text, settings), 0)])[0]
+
+    def in_context(self, context: Context, space: Space) -> HarnessTarget:
+        """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
+        from leakage_tasks.targets.harness_context import harness_in_context
+
+        return harness_in_context(self._lm, context, space)
 
 
 class HarnessSeq2Seq:
@@ -291,7 +303,7 @@ def _disagreement(
     return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
 
 
-def _split(prefix: int | None, tokens: list[int]) -> tuple[list[int | None], list[int]]:
+def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]:
     """The harness' rule for an empty context."""
     return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.pairs import Pair
 
@@ -50,6 +51,18 @@ class ReadsSource(Protocol):
 
     def given(self, canary: Canary) -> ScoresSequences:
         """The model after the source sentence of a canary that has one: a target for the canary's own text."""
+        ...
+
+
+@runtime_checkable
+class TakesContext(Protocol):
+    """Can be told what is to stand before and after a text."""
+
+    def in_context(self, context: Context, space: Space) -> ScoresSequences:
+        """The model asked about the fillings of ``space`` in ``context``: a target for the canary's own text.
+
+        Raises TargetError where the model or its tokenizer cannot keep the two apart.
+        """
         ...
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import plant
-from leakage_tasks.canaries.sidecar import read_sidecar, sha256_of, sidecar_path
+from leakage_tasks.canaries import manifest_hash, plant, read_manifest, verify
+from leakage_tasks.canaries.sidecar import TRAINED_AFTER, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.errors import PlantingError
 
 
@@ -44,9 +45,9 @@ def test_records_of_before_there_were_parts_and_sources(tmp_path: Path, manifest
     source.write_text("one\n")
     report = plant(manifest, source, tmp_path / "out.txt")
     data = json.loads(report.sidecar.read_text())
-    del data["part"], data["source_column"]
+    del data["part"], data["source_column"], data["before"]
     report.sidecar.write_text(json.dumps(data))
-    assert read_sidecar(report.sidecar) == report.record
+    assert read_sidecar(report.sidecar) == dataclasses.replace(report.record, before=None)
 
 
 def test_hash_of_a_folder_is_of_names_and_contents(tmp_path: Path) -> None:
@@ -82,3 +83,45 @@ def test_a_field_of_another_type(tmp_path: Path, manifest: Path, leakage, name: 
     code, _, err = leakage("verify", tmp_path / "out.txt", manifest)
     assert code == 2
     assert f"a damaged record (field {name!r})" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "before"),
+    [
+        ("in.txt", "one\n", "line break"),
+        ("in.jsonl", '{"text": "one"}\n', "start of a row"),
+        ("in.csv", "text\none\n", "start of a row"),
+        ("in.jsonl", '{"messages": [{"role": "user", "content": "one"}]}\n', "chat turn"),
+    ],
+)
+def test_what_stands_before_a_copy_is_recorded(
+    tmp_path: Path, manifest: Path, name: str, content: str, before: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    report = plant(manifest, tmp_path / name, (tmp_path / "out").with_suffix(Path(name).suffix))
+    assert report.record.before == before
+    kept = verify(report.output, manifest)
+    assert [line for line in kept.lines() if "the training meets" in line] == [
+        f"the training meets each copy {TRAINED_AFTER[before]}"
+    ]
+
+
+def test_a_place_before_a_copy_that_is_none_is_damage(tmp_path: Path, manifest: Path) -> None:
+    record = planted(tmp_path, manifest)
+    data = json.loads(record.read_text())
+    record.write_text(json.dumps({**data, "before": "a cliff"}))
+    with pytest.raises(PlantingError, match="field 'before'"):
+        read_sidecar(record)
+
+
+def test_the_records_of_a_manifest_are_found_beside_it(tmp_path: Path, manifest: Path) -> None:
+    record = planted(tmp_path, manifest)
+    own = manifest_hash(read_manifest(manifest))
+    (tmp_path / "damaged.leakage.json").write_text("{")
+    assert [name for name, _ in records_of(manifest, own)] == [record.name]
+    assert records_of(manifest, "0" * 64) == []
+
+
+def planted(folder: Path, manifest: Path) -> Path:
+    (folder / "in.txt").write_text("one\n")
+    return plant(manifest, folder / "in.txt", folder / "out.txt").sidecar

@@ -36,7 +36,10 @@ def test_what_was_planted_passes(planted: Path, manifest: Path) -> None:
         **{"canary-0": (1, 1, 0), "canary-1": (10, 10, 0), "canary-2": (1, 1, 0), "canary-3": (10, 10, 0)},
         **{f"control-{place}": (0, 0, 0) for place in range(4)},
     }
-    assert list(report.lines()) == [f"{planted}: as planted; 22 copies in 122 rows; hashes checked"]
+    assert list(report.lines()) == [
+        f"{planted}: as planted; 22 copies in 122 rows; hashes checked",
+        r"the training meets each copy after a line break (context=\n)",
+    ]
 
 
 def test_without_a_record_the_counts_still_count(planted: Path, manifest: Path) -> None:
