@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from adapters.classifier_scorer import LabelScorerLM, texts_at_once
+from adapters.base import texts_at_once
+from adapters.classifier_scorer import LabelScorerLM
 from leakage_tasks.targets.tagger import TaggerTarget
 from leakage_tasks.targets.tagger_loading import load_tagger
 
