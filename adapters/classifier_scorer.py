@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
 from tqdm import tqdm
 
-from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.notices import first_line, warn_once
+from adapters.base import Answer, LocalLM
+from leakage_tasks.errors import TargetError
+from leakage_tasks.notices import warn_once
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier import LN2, ClassifierTarget
 from leakage_tasks.targets.generators import GeneratingTarget, load_generator
@@ -31,26 +31,13 @@ from leakage_tasks.targets.tagger import TaggerTarget
 
 log = logging.getLogger("lm_eval.leakage")
 
-Answer = tuple[float, bool]
-"""Natural log of P(label | text), and whether it is the first of the likeliest."""
 
-
-class LabelScorerLM(LM):
-    """A model that gives texts labels; ``classifier`` is its target.
-
-    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Under ``accelerate
-    launch`` each process has its own copy.
-    """
+class LabelScorerLM(LocalLM):
+    """A model that gives texts labels; ``classifier`` is its target."""
 
     classifier: ClassifierTarget | TaggerTarget
     too_long = "shorten it"
     """What to do about a text that does not fit; ``{}`` stands for the number of tokens that do."""
-
-    def __init__(self, pretrained: Any, revision: str | None, batch_size: int | str | None, device: str | None) -> None:
-        super().__init__()
-        self._join_processes(device)
-        self.batch_size = batch_size
-        self.pretrained, self.revision = str(pretrained), revision
 
     @cached_property
     def _names(self) -> LabelNames:
@@ -132,12 +119,6 @@ class LabelScorerLM(LM):
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         return self.classifier.encode(texts)
 
-    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
-        """The answers, put into the harness' cache as those to requests of this kind."""
-        for request, answer in zip(requests, answers, strict=True):
-            self.cache_hook.add_partial(kind, request.args, answer)
-        return answers
-
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
         """Raises TargetError: a classifier gives a text no probability."""
         raise TargetError(
@@ -164,51 +145,9 @@ class LabelScorerLM(LM):
         """Tokens the classifier can read, special ones included; None where it does not say."""
         return self.classifier.max_length
 
-    @property
-    def tokenizer_name(self) -> str:
-        """Name of the tokenizer, for the harness' request cache."""
-        return str(self.tokenizer.name_or_path).replace("/", "__")
-
     def get_model_info(self) -> dict[str, Any]:
         """What a results file should say about the model; no network is asked."""
-        model = self.classifier.model
-        return {
-            "model_num_parameters": int(model.num_parameters()),
-            "model_dtype": str(model.dtype),
-            "model_revision": self.revision or "main",
-            "model_sha": getattr(model.config, "_commit_hash", None) or "",
-            "model_labels": list(self.classifier.labels),
-        }
-
-    # -- several processes ----------------------------------------------------------------------------------
-
-    def _join_processes(self, device: str | None) -> None:
-        from datetime import timedelta
-
-        from accelerate import Accelerator, InitProcessGroupKwargs
-
-        # One process may have much more to do than the others, which wait for it at the end.
-        accelerator = Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(weeks=52))])
-        self._accelerator = accelerator
-        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
-        self._device = accelerator.device if self._world_size > 1 else _usable(device)
-
-    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensors of all processes, one after the other."""
-        return self._accelerator.gather(tensor) if self.world_size > 1 else tensor
-
-    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """The objects of all processes on process ``dst``, None on the others."""
-        if self.world_size == 1:
-            return [obj]
-        found = [None] * self.world_size if self.rank == dst else None
-        torch.distributed.gather_object(obj, found, dst=dst)
-        return found
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        if self.world_size > 1:
-            self._accelerator.wait_for_everyone()
+        return {**self._described(self.classifier.model), "model_labels": list(self.classifier.labels)}
 
 
 class ClassifierScorerLM(LabelScorerLM):
@@ -269,20 +208,6 @@ class ClassifierScorerLM(LabelScorerLM):
         if not self.truncate or self.max_length is None or not texts:
             return super()._tokens(texts)
         return self.tokenizer(list(texts), truncation=True, max_length=self.max_length, verbose=False)["input_ids"]
-
-
-def _usable(device: str | None) -> torch.device:
-    chosen = device or "cuda"
-    # The harness' command line asks for cuda:0 where its user asks for nothing.
-    if chosen.startswith("cuda") and not torch.cuda.is_available():
-        chosen = "cpu"
-    try:
-        # Logits are normalised in float64, which MPS has not.
-        return torch.empty(0, device=chosen, dtype=torch.float64).device
-    except Exception as error:
-        raise OptionError(
-            f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"
-        ) from None
 
 
 @as_target.register

@@ -13,21 +13,21 @@ from typing import Any
 
 import torch
 from lm_eval.api.instance import Instance
-from tqdm import tqdm
 
-from adapters.classifier_scorer import Answer, ClassifierScorerLM
+from adapters.base import Answer
+from adapters.classifier_scorer import ClassifierScorerLM
+from adapters.masked_lm import pseudo_log_likelihoods
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.files import replacing
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
-from leakage_tasks.targets.masked import MaskedModel, Query
+from leakage_tasks.targets.masked import MaskedModel
+from leakage_tasks.targets.masked_rows import Query
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
-TOGETHER = 4096
-"""Masked copies of texts put together before the model reads them, so that short texts share batches."""
 
 
 class FrankensteinLM(ClassifierScorerLM):
@@ -144,29 +144,12 @@ class FrankensteinLM(ClassifierScorerLM):
         return self._masked
 
     def _pseudo(self, queries: Sequence[Query], disable_tqdm: bool) -> list[Answer]:
-        masked = self._with_head()
-        answers: list[Answer] = []
-        with tqdm(total=len(queries), desc="Filling masks", disable=disable_tqdm or self.rank != 0) as bar:
-            while len(answers) < len(queries):
-                group = _group(queries[len(answers) :])
-                answers += masked.pseudo_log_likelihoods(group)
-                bar.update(len(group))
-        return answers
+        return pseudo_log_likelihoods(self._with_head(), queries, disable_tqdm or self.rank != 0)
 
     def get_model_info(self) -> dict[str, Any]:
         """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
         more = {"model_head_losses": self.head_losses} if self.head_losses else {}
         return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
-
-
-def _group(queries: Sequence[Query]) -> Sequence[Query]:
-    """The first queries that together have enough places for a few batches; one at least."""
-    total = 0
-    for number, (_, places) in enumerate(queries, 1):
-        total += len(places)
-        if total >= TOGETHER:
-            return queries[:number]
-    return queries
 
 
 def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs: Any, save: str | None) -> None:

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 MODELS = {
+    "masked-lm": "adapters.masked_lm:MaskedLM",
     "soft-prompt": "adapters.soft_prompt:SoftPromptLM",
     "nlu-tagger": "adapters.nlu_tagger:NLUTaggerLM",
     "classifier-scorer": "adapters.classifier_scorer:ClassifierScorerLM",

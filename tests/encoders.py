@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,22 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 
 @lru_cache
+def digits_wordpiece(merged: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer that spells numbers, as "4 ##7", but for those that are ``merged`` into one token."""
+    digits = [str(digit) for digit in range(10)]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "pin", "is", "of", ".", ",", ":"]
+    vocabulary = {token: n for n, token in enumerate([*tokens, *digits, *(f"##{digit}" for digit in digits), *merged])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, **{f"{name}_token": token for name, token in special.items()}
+    )
+
+
+@lru_cache
 def byte_level() -> PreTrainedTokenizerFast:
     """A byte-level BPE as RoBERTa's: a word is one token with the space before it, the mask swallows that space."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -121,6 +139,33 @@ def save_classifier(folder: Path, base: Path, **options: Any) -> Path:
     classifier_of(base, **options).save_pretrained(folder)
     PreTrainedTokenizerFast.from_pretrained(base).save_pretrained(folder)
     return folder
+
+
+def pseudo_bits(model: Any, tokenizer: Any, text: str) -> float:
+    """Pseudo-log-perplexity of a text in bits, one forward pass a token, by `transformers` alone."""
+    ids = tokenizer(text)["input_ids"]
+    total = 0.0
+    for place in range(1, len(ids) - 1):
+        masked = torch.tensor([[*ids[:place], tokenizer.mask_token_id, *ids[place + 1 :]]])
+        with torch.no_grad():
+            total -= float(model(masked).logits[0, place].double().log_softmax(-1)[ids[place]])
+    return total / math.log(2)
+
+
+def pseudo_bits_of(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
+    """The same of many texts, with one forward pass for each place in those of one length."""
+    rows = [tokenizer(text)["input_ids"] for text in texts]
+    totals = torch.zeros(len(rows), dtype=torch.double)
+    for length in set(map(len, rows)):
+        here = [number for number, row in enumerate(rows) if len(row) == length]
+        ids = torch.tensor([rows[number] for number in here])
+        for place in range(1, length - 1):
+            masked = ids.clone()
+            masked[:, place] = tokenizer.mask_token_id
+            with torch.no_grad():
+                found = model(masked).logits[:, place].double().log_softmax(-1)
+            totals[here] -= found.gather(-1, ids[:, place, None])[:, 0]
+    return (totals / math.log(2)).tolist()
 
 
 def masked_costs(model: Any, tokenizer: Any, text: str) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from leakage_tasks.targets.protocols import (
     CompletesText,
     DifferentiableInputs,
+    FillsMasks,
     PredictsNextToken,
     ProposesValues,
     RelaxesTokens,
@@ -16,6 +17,7 @@ from leakage_tasks.targets.protocols import (
 )
 
 LIKELIHOOD = "black box: likelihoods of texts of the attacker's choice"
+MASKS = "black box: probabilities of tokens, each masked, in texts of the attacker's choice"
 NEXT_TOKEN = "black box: next-token probabilities after texts of the attacker's choice"
 TEXT = "black box: text the model writes"
 LABELS = "black box: probabilities of the classes of texts of the attacker's choice"
@@ -50,6 +52,8 @@ def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> s
     need = next(need for need in needs if isinstance(target, need))
     if need is ScoresLabels and reads_tags(target):
         return LABELS_AND_TAGS
+    if need is ScoresSequences and isinstance(target, FillsMasks):
+        return MASKS
     if need is not ProposesValues:
         return _TAKES.get(need, "not declared")
     if target.generator_name == "frankenstein":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
@@ -13,9 +14,11 @@ from leakage_tasks.attacks.finding import GUESSES, Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.errors import OptionError
-from leakage_tasks.targets.protocols import FloatArray, ScoresSequences
+from leakage_tasks.targets.protocols import FloatArray, ScoresSequences, ScoresUpTo
 
 CHUNK = 1024
+LARGER_CHUNK = 1 << 14
+"""Of texts to be scored up to a limit, which share the more work the more there are."""
 NO_SCORES = "choose a model with log-likelihoods"
 
 
@@ -38,7 +41,7 @@ def brute_force(order: Order) -> dict[str, Any]:
         )
     best: list[Guess] = []
     costs: list[FloatArray] = []
-    for fillings, batch in scored(order, space.enumerate()):
+    for fillings, batch in scored(order, space.enumerate(), up_to_secret(order), GUESSES):
         costs.append(batch)
         places = np.argsort(batch, kind="stable")[:GUESSES]
         new = [Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places]
@@ -51,8 +54,25 @@ def brute_force(order: Order) -> dict[str, Any]:
     return {**found, **marked(best, order.canary.secret), "extra": {"nodes": len(every)}}
 
 
-def scored(order: Order, fillings: Iterable[Filling]) -> Iterable[tuple[list[Filling], FloatArray]]:
-    """Fillings in batches, each with its log-perplexities."""
-    source = iter(fillings)
-    while batch := list(islice(source, CHUNK)):
-        yield batch, order.target.log_perplexity([order.canary.attack_space.fill(filling) for filling in batch])
+def up_to_secret(order: Order) -> float:
+    """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
+    target, canary = order.target, order.canary
+    if not isinstance(target, ScoresUpTo):
+        return math.inf
+    own = target.log_perplexity_up_to([canary.attack_space.fill(canary.secret)], math.inf)
+    return within(finite(float(own[0])))
+
+
+def scored(
+    order: Order, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
+) -> Iterable[tuple[list[Filling], FloatArray]]:
+    """Fillings in batches, each with its log-perplexities.
+
+    Those above ``most`` bits, the ``cheapest`` of the batch excepted, need not be exact, see
+    :class:`~leakage_tasks.targets.protocols.ScoresUpTo`.
+    """
+    source, target = iter(fillings), order.target
+    limited = most < math.inf and isinstance(target, ScoresUpTo)
+    while batch := list(islice(source, LARGER_CHUNK if limited else CHUNK)):
+        texts = [order.canary.attack_space.fill(filling) for filling in batch]
+        yield batch, target.log_perplexity_up_to(texts, most, cheapest) if limited else target.log_perplexity(texts)

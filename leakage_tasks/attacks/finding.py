@@ -35,7 +35,8 @@ class Finding:
     exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound. An
     ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; the rank is |R|·2^−exposure, or 1.
     ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
-    the leading guesses are certain to be the best of R. ``model_calls`` counts sequences scored. ``access`` says
+    the leading guesses are certain to be the best of R. ``log_perplexity`` is what the canary's text costs in bits, of
+    a masked language model its pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it.
 
     A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice

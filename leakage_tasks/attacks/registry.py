@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Never, TypeVar
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import OptionError, TargetError
@@ -112,7 +112,8 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
         if not able:
             raise TargetError(f"{type(target).__name__} offers nothing an attack for {goal} can use: try another model")
         able.sort(key=lambda attack: attack.auto)
-        return next((attack for attack in able if attack.affordable(order)), able[-1])
+        found = next((attack for attack in able if attack.affordable(order)), None)
+        return found or _too_dear(able[0], order)
     if name not in ATTACKS:
         raise OptionError(f"attack={name!r} is unknown: use {', '.join([AUTO, *ATTACKS])}")
     attack = ATTACKS[name]
@@ -120,6 +121,16 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
         wanted = " or ".join(_ability(need) for need in attack.needs)
         raise TargetError(f"attack={name} needs a model that {wanted}, which this one cannot: {attack.remedy}")
     return attack
+
+
+def _too_dear(attack: Attack, order: Order) -> Never:
+    """Raise TargetError where the one attack that a model can serve is more than the budget allows."""
+    canary = order.canary
+    raise TargetError(
+        f"canary {canary.id!r} has {canary.attack_space.size} fillings, more than budget={order.budget}, and all that "
+        f"can be done with this model is attack={attack.name}, which scores every one: use a smaller space, raise "
+        f"budget=…, or leave canary_{attack.goal} out"
+    )
 
 
 def _ability(protocol: type) -> str:

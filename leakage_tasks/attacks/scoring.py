@@ -57,7 +57,7 @@ def ranked_by_sample(order: Order, draws: int) -> dict[str, Any]:
     own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
-    hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn))
+    hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn, within(own)))
     found = {"log_perplexity": own, "model_calls": len(drawn) + 1}
     return found | share_of_sample(hits, len(drawn), space.size)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.aggregates import exposed_by_chance, maximum, mean, median
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
@@ -38,6 +39,11 @@ def fit_kept(found: Finding) -> float | None:
 def extrapolated(found: Finding) -> bool:
     """Whether the exposure is read off a fitted distribution: no filling as cheap as the secret was counted."""
     return found.method == EXTRAPOLATED
+
+
+def pseudo(found: Finding) -> bool:
+    """Whether a masked language model was asked, so that costs are pseudo-log-perplexities."""
+    return found.access == MASKS
 
 
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
@@ -124,7 +130,16 @@ METRICS: list[Metric] = [
         "higher",
         "cost of the whole canary to the model, mean",
         "bits",
-        applies=elsewhere,
+        applies=lambda found: elsewhere(found) and not pseudo(found),
+    ),
+    Metric(
+        "pseudo_log_perplexity",
+        planted(lambda found: found.log_perplexity),
+        mean,
+        "higher",
+        "sum over the canary's tokens of −log2 P(token | all others), that token masked, mean",
+        "bits",
+        applies=pseudo,
     ),
     CLASS_LOSS,
     *TWO_RANKS,

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 KEY = "model-index"
 OURS = "lm-eval-leakage"
 """The results of a model-index are ours where their data set's type is this and a task's name."""
-CLASSIFIERS = ("classifier-scorer", "frankenstein-mlm", "nlu-tagger")
+TASKS = {
+    **dict.fromkeys(("classifier-scorer", "frankenstein-mlm", "nlu-tagger"), "text-classification"),
+    "masked-lm": "fill-mask",
+}
+"""The hub's name for what a model does, by ``--model``."""
 LEVEL = 0.95
 
 
@@ -26,7 +30,7 @@ def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
     shows results without their flags. ``pipeline`` is the card's ``pipeline_tag``: the task type, if there is one.
     """
     entry = board.groups[0].entries[0]
-    usual = "text-classification" if entry.run.model in CLASSIFIERS else "text-generation"
+    usual = TASKS.get(entry.run.model, "text-generation")
     task = pipeline if isinstance(pipeline, str) and pipeline else usual
     shown = (column for column in board.columns if column.shown and column.task not in faulty(board))
     found = ((column, entry.figures.get(column.key)) for column in shown)

@@ -2,9 +2,11 @@
 
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.classifier import ClassifierTarget
+from leakage_tasks.targets.masked_target import MaskedTarget
 from leakage_tasks.targets.protocols import (
     CompletesText,
     DifferentiableInputs,
+    FillsMasks,
     Paths,
     PredictsNextToken,
     Proposal,
@@ -14,6 +16,7 @@ from leakage_tasks.targets.protocols import (
     RelaxesTokens,
     ScoresLabels,
     ScoresSequences,
+    ScoresUpTo,
 )
 from leakage_tasks.targets.relaxation import Relaxation
 from leakage_tasks.targets.seq2seq import Seq2SeqTarget
@@ -24,6 +27,8 @@ __all__ = [
     "ClassifierTarget",
     "CompletesText",
     "DifferentiableInputs",
+    "FillsMasks",
+    "MaskedTarget",
     "Paths",
     "PredictsNextToken",
     "Proposal",
@@ -34,6 +39,7 @@ __all__ = [
     "RelaxesTokens",
     "ScoresLabels",
     "ScoresSequences",
+    "ScoresUpTo",
     "Seq2SeqTarget",
     "TaggerTarget",
 ]

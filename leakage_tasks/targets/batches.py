@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 TOKENS_ON_CPU = 1 << 11
@@ -20,6 +20,9 @@ READ, READ_IN_HALF = 1e-3, 0.1
 PROBED = 4
 """Padding tokens, at most, that tell whether a model reads them."""
 
+Ask = Callable[..., Tensor]
+"""Answers token ids and attention mask ``[n, length]``, and what stands beside each row, with a ``[n, width]``."""
+
 
 class RowBatches:
     """Asks a model about token rows of any lengths, as many at once as it can take.
@@ -27,7 +30,7 @@ class RowBatches:
     A model that reads the padding like any other token (FNet, ConvBERT) is asked about rows of one length at a time.
     ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device, which is
     to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows, ``dtype``
-    what the model computes in.
+    what the model computes in, ``most_rows`` how many rows it may ever be asked about at once.
     """
 
     def __init__(
@@ -38,10 +41,11 @@ class RowBatches:
         padding: int,
         tokens: int = TOKENS_ON_CPU,
         dtype: torch.dtype = torch.float32,
+        most_rows: int = MOST_ROWS,
     ) -> None:
         self.device, self.max_length = device, max_length
         self._batch_size, self._padding, self._tokens = batch_size, padding, tokens
-        self._limit = RowLimit()
+        self._limit = RowLimit(most_rows)
         self._reads_padding: bool | None = None
         self._noise = READ if dtype.itemsize > 2 else READ_IN_HALF
 
@@ -49,15 +53,15 @@ class RowBatches:
         """How many rows of ``length`` tokens one forward pass takes."""
         return rows_at_once(self.device, length, self._batch_size, self.max_length, self._limit.most, self._tokens)
 
-    def costs(
-        self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Callable[[Tensor, Tensor], Tensor]
-    ) -> FloatArray:
+    def costs(self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray) -> FloatArray:
         """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
 
+        ``beside`` are arrays ``[rows, …]`` of which ``ask`` is given the part that belongs to its rows, as tensors.
         Raises TargetError for a row that is too long.
         """
+        more = [torch.from_numpy(np.ascontiguousarray(each)) for each in beside]
         if isinstance(rows, np.ndarray):
-            return self._equally_long(rows, width, ask)
+            return self._equally_long(rows, width, ask, more)
         found = np.zeros((len(rows), width))
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
         first = 0
@@ -66,42 +70,51 @@ class RowBatches:
             ahead = order[min(first + self.size(len(rows[order[first]])), len(order)) - 1]
             chosen = order[first : first + self.size(len(rows[ahead]))]
             self._check_length(len(rows[chosen[-1]]))
-            if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask):
+            own = [each[chosen] for each in more]
+            if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
+                own = [each[: len(chosen)] for each in own]
             with self._limit.halving(len(chosen)):
-                found[chosen] = _asked(*padded([rows[place] for place in chosen], self._padding), ask)
+                found[chosen] = _asked(*padded([rows[place] for place in chosen], self._padding), ask, own)
                 first += len(chosen)
         return found
 
-    def _padding_counts(self, row: Sequence[int], ask: Callable[[Tensor, Tensor], Tensor]) -> bool:
-        """Whether padding after a row changes what is answered to it; found out once, with a row that has room."""
+    def _padding_counts(self, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]) -> bool:
+        """Whether padding after a row changes what is answered to it; found out once, with a row that has room.
+
+        The row is the first of those that ``beside`` is of.
+        """
         if self._reads_padding is None:
             ids, mask = padded([row], self._padding)
             room = PROBED if self.max_length is None else min(PROBED, self.max_length - len(row))
             longer, covered = ids.new_full((1, room), self._padding), mask.new_zeros((1, room))
+            own = [each[:1] for each in beside]
             with self._limit.halving(1):
-                alone = _asked(ids, mask, ask)
-                among = _asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask)
+                alone = _asked(ids, mask, ask, own)
+                among = _asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
                 self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
         return bool(self._reads_padding)
 
-    def _equally_long(self, rows: IntArray, width: int, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+    def _equally_long(self, rows: IntArray, width: int, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
         if not len(rows):
             return np.zeros((0, width))
         self._check_length(rows.shape[1])
         ids = torch.from_numpy(np.ascontiguousarray(rows))
         mask = torch.ones_like(ids)
-        parts = self._limit.parts(len(ids), lambda part: _asked(ids[part], mask[part], ask), self.size(rows.shape[1]))
-        return np.concatenate(parts)
+
+        def ask_part(part: slice) -> FloatArray:
+            return _asked(ids[part], mask[part], ask, [each[part] for each in beside])
+
+        return np.concatenate(self._limit.parts(len(ids), ask_part, self.size(rows.shape[1])))
 
     def _check_length(self, length: int) -> None:
         if self.max_length is not None and length > self.max_length:
             raise TargetError(f"a text of {length} tokens does not fit the model's {self.max_length}: shorten it")
 
 
-def _asked(ids: Tensor, mask: Tensor, ask: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
+def _asked(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
     with torch.inference_mode():
-        return ask(ids, mask).cpu().numpy()
+        return ask(ids, mask, *beside).cpu().numpy()
 
 
 def rows_at_once(

@@ -45,9 +45,9 @@ def load_classifier(
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
     model = _model(pretrained, config, dtype, passed) if given else pretrained
-    _check_vocabulary(model, spoken, str(tokenizer or pretrained))
+    check_vocabulary(model, spoken, str(tokenizer or pretrained))
     _settle_padding(model, spoken, str(tokenizer or pretrained))
-    _check_max_length(max_length, room_of(model, None))
+    check_max_length(max_length, room_of(model, None))
     model.to(device)
     name = pretrained if given else type(model).__name__
     warn_of_half(model, name)
@@ -143,7 +143,7 @@ def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
     model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
 
 
-def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+def check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
     """Raise TargetError for a tokenizer of more tokens than the model has."""
     known = int(model.get_input_embeddings().weight.shape[0])
     if len(tokenizer) > known:
@@ -172,7 +172,8 @@ def check_dtype(dtype: Any) -> None:
         raise OptionError(f"dtype={dtype!r}: expected auto, float32, bfloat16 or float16")
 
 
-def _check_max_length(asked: Any, room: int | None) -> None:
+def check_max_length(asked: Any, room: int | None) -> None:
+    """Raise OptionError for what is no number of tokens, or more than a model has ``room`` for."""
     if asked is None:
         return
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1 or (room is not None and asked > room):

@@ -1,4 +1,4 @@
-"""A masked language model asked for the logits at one place of each of many token rows."""
+"""A masked language model asked for what it puts at one place of each of many token rows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from leakage_tasks.errors import TargetError
-from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.batches import RowBatches, padded, rows_at_once
 from leakage_tasks.targets.classifier import LN2
 from leakage_tasks.targets.classifier_config import room_of
+from leakage_tasks.targets.masked_rows import MaskedRows, Query
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 ROWS = 1024
 """Most rows of logits over the vocabulary held at once."""
-
-
-Query = tuple[list[int], list[int]]
-"""A text's tokens, and the places of those asked about."""
 
 
 class MaskedModel:
@@ -53,6 +51,9 @@ class MaskedModel:
         self._batch_size = batch_size
         self._limit = RowLimit(ROWS)
         self._pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
+        self._batches = RowBatches(
+            self.device, batch_size, self.max_length, self._pad, dtype=model.dtype, most_rows=ROWS
+        )
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, with the special tokens the model was trained with."""
@@ -64,16 +65,15 @@ class MaskedModel:
         Yields the numbers of some rows and their logits ``[batch, vocabulary]``, float64. Raises TargetError, before
         anything is read, for a row too long.
         """
-        longest = max(map(len, rows), default=0)
-        if self.max_length is not None and longest > self.max_length:
-            raise TargetError(f"a text of {longest} tokens does not fit the model's {self.max_length}: shorten it")
+        self._check_length(max(map(len, rows), default=0))
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         first = 0
         while first < len(order):
             batch = order[first : first + self._batch(len(rows[order[first]]))]
             found = None
             with self._limit.halving(len(batch)):
-                found = self._read([rows[place] for place in batch], torch.from_numpy(columns[batch]))
+                ids, mask = padded([rows[place] for place in batch], self._pad)
+                found = self._read(ids, mask, torch.from_numpy(columns[batch]))
             if found is not None:
                 yield batch, found
                 first += len(batch)
@@ -82,22 +82,12 @@ class MaskedModel:
         """For each row and the places asked about in it: the sum of their tokens' log-probabilities in nats.
 
         Each token is masked in turn, all others of the row are there (Salazar et al. 2020). The second value says
-        whether each of the tokens is the likeliest of the vocabulary at its place.
+        whether each of the tokens is the likeliest of the vocabulary at its place. Masked rows that are the same in
+        several texts are read once. Raises TargetError, before anything is read, for a row too long.
         """
-        asked = [(query, column) for query, (_, columns) in enumerate(queries) for column in columns]
-        rows = [list(queries[query][0]) for query, _ in asked]
-        own = np.array([row[column] for row, (_, column) in zip(rows, asked, strict=True)], dtype=np.int64)
-        for row, (_, column) in zip(rows, asked, strict=True):
-            row[column] = self.tokenizer.mask_token_id
-        sums, greedy = np.zeros(len(queries)), np.ones(len(queries), dtype=bool)
-        for batch, logits in self.logits(rows, np.array([column for _, column in asked], dtype=np.int64)):
-            tokens = torch.from_numpy(own[batch]).to(logits.device)
-            found = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].cpu().numpy()
-            best = (logits.argmax(-1) == tokens).cpu().numpy()
-            for place, value, is_best in zip(batch, found, best, strict=True):
-                sums[asked[place][0]] += value
-                greedy[asked[place][0]] &= is_best
-        return list(zip(sums.tolist(), greedy.tolist(), strict=True))
+        masked, costs, likeliest = self._answers(queries)
+        missed = masked.sums(1.0 - likeliest)
+        return list(zip((-masked.sums(costs) * LN2).tolist(), (missed == 0).tolist(), strict=True))
 
     def continuation(self, context: str, continuation: str) -> Query:
         """Both texts' tokens, asking about those of the continuation; one that both share is the continuation's."""
@@ -126,13 +116,33 @@ class MaskedModel:
     def _batch(self, length: int) -> int:
         return rows_at_once(self.device, length, self._batch_size, self.max_length, self._limit.most)
 
-    def _read(self, rows: Sequence[Sequence[int]], columns: Tensor) -> Tensor:
-        ids, mask = padded(rows, self._pad)
+    def _check_length(self, longest: int) -> None:
+        if self.max_length is not None and longest > self.max_length:
+            raise TargetError(f"a text of {longest} tokens does not fit the model's {self.max_length}: shorten it")
+
+    def _answers(self, queries: Sequence[Query]) -> tuple[MaskedRows, FloatArray, NDArray[np.bool_]]:
+        """The masked rows; bits of each token asked about ``[asked]``, and whether it is the likeliest there."""
+        self._check_length(max((len(ids) for ids, _ in queries), default=0))
+        masked = MaskedRows(queries, self.tokenizer.mask_token_id)
+        costs, likeliest = np.zeros(len(masked.query)), np.zeros(len(masked.query), dtype=bool)
+        for rows, columns, tokens, asked in masked.parts():
+            found = self._batches.costs(rows, tokens.shape[1] + 1, self._token_costs, columns, tokens)
+            costs[asked], likeliest[asked] = found[:, :-1], found[:, -1:] == tokens
+        return masked, costs, likeliest
+
+    def _token_costs(self, ids: Tensor, mask: Tensor, columns: Tensor, tokens: Tensor) -> Tensor:
+        """Bits of ``tokens`` ``[n, width]`` at the columns, and the likeliest token there: ``[n, width + 1]``."""
+        logits = self._read(ids, mask, columns)
+        bits = logits.log_softmax(-1).gather(-1, tokens.to(logits.device)) / -LN2
+        return torch.cat([bits, logits.argmax(-1)[:, None]], dim=1)
+
+    def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
+        """Logits ``[n, vocabulary]`` at one column of each row, float64."""
         columns = columns.to(self.device)
         with torch.inference_mode(), _only_at(self.model, columns):
             logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
             whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
-            picked = logits[torch.arange(len(rows), device=logits.device), columns] if whole else logits[:, 0]
+            picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]
             return picked.double()
 
 

@@ -46,6 +46,28 @@ class ScoresSequences(Protocol):
 
 
 @runtime_checkable
+class ScoresUpTo(Protocol):
+    """Can tell sooner that a text is dear than how dear it is."""
+
+    def log_perplexity_up_to(self, texts: Sequence[str], most: float, cheapest: int = 0) -> FloatArray:
+        """``log_perplexity``, exact up to ``most`` bits and for the ``cheapest`` cheapest texts.
+
+        Of any other text it is a figure above ``most`` that is at most its cost, and above those of the cheapest.
+        """
+        ...
+
+
+@runtime_checkable
+class FillsMasks(Protocol):
+    """Gives probabilities of tokens in the middle of a text; what a text costs is a pseudo-log-perplexity."""
+
+    def pseudo_log_likelihoods(self, queries: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
+        """For each text's tokens and some places: the sum of their log-probabilities in nats, each token masked in
+        turn, and whether each is the likeliest."""
+        ...
+
+
+@runtime_checkable
 class ReadsSource(Protocol):
     """Reads a source sentence before it writes."""
 

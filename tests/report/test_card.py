@@ -109,6 +109,7 @@ def test_the_results_are_the_headline_figures(tmp_path):
     [
         ("hf", "", "text-generation"),
         ("classifier-scorer", "", "text-classification"),
+        ("masked-lm", "", "fill-mask"),
         ("hf", "pipeline_tag: translation", "translation"),
     ],
 )

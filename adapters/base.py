@@ -1,0 +1,97 @@
+"""What the models have in common that are `transformers` models in this process: device, processes, the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from leakage_tasks.errors import OptionError
+from leakage_tasks.notices import first_line
+
+Answer = tuple[float, bool]
+"""A natural log of a probability, and whether what it is of is the likeliest."""
+
+
+class LocalLM(LM):
+    """A `transformers` model in this process, from the folder or hub name ``pretrained``.
+
+    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Under ``accelerate
+    launch`` each process has its own copy.
+    """
+
+    tokenizer: Any
+
+    def __init__(self, pretrained: Any, revision: str | None, batch_size: int | str | None, device: str | None) -> None:
+        super().__init__()
+        self._join_processes(device)
+        self.batch_size = batch_size
+        self.pretrained, self.revision = str(pretrained), revision
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Name of the tokenizer, for the harness' request cache."""
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def _described(self, model: Any) -> dict[str, Any]:
+        """What a results file should say about any model; no network is asked."""
+        return {
+            "model_num_parameters": int(model.num_parameters()),
+            "model_dtype": str(model.dtype),
+            "model_revision": self.revision or "main",
+            "model_sha": getattr(model.config, "_commit_hash", None) or "",
+        }
+
+    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
+        """The answers, put into the harness' cache as those to requests of this kind."""
+        for request, answer in zip(requests, answers, strict=True):
+            self.cache_hook.add_partial(kind, request.args, answer)
+        return answers
+
+    # -- several processes ----------------------------------------------------------------------------------
+
+    def _join_processes(self, device: str | None) -> None:
+        from datetime import timedelta
+
+        from accelerate import Accelerator, InitProcessGroupKwargs
+
+        # One process may have much more to do than the others, which wait for it at the end.
+        accelerator = Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(weeks=52))])
+        self._accelerator = accelerator
+        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
+        self._device = accelerator.device if self._world_size > 1 else usable(device)
+
+    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensors of all processes, one after the other."""
+        return self._accelerator.gather(tensor) if self.world_size > 1 else tensor
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        """The objects of all processes on process ``dst``, None on the others."""
+        if self.world_size == 1:
+            return [obj]
+        found = [None] * self.world_size if self.rank == dst else None
+        torch.distributed.gather_object(obj, found, dst=dst)
+        return found
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.world_size > 1:
+            self._accelerator.wait_for_everyone()
+
+
+def usable(device: str | None) -> torch.device:
+    """The device asked for, or the usual one. Raises OptionError for one that cannot be used."""
+    chosen = device or "cuda"
+    # The harness' command line asks for cuda:0 where its user asks for nothing.
+    if chosen.startswith("cuda") and not torch.cuda.is_available():
+        chosen = "cpu"
+    try:
+        # Logits are normalised in float64, which MPS has not.
+        return torch.empty(0, device=chosen, dtype=torch.float64).device
+    except Exception as error:
+        raise OptionError(
+            f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"
+        ) from None
