@@ -161,11 +161,16 @@ def _disagreement(lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequenc
     # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
     answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
     theirs = np.array([-answer[0] / LN2 for answer in answers])
-    half = any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or lm.mixed_precision_dtype
+    half = in_half_precision(lm.model, lm.mixed_precision_dtype)
     allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if half else 0.0)
     if np.all(np.abs(ours - theirs) <= allowed):
         return None
     return f"log-perplexity {ours.round(4).tolist()} against the harness' {theirs.round(4).tolist()} bits"
+
+
+def in_half_precision(model: Any, autocast: Any) -> bool:
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
+    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
 
 
 def _split(lm: HFLM, tokens: list[int]) -> tuple[list[int], list[int]]:
