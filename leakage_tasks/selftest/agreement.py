@@ -39,13 +39,13 @@ def check(subject: Subject) -> Row:
         for estimate, reference, canary in zip(estimates, references, subject.canaries, strict=True)
     )
     misses, number = sides[LOW] + sides[HIGH], len(estimates)
-    p = float(stats.binom.sf(misses - 1, number, MISSES))
+    p = misses_p(sides[LOW], sides[HIGH], number)
     bounds = sum(found.method == "lower_bound" for found in estimates)
     draws = max(found.extra.get("draws", 0) for found in references)
     against = f"a uniform sample of {draws} whole texts each" if draws else "the exact rank"
     words = (
         f"{number - misses} of {number} estimates agree with {against} ({sides[LOW]} too low, {sides[HIGH]} too high); "
-        f"as many misses come by chance with p = {p:.2g}"
+        f"as many on one side come by chance with p = {p:.2g}"
     )
     words += f"; {bounds} are bounds" if bounds else ""
     figures = {
@@ -72,6 +72,11 @@ def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:
     )
     estimated = {found.canary: found for found in again}
     return [estimated.get(found.canary, found) for found in findings]
+
+
+def misses_p(low: int, high: int, number: int) -> float:
+    """Probability that of ``number`` honest estimates so many are too low, or too high, or more, on the worse side."""
+    return min(1.0, 2 * float(stats.binom.sf(max(low, high) - 1, number, MISSES / 2)))
 
 
 def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> int:

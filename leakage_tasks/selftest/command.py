@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-CANARIES, SAMPLES, BUDGET = 32, 128, 4000
+DEVICE = "cuda:0"
+"""What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
 
 
 def selftest_command(
@@ -17,7 +18,7 @@ def selftest_command(
     model_args: Annotated[
         str, typer.Option("--model_args", "--model-args", help="As for lm_eval: pretrained=./mine,dtype=float32")
     ] = "",
-    device: Annotated[str | None, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = None,
+    device: Annotated[str, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = DEVICE,
     batch_size: Annotated[
         str | None, typer.Option("--batch_size", "--batch-size", help="As for lm_eval: a number, or auto.")
     ] = None,
@@ -28,9 +29,9 @@ def selftest_command(
         str | None, typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a sentence).")
     ] = None,
     source: Annotated[str | None, typer.Option(help="Source sentence for translation models (default: one).")] = None,
-    canaries: Annotated[int, typer.Option(help="Fresh, never planted secrets: more see smaller faults.")] = CANARIES,
-    samples: Annotated[int, typer.Option(help="Random fillings scored for each, to hold its rank against.")] = SAMPLES,
-    budget: Annotated[int, typer.Option(help="The most sequences an estimate of one rank may take.")] = BUDGET,
+    canaries: Annotated[int, typer.Option(help="Fresh, never planted secrets: more see smaller faults.")] = 32,
+    samples: Annotated[int, typer.Option(help="Random fillings scored for each, to hold its rank against.")] = 128,
+    budget: Annotated[int, typer.Option(help="The most sequences an estimate of one rank may take.")] = 4000,
     seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
 ) -> None:

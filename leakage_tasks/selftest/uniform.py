@@ -10,7 +10,7 @@ from scipy import stats
 
 from leakage_tasks.targets.protocols import FloatArray
 
-RUNS = 8000
+RUNS = 4000
 """Runs simulated where shares are noisy: the least p that can be told apart from 0 is one of so many."""
 
 
