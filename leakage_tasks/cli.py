@@ -26,6 +26,7 @@ def build_app() -> typer.Typer:
     from leakage_tasks.report.leaderboard_command import leaderboard_command
     from leakage_tasks.report.plot_command import plot_app
     from leakage_tasks.report.score_command import score_command
+    from leakage_tasks.selftest.command import selftest_command
     from leakage_tasks.studies.commands import study_app
 
     app = typer.Typer(
@@ -50,6 +51,7 @@ def build_app() -> typer.Typer:
     app.command("check")(check_command)
     app.command("demo")(demo_command)
     app.command("showcase")(showcase_command)
+    app.command("selftest")(selftest_command)
     app.command("doctor")(_doctor)
     app.add_typer(plot_app(), name="plot", help="Pictures of what was found, as PNG and SVG.")
     app.add_typer(study_app(), name="study", help="Each paper's tables as something to run.")

@@ -264,15 +264,11 @@ def _check_order(lm: HFLM, texts: Sequence[str]) -> None:
         changed = float((said[0] - said[1]).abs().max()) / LN2
     except Exception:  # what keeps a model from being read at all is told as the reason why the fast way steps aside
         return
-    if changed > (AHEAD_IN_HALF if _in_half(lm) else AHEAD):
+    if changed > (AHEAD_IN_HALF if in_half_precision(lm.model, lm.mixed_precision_dtype) else AHEAD):
         raise TargetError(
             f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
             "gives texts no log-likelihood: use a model that predicts the next token"
         )
-
-
-def _in_half(lm: HFLM) -> bool:
-    return any(parameter.element_size() < 4 for parameter in lm.model.parameters()) or bool(lm.mixed_precision_dtype)
 
 
 def _disagreement(
@@ -297,10 +293,17 @@ def _disagreement(
         # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
         answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
         whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
-    allowed = np.maximum(TOLERANCE_BITS, TOLERANCE_SHARE * theirs if _in_half(lm) else 0.0)
+    allowed = np.maximum(
+        TOLERANCE_BITS, TOLERANCE_SHARE * theirs if in_half_precision(lm.model, lm.mixed_precision_dtype) else 0.0
+    )
     if np.all(np.abs(ours - theirs) <= allowed):
         return None
     return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
+
+
+def in_half_precision(model: Any, autocast: Any) -> bool:
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
+    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
 
 
 def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]:

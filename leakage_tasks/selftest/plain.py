@@ -1,0 +1,86 @@
+"""Are costs and ranks by the fast way of scoring those of the harness' own ``loglikelihood``?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks import label_accuracy as _requests  # noqa: F401  (gives harness models the request type)
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.selftest.rows import Row, judged, skipped
+from leakage_tasks.selftest.subject import Subject
+from leakage_tasks.targets.causal import LN2
+from leakage_tasks.targets.harness import HarnessScorer, HarnessSeq2Seq
+from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.targets.seq2seq import source_by_text
+
+NAME = "fast against plain"
+REMEDY = "this model's figures are not the harness' own: please report it, with the model's config.json"
+
+
+def check(subject: Subject) -> Row:
+    """Costs of texts and ranks in a small space, both ways."""
+    if isinstance(subject.target, HarnessScorer | HarnessSeq2Seq):
+        return skipped(NAME, _why_not(subject))
+    if (other := _other_tokens(subject)) is not None:
+        return skipped(NAME, other)
+    first, small = subject.canaries[0], subject.small[0]
+    probes = plain_costs(subject, first, [first.space.fill(filling) for filling in subject.probes])
+    beginnings = plain_costs(subject, first, subject.beginnings)
+    everything = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.everything])
+    plain = np.concatenate([probes, beginnings, everything[subject.places]])
+    differences = np.abs(subject.known_costs - plain)
+    bands = [subject.precision.ranks(everything, place) for place in subject.places]
+    ranks = [float(found.rank or 0) for found in subject.small_findings]
+    same = sum(low <= rank <= high for rank, (low, high) in zip(ranks, bands, strict=True))
+    worst = float(differences.max())
+    held = bool((differences <= subject.precision.allowed(plain)).all()) and same == len(bands)
+    words = (
+        f"{len(plain)} costs differ by {worst:.2g} bits at most (allowed: {subject.precision}); {same} of {len(bands)} "
+        f"ranks among {len(everything)} fillings are the same"
+    )
+    figures = {
+        "texts": len(plain),
+        "largest_difference": worst,
+        "allowed_bits": subject.precision.bits,
+        "allowed_share": subject.precision.share,
+        "ranks": len(bands),
+        "ranks_same": same,
+        "fillings": len(everything),
+    }
+    return judged(NAME, held, words, figures, REMEDY)
+
+
+def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> FloatArray:
+    """What whole texts cost by the harness' own request, bits, ``[n]``."""
+    if not texts:
+        return np.zeros(0)
+    if not subject.labelled:
+        source = () if canary.source is None else (source_by_text(canary),)
+        return HarnessScorer(subject.lm, *source).log_perplexity(texts)
+    from lm_eval.api.instance import Instance
+
+    name: Any = "classify"
+    asked = [Instance(name, doc={}, arguments=(text, f" {canary.label}"), idx=n) for n, text in enumerate(texts)]
+    return np.array([-answer[0] / LN2 for answer in subject.lm.classify(asked)], dtype=np.float64)
+
+
+def _why_not(subject: Subject) -> str:
+    from lm_eval.models.huggingface import HFLM
+
+    if isinstance(subject.lm, HFLM):
+        return "the fast way of scoring stepped aside on this model, as a warning says; the harness' own is used alone"
+    return "this model is asked by the harness' own loglikelihood alone"
+
+
+def _other_tokens(subject: Subject) -> str | None:
+    """Why a translation model's plain costs are of something else, or None if they are not."""
+    canary = subject.canaries[0]
+    if canary.source is None:
+        return None
+    ours, theirs = subject.target.encode([canary.text])[0], subject.lm.tok_encode(canary.text, add_special_tokens=False)
+    if list(ours) == list(theirs):
+        return None
+    return "the harness makes its tokens of a target sentence as of a source, which are others with this tokenizer"
