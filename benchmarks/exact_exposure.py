@@ -33,7 +33,8 @@ sys.path.insert(0, str(ROOT))
 from leakage_tasks.attacks.counting import count_exactly  # noqa: E402
 from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of, within  # noqa: E402
 from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
-from leakage_tasks.targets.harness import HarnessTarget, causal_target  # noqa: E402
+from leakage_tasks.targets.fast_path import causal_target  # noqa: E402
+from leakage_tasks.targets.harness import HarnessTarget  # noqa: E402
 
 TEMPLATES = ("My pin code is {digits:4}.", "My pin code is {digits:4}")
 SECRET = tuple("2812")

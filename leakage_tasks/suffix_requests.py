@@ -28,7 +28,8 @@ from leakage_tasks.requests import answer_by_order
 from leakage_tasks.suffix_options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.targets.causal import CausalTarget
 from leakage_tasks.targets.causal_loading import load_causal
-from leakage_tasks.targets.harness import fast_target
+from leakage_tasks.targets.fast_path import fast_target
+from leakage_tasks.targets.harness import HarnessTarget
 from leakage_tasks.targets.harness_suffixes import HarnessSuffixes
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix_target import CausalSuffixes, causal_suffixes
@@ -126,7 +127,8 @@ def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
         # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
         prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
-        target = fast_target(lm, [text or "." for text in texts], private=True, prefix=prefix)
+        shown = [text or "." for text in texts]
+        target = fast_target(lm, HarnessTarget(lm), shown, private=True, prefix=prefix)
         if isinstance(target, CausalTarget):
             return causal_suffixes(lm, target)
     return HarnessSuffixes(lm, tokenizer)

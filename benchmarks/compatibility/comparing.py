@@ -18,7 +18,8 @@ from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.targets.causal import CausalTarget
-from leakage_tasks.targets.harness import TOLERANCE_BITS, as_target
+from leakage_tasks.targets.fast_path import TOLERANCE_BITS
+from leakage_tasks.targets.harness import as_target
 from leakage_tasks.targets.protocols import FloatArray
 from leakage_tasks.targets.seq2seq import Seq2SeqTarget
 

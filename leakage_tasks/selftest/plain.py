@@ -15,6 +15,7 @@ from leakage_tasks.targets.causal import LN2
 from leakage_tasks.targets.harness import HarnessScorer, HarnessSeq2Seq
 from leakage_tasks.targets.protocols import FloatArray
 from leakage_tasks.targets.seq2seq import source_by_text
+from leakage_tasks.targets.teacher_forcing import TeacherForced
 
 NAME = "fast against plain"
 REMEDY = "this model's figures are not the harness' own: please report it, with the model's config.json"
@@ -22,7 +23,7 @@ REMEDY = "this model's figures are not the harness' own: please report it, with 
 
 def check(subject: Subject) -> Row:
     """Costs of texts and ranks in a small space, both ways."""
-    if isinstance(subject.target, HarnessScorer | HarnessSeq2Seq):
+    if isinstance(subject.target, HarnessScorer | HarnessSeq2Seq | TeacherForced):
         return skipped(NAME, _why_not(subject))
     if (other := _other_tokens(subject)) is not None:
         return skipped(NAME, other)
@@ -54,9 +55,15 @@ def check(subject: Subject) -> Row:
 
 
 def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> FloatArray:
-    """What whole texts cost by the harness' own request, bits, ``[n]``."""
+    """What whole texts cost by the harness' own request, bits, ``[n]``.
+
+    A translation model whose decoder begins with more than a start token, which the harness does not score, is asked by
+    one plain forward pass a text.
+    """
     if not texts:
         return np.zeros(0)
+    if getattr(subject.target, "marked", False):
+        return TeacherForced(subject.target).given(canary).log_perplexity(texts)
     if not subject.labelled:
         source = () if canary.source is None else (source_by_text(canary),)
         return HarnessScorer(subject.lm, *source).log_perplexity(texts)
