@@ -12,6 +12,7 @@ from leakage_tasks.intervals import (
     at_most,
     bootstrap_early_stop,
     bootstrap_mean,
+    bounded_mean_at_most,
     clopper_pearson,
     positive_mean,
     share_at_least,
@@ -100,3 +101,26 @@ def test_the_chance_of_so_many_hits_equals_brute_force(chances, data):
         if sum(outcome) >= hits
     )
     assert share_at_least(hits, chances) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_bounded_mean_is_below_its_limit_about_as_often_as_promised_or_more():
+    """Of a mean that one value in 50 makes, a limit by the normal distribution would fail far more often."""
+    stream = np.random.default_rng(2)
+    samples = 100.0 * (stream.random((2000, 100)) < 0.02)
+    limits = [bounded_mean_at_most(values, 100.0) for values in samples]
+    assert np.mean([limit >= 2.0 for limit in limits]) >= 0.95
+    assert max(limits) <= 100.0
+
+
+def test_a_bounded_mean_is_the_formula_of_maurer_and_pontil():
+    values = np.array([0.0, 1.0, 4.0, 0.0, 2.0])
+    x, n, odds = values / 10, 5, math.log(2 / 0.05)
+    pairs = sum((one - other) ** 2 for one in x for other in x) / (2 * n * (n - 1))
+    limit = x.mean() + math.sqrt(2 * pairs * odds / n) + 7 * odds / (3 * (n - 1))
+    assert bounded_mean_at_most(values, 10.0) == pytest.approx(10 * min(1.0, limit))
+    assert bounded_mean_at_most(np.tile(values, 100), 10.0) < 3
+
+
+def test_one_value_bounds_no_mean():
+    with pytest.raises(ValueError, match="1 values bound no mean"):
+        bounded_mean_at_most(np.ones(1), 2.0)

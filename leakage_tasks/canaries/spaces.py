@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, TOKENIZER_KINDS, Alphabet
@@ -44,12 +44,12 @@ class Space:
 
     @property
     def ends_early(self) -> bool:
-        """Whether a filled text may be the beginning of another one."""
-        if self.pieces[-1]:
+        """Whether a filled text may be the beginning of another one; never wrongly false."""
+        if all(len(slot.lengths) == 1 for slot in self.slots):
             return False
-        values = sorted(self.slots[-1].values)
-        # Sorted, a value stands right before the first that begins with it.
-        return any(longer.startswith(value) for value, longer in pairwise(values))
+        # The end's first character stands as often in every text, where no value has it: the last one is in one place.
+        end = self.pieces[-1][:1]
+        return not end or any(end in value for slot in self.slots for value in slot.values)
 
     def fill(self, filling: Sequence[str]) -> str:
         """The template's text with ``filling`` in its slots. Raises SpaceError if it is outside R."""

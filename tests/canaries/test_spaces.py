@@ -118,3 +118,24 @@ def test_fillings_outside_the_space() -> None:
 
 def test_slot_names_in_order() -> None:
     assert slot_names("{a:2} {{b}} {c} {a}") == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("template", "early"),
+    [
+        ("{v}", True),
+        ("{v}.", False),
+        ("{v}b", True),
+        ("{v} {v}", True),
+        ("{v}{digits}", False),
+        ("{v}{w}", True),
+        ("{digits:3}", False),
+        ("a {v} {digits}.", False),
+    ],
+)
+def test_a_text_may_be_the_beginning_of_another(template, early):
+    values = {"v": Alphabet("v", ("b", "ab", "a", "abb")), "w": Alphabet("w", ("b", "c"))}
+    space = parse_template(template, values)
+    texts = [space.fill(filling) for filling in space.enumerate()]
+    assert early is any(one != other and other.startswith(one) for one in texts for other in texts)
+    assert space.ends_early or not early

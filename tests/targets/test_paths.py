@@ -164,3 +164,20 @@ def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
     finally:
         layout.ENUMERATE = old
     assert sorted(all_fillings(walked)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("enumerated", [True, False])
+def test_what_is_to_come_becomes_less_along_every_path(template, tokenizer, enumerated, monkeypatch):
+    space = parse_template(template)
+    made = TriePaths(space, encoder(tokenizer())) if enumerated else automaton(space, tokenizer(), monkeypatch)
+    waiting, seen = [made.root], set()
+    while waiting:
+        state = waiting.pop()
+        after = made.table(np.array([state]))[0]
+        for each in set(after[after >= 0].tolist()) - seen:
+            assert made.to_come(np.array([each]))[0] < made.to_come(np.array([state]))[0]
+            waiting.append(each)
+            seen.add(each)
+    assert len(seen) >= len(space.slots)
