@@ -1,15 +1,18 @@
-# make demo, make test, make compat, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make compat, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test compat lint clean
+.PHONY: demo test test-all compat lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
 
 test: $(STAMP)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 compat: $(STAMP)

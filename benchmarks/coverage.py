@@ -7,7 +7,7 @@ seconds to a minute, and those cells have 30. ``asked for`` is the attack as use
 are: their ranks over |R| must be uniform too (Kolmogorov-Smirnov).
 
 Resumable: a cell that is done stands in ``--output`` and is not run again. Prints the table; exit code 1 where a
-criterion is missed. Takes some 90 minutes on 2 idle cores; ``--cells`` runs some of it.
+criterion is missed. Takes some 90 minutes on 2 idle cores; ``--units`` runs some of it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,15 @@ EFFECTIVE = 100
 UNLIMITED = 10**12
 
 
-def cells() -> list[tuple[str, int, int | str]]:
-    """Every cell, the quickest first."""
-    kinds: list[int | str] = [256, 1024, ASKED, CHANCE, 8192, 65_536]
-    return [(model, length, kind) for kind in kinds for length in LENGTHS for model in MODELS]
+Cell = tuple[str, int, int | str]
+
+
+def units() -> list[list[Cell]]:
+    """Cells that are run together, since they share pilots, the quickest first."""
+    kinds: list[list[int | str]] = [[256, 1024], [CHANCE], [ASKED], [8192], [65_536]]
+    return [
+        [(model, length, kind) for kind in together] for together in kinds for length in LENGTHS for model in MODELS
+    ]
 
 
 def secrets_of(length: int, kind: int | str) -> int:
@@ -63,31 +68,36 @@ def made(model: str, length: int) -> tuple[MadeUp, Ranks]:
     return target, Ranks(target)
 
 
-def run_cell(model: str, length: int, kind: int | str) -> list[dict[str, Any]]:
-    """What was found of each secret of a cell."""
+def run_unit(cells: list[Cell]) -> list[list[dict[str, Any]]]:
+    """What was found of each secret, a cell each."""
+    model, length, kind = cells[0]
     target, ranks = made(model, length)
     number = secrets_of(length, kind)
     stream = np.random.default_rng([length, list(MODELS).index(model), [*DRAWS, ASKED, CHANCE].index(kind)])
-    found = []
+    found: list[list[dict[str, Any]]] = [[] for _ in cells]
     for n in range(number):
         name = f"{model}-{length}-{kind}-{n}"
         if kind == CHANCE:
             canary, rank = ranks.random(name, stream)
         else:
             canary, rank = ranks.near((n + 0.5) / number * length * math.log2(10), name, stream)
-        each = preset(target, canary, kind) if isinstance(kind, int) else as_asked(target, canary)
-        found.append({"true": rank, **each})
+        draws = [each for *_, each in cells if isinstance(each, int)]
+        answers = preset(target, canary, draws) if draws else [as_asked(target, canary)]
+        for place, each in enumerate(answers):
+            found[place].append({"true": rank, **each})
     return found
 
 
-def preset(target: MadeUp, canary: Canary, draws: int) -> dict[str, Any]:
-    """The rank from so many draws after the pilots, whatever they cost."""
+def preset(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, Any]]:
+    """The rank from each of several numbers of draws after the same pilots, whatever they cost."""
     explorer = Explorer(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
     bound = within(explorer.follow(secret))
     estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)
     estimate.explore()
-    return _kept(summary(estimate.drawn(draws), LEVELS[0], canary.attack_space.size))
+    estimate.aim()
+    made = [estimate.drawn(number, 4 + turn) for turn, number in enumerate(draws)]
+    return [_kept(summary(each, LEVELS[0], canary.attack_space.size)) for each in made if each is not None]
 
 
 def as_asked(target: MadeUp, canary: Canary) -> dict[str, Any]:
@@ -108,6 +118,9 @@ def _kept(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+GRID = [cell for unit in units() for cell in unit]
+
+
 def judge(model: str, length: int, kind: int | str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """A cell's counts, and what of its criteria it misses."""
     # Ranks are floats up to 10^40, and the last digits of a sum are no miss.
@@ -115,7 +128,7 @@ def judge(model: str, length: int, kind: int | str, found: list[dict[str, Any]])
     above = sum(each["true"] > each["high"] * (1 + 1e-9) for each in found)
     estimates = [each for each in found if not each["bound"]]
     held = len(found) - below - above
-    least = int(stats.binom.ppf(0.01 / len(cells()), len(found), 0.95))
+    least = int(stats.binom.ppf(0.01 / len(GRID), len(found), 0.95))
     cell: dict[str, Any] = {
         "model": model,
         "digits": length,
@@ -186,19 +199,19 @@ def main() -> None:
     )
     parser.add_argument("--summary", type=Path, default=ROOT / "benchmarks" / "coverage.json")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--cells", type=int, help="run no more than so many of the cells, the quickest first")
+    parser.add_argument("--units", type=int, help="run no more than so many groups of cells, the quickest first")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    chosen = cells()[: arguments.cells]
-    places = {cell: arguments.output / f"{'-'.join(map(str, cell)).replace(' ', '_')}.json" for cell in chosen}
+    places = {cell: arguments.output / f"{'-'.join(map(str, cell)).replace(' ', '_')}.json" for cell in GRID}
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        running = {pool.submit(run_cell, *cell): cell for cell in chosen if not places[cell].exists()}
+        wanted = [unit for unit in units()[: arguments.units] if not all(places[cell].exists() for cell in unit)]
+        running = {pool.submit(run_unit, unit): unit for unit in wanted}
         for done in as_completed(running):
-            place = places[running[done]]
-            place.with_suffix(".part").write_text(json.dumps(done.result()))
-            place.with_suffix(".part").rename(place)
-            print(f"{place.stem} done", file=sys.stderr, flush=True)
-    judged = [judge(*cell, json.loads(place.read_text())) for cell, place in places.items()]
+            for cell, found in zip(running[done], done.result(), strict=True):
+                places[cell].with_suffix(".part").write_text(json.dumps(found))
+                places[cell].with_suffix(".part").rename(places[cell])
+                print(f"{places[cell].stem} done", file=sys.stderr, flush=True)
+    judged = [judge(*cell, json.loads(place.read_text())) for cell, place in places.items() if place.exists()]
     totals = pooled(judged)
     arguments.summary.write_text(json.dumps({"cells": judged, "pooled": totals}, indent=1) + "\n")
     show(judged, totals)

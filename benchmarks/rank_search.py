@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from leakage_tasks.targets import CausalTarget  # noqa: E402
 SECONDS = 2.0
 CALLS = 100_000
 HALF_WIDTH = 0.1
+PRECISION = math.log2(1 + HALF_WIDTH)
 
 
 def load(folder: Path) -> CausalTarget:
@@ -40,7 +42,10 @@ def load(folder: Path) -> CausalTarget:
 
 def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> dict[str, Any]:
     """Rank one secret ``rounds`` times."""
-    found: list[Finding] = [run_attack("exposure", target, [canary], budget=budget)[0] for _ in range(rounds)]
+    found: list[Finding] = [
+        run_attack("exposure", target, [canary], budget=budget, settings={"precision": PRECISION})[0]
+        for _ in range(rounds)
+    ]
     best = min(found, key=lambda finding: finding.seconds)
     half = None
     if best.rank and best.rank_low is not None and best.rank_high is not None:

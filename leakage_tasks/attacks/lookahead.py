@@ -21,7 +21,7 @@ from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 BINS = 256
 """Steps in which costs up to the bound are told apart."""
-TELLING = 64
+TELLING = 32
 """With more different tokens than that the last one is not looked at: too few nodes would be alike."""
 PRIOR = 2.0
 """Nodes that what is known of all last tokens counts for, beside those with the same one."""

@@ -55,9 +55,10 @@ def draw(
     """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
 
     A filling that draws of leaning j come to with probability q_j counts 1 / Σ_j share_j·q_j when one comes to it, and
-    at the last node of a path all of its fillings count with the chance that the draw had of each (importance
-    sampling of Knuth 1975's tree estimates, with mixture weights: Veach and Guibas 1995). Draws at one node are one
-    node. Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read.
+    at the last node of a path all of its fillings count with the chance that the draw had of each. Ranks from draws
+    weighted by their probability are Dell'Amico and Filippone's (2015), the estimate of a tree's leaves from random
+    descents is Knuth's (1975), the weights of a mixture are Veach and Guibas's (1995). Draws at one node are one node.
+    Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read.
     """
     leanings = mixture.of(range(number))
     others, nodes, seen = np.zeros(number), np.zeros(number), 0

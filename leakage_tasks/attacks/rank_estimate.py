@@ -61,24 +61,19 @@ class RankEstimate:
 
     def result(self) -> dict[str, Any] | None:
         """The rank's fields of a finding, or None where the budget pays for too few draws to say anything."""
-        self._aim()
+        self.aim()
         if self._likely_affordable < LEAST:
             return None
-        draws = self._drawn(_needed(self._pilots[-1], self._precision, LEVELS[0]), 4)
+        draws = self.drawn(_needed(self._pilots[-1], self._precision, LEVELS[0]), 4)
         if draws is None:
             return None
         if half_width(draws, LEVELS[0]) <= self._precision:
             return summary(draws, LEVELS[0], self._size)
         again = min(_needed(draws, self._precision, LEVELS[1]), self._likely_affordable)
-        more = self._drawn(again, 5) if again >= 2 * len(draws.others) else None
+        more = self.drawn(again, 5) if again >= 2 * len(draws.others) else None
         return summary(draws, LEVELS[0], self._size) if more is None else summary(more, LEVELS[1], self._size)
 
-    def drawn(self, number: int) -> RankDraws | None:
-        """So many fresh draws after the pilots, or as many as the budget pays for; None where those are too few."""
-        self._aim()
-        return self._drawn(number, 4)
-
-    def _aim(self) -> None:
+    def aim(self) -> None:
         """Learn what is to come where no bound ends a draw; then make pilots of draws that go by what was learnt."""
         for visit in descend(self._explorer, range(self._part()), f"{self._seed}:1", mixture=EXPLORING):
             self._lookahead.learn_from(visit)
@@ -94,8 +89,11 @@ class RankEstimate:
         """Draws of a pilot: few enough to leave the larger part of the budget to the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def _drawn(self, wanted: int, turn: int) -> RankDraws | None:
-        """So many fresh draws, or as many as the budget pays for, in parts of which it certainly does."""
+    def drawn(self, wanted: int, turn: int) -> RankDraws | None:
+        """So many fresh draws, or as many as the budget pays for, in parts of which it certainly does; None for none.
+
+        ``turn`` makes them others than those of another call.
+        """
         mixture = aimed(self._lookahead) if any(pilot.seen for pilot in self._pilots) else as_the_model()
         made: list[RankDraws] = []
         wanted = min(max(wanted, LEAST), MOST)
