@@ -127,8 +127,10 @@ class HarnessHooks:
         self.introduce_tasks(manager_class)
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Let our tasks know, as all of a run are loaded, whether there are any others."""
-        original = manager_class.load
+        """Let our tasks know, as all of a run are loaded, whether there are others; a harness may load otherwise."""
+        original = getattr(manager_class, "load", None)
+        if original is None:
+            return
 
         @functools.wraps(original)
         def load(manager: Any, *args: Any, **kwargs: Any) -> Any:
