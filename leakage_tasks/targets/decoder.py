@@ -29,23 +29,23 @@ class Decoder:
         self._across: RowState | None = None
 
     @cached_property
-    def _encoded(self) -> Tensor:
-        """What the encoder makes of the source, ``[1, S, d]``."""
+    def _encoded(self) -> Any:
+        """What the encoder makes of the source, of its own output's kind: hidden states ``[1, S, d]``."""
         ids = torch.tensor([list(self._source)], device=self.device)
-        return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+        return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids))
 
     def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
         return self.forward(input_ids, use_cache, past_key_values)
 
     def forward(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
         """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them."""
-        from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
+        from transformers.modeling_outputs import CausalLMOutputWithPast
 
         rows, read = len(input_ids), input_ids.shape[1]
         if past_key_values is None:
             input_ids = torch.cat([self._before.expand(rows, -1), input_ids], dim=1)
         out = self._model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded.expand(rows, -1, -1)),
+            encoder_outputs=type(self._encoded)(last_hidden_state=self._encoded.last_hidden_state.expand(rows, -1, -1)),
             decoder_input_ids=input_ids,
             past_key_values=None if past_key_values is None else self._both(past_key_values, rows),
             use_cache=use_cache,

@@ -132,7 +132,12 @@ def as_target(
 
 @as_target.register
 def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None) -> Any:
-    if lm.backend == "causal" and lm.prefix_token_id is None:
+    if lm.prefix_token_id is None and lm.backend == "seq2seq":
+        raise TargetError(
+            "the tokenizer has neither a BOS nor an EOS token, without which the harness tokenizes no text: pass "
+            "prefix_token_id=N in --model_args, N the number of a token that no text begins with"
+        )
+    if lm.prefix_token_id is None:
         raise TargetError(
             "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
             "prefix_token_id=N in --model_args, N the number of the token that stood before each text in training"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import types
 from functools import lru_cache
@@ -234,3 +235,13 @@ def test_a_model_without_a_start_token_says_what_is_missing() -> None:
     model = types.SimpleNamespace(config=types.SimpleNamespace(max_position_embeddings=8), device="cpu")
     with pytest.raises(TargetError, match="no decoder_start_token_id"):
         Seq2SeqTarget(model, ending())
+
+
+def test_a_tokenizer_without_bos_and_eos_is_one_line_with_a_remedy_that_works():
+    nameless = copy.deepcopy(ending())
+    nameless.bos_token = nameless.eos_token = None
+    given = {"pretrained": tiny("t5"), "tokenizer": nameless, "backend": "seq2seq", "batch_size": 2}
+    with pytest.raises(TargetError, match="neither a BOS nor an EOS token.*pass prefix_token_id=N in --model_args"):
+        as_target(HFLM(**given))
+    found = as_target(HFLM(**given, prefix_token_id=1)).given(FIXED).log_perplexity(TEXTS)
+    assert found == pytest.approx(direct(tiny("t5"), [(SOURCE, text) for text in TEXTS]), abs=1e-3)
