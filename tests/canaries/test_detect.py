@@ -211,11 +211,15 @@ CHARGE = "The west desk charged 4111 1111 1111 1112 for 2 tickets, ask jane@exam
 
 
 @pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a"])
-def test_a_megabyte_takes_a_moment(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
-    started = time.process_time()
-    find_secrets(text)
-    assert time.process_time() - started < 2
+def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
+    def spent(characters: int) -> float:
+        text = piece * (characters // len(piece))
+        started = time.process_time()
+        find_secrets(text)
+        return time.process_time() - started
+
+    # Its square would be a hundredfold; how fast the machine is cancels out.
+    assert spent(1_000_000) < 40 * max(spent(100_000), 0.01)
 
 
 def test_kinds() -> None:
