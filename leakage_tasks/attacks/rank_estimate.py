@@ -141,7 +141,9 @@ def half_width(draws: RankDraws, level: float) -> float:
 
 def _interval(draws: RankDraws, level: float) -> tuple[float, float]:
     low, high = positive_mean(draws.others, level)
-    return 1 + max(low, draws.seen), 1 + max(high, draws.seen)
+    # What was met is there for certain; yet the estimate, which it would bias, stays between its ends.
+    met = min(float(draws.seen), float(draws.others.mean()))
+    return 1 + max(low, met), 1 + max(high, draws.seen)
 
 
 def summary(draws: RankDraws, level: float, size: int) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def summary(draws: RankDraws, level: float, size: int) -> dict[str, Any]:
     extra = {"draws": count, "effective_draws": draws.effective, "weight_bound": math.log2(draws.most)}
     if draws.effective >= LEAST_EFFECTIVE:
         low, high = (min(end, size) for end in _interval(draws, level))
-        rank = min(1 + max(float(others.mean()), draws.seen), size)
+        rank = min(1 + float(others.mean()), size)
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
     above = bounded_mean_at_most(others, draws.most, level) if draws.seen else draws.most * at_most(0, count, level)
     high = min(1 + above, float(size))

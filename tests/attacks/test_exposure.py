@@ -254,9 +254,13 @@ def test_a_few_draws_that_weigh_more_than_all_others_are_a_bound():
     assert found["rank_high"] > 1 + 1e6 / 1000
 
 
-def test_what_was_met_is_there_for_certain():
-    found = summary(RankDraws(np.full(100, 2.0), np.ones(100), 7, 10.0), 0.95, 1000)
-    assert found["rank_low"] == found["rank"] == 8
+def test_what_was_met_is_within_the_interval_and_does_not_bias_the_estimate():
+    others = np.tile([4.0, 8.0], 50)
+    fewer = summary(RankDraws(others, np.ones(100), 7, 10.0), 0.95, 1000)
+    assert (fewer["rank"], fewer["rank_low"]) == (7, 7)
+    assert fewer["rank_high"] >= 8
+    more = summary(RankDraws(others, np.ones(100), 2, 10.0), 0.95, 1000)
+    assert 3 < more["rank_low"] < more["rank"] == 7 < more["rank_high"]
 
 
 def test_order_and_company_change_nothing():
