@@ -11,7 +11,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.errors import TargetError
 from leakage_tasks.targets.causal import LN2, inference
 from leakage_tasks.targets.protocols import FloatArray
-from leakage_tasks.targets.seq2seq import Seq2SeqTarget, Source, source_by_text
+from leakage_tasks.targets.seq2seq import FilledSource, Seq2SeqTarget, source_by_text
 
 
 class TeacherForced:
@@ -45,17 +45,8 @@ class TeacherForced:
         return -float(own.cpu().double().sum()) / LN2
 
 
-class TeacherForcedScorer:
+class TeacherForcedScorer(FilledSource):
     """Such a model with the source sentence of each text known; implements ``ScoresSequences``."""
-
-    def __init__(self, family: Seq2SeqTarget, source: Source) -> None:
-        self.max_length = family.longest_target
-        self._family = family
-        self._source = source
-
-    def length(self, text: str) -> int:
-        """Tokens of a target sentence, what the decoder begins with not counted."""
-        return len(self._family.encode([text])[0])
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
