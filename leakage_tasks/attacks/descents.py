@@ -60,7 +60,7 @@ def descend(
         chance = np.stack([each.chances(explorer, nodes, children, bound) for each in mixture.leanings], axis=1)
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
-        used, place = np.unique(chosen[chosen >= 0], return_inverse=True)
+        used, place = _used(chosen[chosen >= 0], len(children))
         with np.errstate(divide="ignore"):
             taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
         whole = draws.whole(goers, nodes.paths.shape[1])
@@ -95,10 +95,9 @@ class _Draws:
             self._uniform[depth] = _uniform(f"{self._seed}:{depth}", self._numbers)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
-        open_ = first[at + 1] > first[at]
-        for leaning in range(self._random):
-            rows = np.flatnonzero(open_ & (self._leaning[who] == leaning))
-            chosen[rows] = _take(chance[:, leaning], first, at[rows], self._uniform[depth][who[rows]])
+        open_, leaning = first[at + 1] > first[at], self._leaning[who]
+        rows = np.flatnonzero(open_ & (leaning < self._random))
+        chosen[rows] = _take(chance, leaning[rows], first, at[rows], self._uniform[depth][who[rows]])
         rows = np.flatnonzero(open_ & (self._lengths[who] > depth))
         if len(rows):
             cell = children.parents * self._width + children.columns
@@ -128,11 +127,19 @@ def _random_paths(explorer: Explorer, at_random: BoolArray, earlier: int, seed: 
     return columns, lengths
 
 
-def _take(chance: FloatArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
-    """The child each descent goes on to: the inverse of its node's cumulative q at a uniform number."""
-    total = np.concatenate([[0.0], np.cumsum(chance)])
-    taken = np.searchsorted(total, total[first[at]] + uniform, side="right") - 1
+def _take(chance: FloatArray, leaning: IntArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
+    """The child each descent goes on to: its node's cumulative q, by its leaning, inverted at a uniform number."""
+    total = np.concatenate([[0.0], np.cumsum(chance.T)])
+    before = leaning * len(chance)
+    taken = np.searchsorted(total, total[before + first[at]] + uniform, side="right") - 1 - before
     return np.clip(taken, first[at], first[at + 1] - 1)
+
+
+def _used(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+    """Which of so many ``rows`` are chosen, in order, and where among them each choice stands."""
+    marks = np.zeros(rows, dtype=bool)
+    marks[chosen] = True
+    return np.flatnonzero(marks), (np.cumsum(marks) - 1)[chosen]
 
 
 def _uniform(seed: str, numbers: range) -> FloatArray:

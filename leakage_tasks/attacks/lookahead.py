@@ -128,8 +128,8 @@ class Lookahead:
         for kind in np.unique(seen.kinds_after):
             after = np.ones((self._tokens, BINS)) if kind == END else self._below(int(kind))
             spread = self._spread(seen[seen.kinds_after == kind])
-            for token in np.flatnonzero(spread.any(axis=(0, 2))):
-                found += spread[:, token] @ _shifted(after[token])
+            tokens, places = np.nonzero(spread.any(axis=0))
+            found += spread[:, tokens, places] @ _moved(after[tokens], places)
         everyones = found.sum(axis=0) / max(nodes.sum(), 1e-300)
         return (found + PRIOR * everyones) / (nodes + PRIOR)[:, None]
 
@@ -148,10 +148,11 @@ class Lookahead:
         return spread.reshape(self._tokens, self._tokens, BINS + 1)[..., :BINS]
 
 
-def _shifted(values: FloatArray) -> FloatArray:
-    """Row i holds ``values`` moved up by i places, ``[BINS, BINS]``: a product with it adds costs."""
-    padded = np.concatenate([np.zeros(BINS - 1), values])
-    return np.lib.stride_tricks.sliding_window_view(padded, BINS)[::-1]
+def _moved(values: FloatArray, places: IntArray) -> FloatArray:
+    """Rows moved up by so many places, zeros following from below, ``[n, BINS]``: adds a cost to all of a row's."""
+    padded = np.concatenate([np.zeros_like(values), values], axis=1)
+    at = (2 * np.arange(len(values)) + 1) * BINS - places
+    return padded.ravel()[at[:, None] + np.arange(BINS)]
 
 
 def _between(values: FloatArray, rows: IntArray, places: FloatArray) -> FloatArray:

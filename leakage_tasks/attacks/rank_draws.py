@@ -94,6 +94,8 @@ def _ending(explorer: Explorer, visit: Visit, secret: Sequence[int], mixture: Mi
 
 def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: Mixture, value: FloatArray) -> None:
     """Add what each descent meets at the nodes of a visit."""
+    if not value.any():
+        return
     each = np.zeros((len(visit.nodes), mixture.uniform + 1))
     for leaning in range(mixture.uniform):
         weights = visit.chance[:, leaning] * value

@@ -32,7 +32,7 @@ class Space:
     pieces: tuple[str, ...]
     slots: tuple[Alphabet, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """|R|, exact whatever its magnitude."""
         return prod(len(slot) for slot in self.slots)

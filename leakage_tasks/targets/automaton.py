@@ -90,11 +90,12 @@ class AutomatonPaths:
 
     def table(self, states: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
-        for state in np.unique(states):
-            columns, after = self._edges(int(state))
-            out[np.ix_(np.flatnonzero(states == state), columns)] = after
-        return out
+        different, place = _different(states)
+        out = np.full((len(different), len(self.columns)), -1, dtype=np.int64)
+        for row, state in enumerate(different.tolist()):
+            columns, after = self._edges(state)
+            out[row, columns] = after
+        return out[place]
 
     def ends(self, states: IntArray) -> NDArray[np.bool_]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -110,8 +111,8 @@ class AutomatonPaths:
 
     def _of_each(self, states: IntArray, fact: Callable[[State], int]) -> IntArray:
         """A fact about each state, found out once for those that are the same."""
-        different, place = np.unique(states, return_inverse=True)
-        return np.array([fact(self._sets[state]) for state in different], dtype=np.int64)[place]
+        different, place = _different(states)
+        return np.array([fact(self._sets[state]) for state in different.tolist()], dtype=np.int64)[place]
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -140,6 +141,14 @@ class AutomatonPaths:
                 f"line break before the slot; or {WHOLE_TEXTS}"
             )
         return tokens[len(self.prefix) :]
+
+
+def _different(states: IntArray) -> tuple[IntArray, IntArray]:
+    """The states that differ, and the place of each one among them; most often there is but one."""
+    if len(states) and (states == states[0]).all():
+        return states[:1], np.zeros(len(states), dtype=np.int64)
+    different, place = np.unique(states, return_inverse=True)
+    return different, place
 
 
 class _Pattern:
