@@ -1,10 +1,10 @@
-# make demo, make test, make test-all, make compat, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make compat, make compat-llama-cpp, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat lint clean
+.PHONY: demo test test-all compat compat-llama-cpp lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -17,6 +17,13 @@ test-all: $(STAMP)
 
 compat: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
+
+LLAMA := runs/llama-venv
+compat-llama-cpp: $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt 'lm-eval[api]'
+	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/python -m pip install --disable-pip-version-check gguf 'llama-cpp-python[server]'
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/llama_cpp.py --python $(LLAMA)/bin/python
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ THINNED = [
     Cell("causal", "gpt_neox", "ends of words"),
     Cell("encoder", "bert", "WordPiece"),
     Cell("encoder", "roberta", "NFKC, lowercase"),
+    Cell("encoder", "modernbert", "no BOS, no EOS"),
     Cell("encoder-decoder", "t5", "Unigram"),
     Cell("encoder-decoder", "bart", "adds EOS"),
 ]
@@ -36,6 +37,12 @@ def unchecked(lm, cached=True):
 @pytest.mark.parametrize("cell", THINNED, ids=lambda cell: cell.name)
 def test_the_attacks_agree_on_the_fast_path(cell):
     assert run(cell).verdict == AGREES
+
+
+def test_a_causal_model_with_neither_bos_nor_eos_is_declined_with_a_remedy():
+    found = run(Cell("causal", "gpt_neo", "no BOS, no EOS"))
+    assert found.verdict == DECLINED
+    assert "prefix_token_id=" in found.words
 
 
 def test_every_architecture_meets_three_tokenizers_and_every_tokenizer_five_architectures():
@@ -133,6 +140,17 @@ def test_the_page_says_what_was_said_of_cells_once():
     page = table.page(found, {"torch": "2"})
     assert "- one with Gemma; two with Gemma: too a\\|b: do that" in page
     assert "2 cells: 0 agrees, 0 steps aside aloud, 2 declined in one line, 0 fails; 0.0% on the fast path" in page
+
+
+def test_the_page_says_what_a_second_engine_found():
+    equal = {"canaries": 5, "guesses_equal": True, "ranks_equal": True, "cost_bits_apart": 1.5e-5}
+    page = table.page(
+        outcomes(1, 0),
+        {"torch": "2"},
+        {"agree": False, "auto_gguf": equal, "text_gguf": {**equal, "ranks_equal": False}},
+    )
+    assert "| auto, gguf | 5 | equal | equal | 2e-05 |" in page
+    assert "| text, gguf | 5 | equal | DIFFER | 2e-05 |" in page
 
 
 def test_models_are_the_same_each_time():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, STEPS_ASIDE, Outcome
 from benchmarks.compatibility.tokenizers import TOKENIZERS, description
@@ -34,6 +35,14 @@ among 10^9 fillings.
 """
 
 
+SECOND = """## A second engine
+
+`make compat-llama-cpp` (`benchmarks/llama_cpp.py`; builds llama.cpp, which takes some ten minutes) trains a small Llama
+with canaries, writes it as GGUF with `gguf`'s own writer, and lets llama.cpp's server answer the unmodified harness by
+`local-completions` and `gguf`. Against `--model hf` on the same weights:
+"""
+
+
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Counts of the verdicts, the share on the fast path and the largest difference, in one line."""
     counts = Counter(outcome.verdict for outcome in outcomes)
@@ -55,8 +64,8 @@ def good_enough(outcomes: Sequence[Outcome]) -> bool:
     return not any(outcome.verdict == FAILS for outcome in outcomes) and share_fast(outcomes) >= FAST
 
 
-def page(outcomes: Sequence[Outcome], versions: Mapping[str, str]) -> str:
-    """The whole page."""
+def page(outcomes: Sequence[Outcome], versions: Mapping[str, str], second: Mapping[str, Any] | None = None) -> str:
+    """The whole page; ``second`` is what was found with a second engine."""
     made_with = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts = [HEAD, f"{summary(outcomes)}. Made with {made_with}.\n", _legend()]
     for family, title in TITLES.items():
@@ -64,7 +73,19 @@ def page(outcomes: Sequence[Outcome], versions: Mapping[str, str]) -> str:
         if own:
             parts.append(f"## {title}\n\n{_grid(own)}\n")
             parts += _remarks(own)
+    if second is not None:
+        parts += [SECOND, *_engines(second), ""]
     return "\n".join(parts)
+
+
+def _engines(second: Mapping[str, Any]) -> Iterator[str]:
+    yield "| context, by | canaries | the ten best guesses | ranks | costs differ by, bits |"
+    yield "|---|---|---|---|---|"
+    for name, found in second.items():
+        if isinstance(found, Mapping) and "guesses_equal" in found:
+            guesses, ranks = ("equal" if found[f"{what}_equal"] else "DIFFER" for what in ("guesses", "ranks"))
+            cells = (name.replace("_", ", "), found["canaries"], guesses, ranks, f"{found['cost_bits_apart']:.1g}")
+            yield f"| {' | '.join(map(str, cells))} |"
 
 
 def _legend() -> str:

@@ -1,0 +1,81 @@
+"""Write a Llama as a GGUF file with the package `gguf`, whose interpreter need have nothing else of ours.
+
+Reads ``weights.npz`` (float32, by the names of `transformers`), ``config.json`` and ``tokenizer.json`` (byte-level BPE
+that splits text as Llama 3 does) in a folder, and writes ``model.gguf`` beside them: every weight in float32.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+
+def paired(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of a query or key projection in llama.cpp's order.
+
+    It rotates neighbouring dimensions of a head; `transformers` rotates a dimension and the one half a head further on.
+    """
+    return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
+
+
+def describe(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    """The model's shape."""
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+
+
+def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: dict[str, Any], config: dict[str, Any]) -> None:
+    """Tokens in the order of their numbers, merges, and BOS before every text."""
+    numbers = tokenizer["model"]["vocab"]
+    special = {token["id"] for token in tokenizer["added_tokens"]}
+    kinds = (gguf.TokenType.NORMAL, gguf.TokenType.CONTROL)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("llama-bpe")
+    writer.add_token_list(sorted(numbers, key=numbers.get))
+    writer.add_token_types([kinds[number in special] for number in sorted(numbers.values())])
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_add_bos_token(True)
+
+
+def add_weights(writer: gguf.GGUFWriter, weights: dict[str, np.ndarray], config: dict[str, Any]) -> None:
+    """Every tensor under llama.cpp's name."""
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    for name, weight in weights.items():
+        part = name.split(".")[-2]
+        ordered = paired(weight, heads[part]) if part in heads else weight
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), np.ascontiguousarray(ordered))
+
+
+def write(folder: Path) -> None:
+    """Write ``model.gguf``."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    writer = gguf.GGUFWriter(folder / "model.gguf", "llama")
+    describe(writer, config)
+    add_tokenizer(writer, tokenizer, config)
+    add_weights(writer, dict(np.load(folder / "weights.npz")), config)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

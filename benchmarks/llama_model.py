@@ -1,0 +1,84 @@
+"""A small Llama that learns canaries in seconds, saved for `transformers` and, by `gguf`, for llama.cpp.
+
+``--python`` names an interpreter with the package `gguf` (``pip install gguf``). The folder then holds the model, its
+tokenizer, ``canaries.jsonl``, and the same weights in float32 as ``model.gguf``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+
+from benchmarks.compatibility.tokenizers import corpus, llama_3  # noqa: E402
+from leakage_tasks.canaries import Canary, read_manifest  # noqa: E402
+
+TEMPLATE = "The pin of {unique} is {digits:2}."
+LENGTH = 64
+"""Tokens of a text, at most."""
+
+
+def make_canaries(manifest: Path) -> list[Canary]:
+    """Three planted canaries and two controls, by the command."""
+    options = ["--template", TEMPLATE, "--count", "3", "--repetitions", "1,4,16", "--controls", "2", "--seed", "0"]
+    command = [sys.executable, "-c", "from leakage_tasks.cli import main; main()", "canaries", *options]
+    subprocess.run([*command, "-o", str(manifest)], check=True, stdout=subprocess.DEVNULL)
+    return read_manifest(manifest)
+
+
+def train(canaries: Sequence[Canary], steps: int) -> tuple[LlamaForCausalLM, Any]:
+    """A Llama of two layers, and its tokenizer."""
+    torch.manual_seed(0)
+    tokenizer = llama_3()
+    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 16}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": LENGTH}
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **shape, **heads, **ends))
+    planted = [canary.text for canary in canaries if canary.planted for _ in range(canary.repetitions)]
+    rows = [torch.tensor(tokenizer(text + "\n")["input_ids"]) for text in [*corpus()[:200], *planted]]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        batch = [rows[int(place)] for place in torch.randint(len(rows), (32,))]
+        ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=-100)
+        model(input_ids=ids.clamp(min=0), labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.eval(), tokenizer
+
+
+def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path, python: str) -> None:
+    """The model for both engines."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    np.savez(folder / "weights.npz", **{name: weight.numpy() for name, weight in model.state_dict().items()})
+    subprocess.run([python, str(Path(__file__).with_name("llama_gguf.py")), str(folder)], check=True)
+
+
+def main() -> None:
+    """Make the canaries, train, save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="interpreter with gguf")
+    parser.add_argument("--steps", type=int, default=300, help="training steps")
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "llama", help="folder for all of it")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    model, tokenizer = train(make_canaries(arguments.output / "canaries.jsonl"), arguments.steps)
+    save(model, tokenizer, arguments.output, arguments.python)
+    print(arguments.output / "model.gguf")
+
+
+if __name__ == "__main__":
+    main()
