@@ -32,6 +32,7 @@ from leakage_tasks.run_options import uncached
 from leakage_tasks.targets.harness import as_target
 from leakage_tasks.targets.languages import Languages
 from leakage_tasks.targets.protocols import TakesContext
+from leakage_tasks.targets.scorer_proof import prove
 from leakage_tasks.unanswered import FIELD, agreed, unanswered
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
@@ -46,7 +47,10 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         canaries = _resolved([request.doc for request in group], order)
         spoken = Languages(**order["languages"])
-        target = targets[spoken] = targets.get(spoken) or _target(lm, canaries, spoken)
+        if spoken not in targets:
+            targets[spoken] = _target(lm, canaries, spoken)
+            prove(targets[spoken], canaries)
+        target = targets[spoken]
         if lm.rank == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
             _tell_of_contexts(target, order, canaries)

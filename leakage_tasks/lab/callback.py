@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries.context import read_context
 from leakage_tasks.errors import LeakageError, OptionError
 from leakage_tasks.files import check_place
 from leakage_tasks.lab.callback_canaries import watched_canaries
@@ -34,8 +36,9 @@ class ExposureCallback(TrainerCallback):
     ``every`` is ``"epoch"`` or a number of steps. A point is left out where measuring it would take more than ``share``
     of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is
     the most planted canaries to watch, and the most controls; ``controls=False`` watches none of these. ``budget`` is
-    the most sequences scored for a canary at one point. ``tokenizer`` stands in for the trainer's ``processing_class``.
-    ``plot`` is a picture of losses and exposure to write at the end, .png or .svg.
+    the most sequences scored for a canary at one point. ``context`` is what canaries are read after, as ``--metadata
+    context=…`` takes it. ``tokenizer`` stands in for the trainer's ``processing_class``. ``plot`` is a picture of
+    losses and exposure to write at the end, .png or .svg.
 
     Raises ManifestError for a manifest that cannot be read and OptionError for one without canaries to watch or an
     unusable argument; ``trainer.train()`` raises LeakageError before the first step for a model that cannot be watched.
@@ -51,11 +54,13 @@ class ExposureCallback(TrainerCallback):
         controls: bool = True,
         budget: int = BUDGET,
         seed: int = 0,
+        context: str | Mapping[str, str] = "auto",
         tokenizer: Any = None,
         plot: str | Path | None = None,
     ) -> None:
         _check_arguments(every, share, canaries, budget, plot)
         self.every, self.share, self.budget, self.seed = every, share, budget, seed
+        self.context = read_context(context)
         self.canaries = watched_canaries(manifest, canaries, controls, seed)
         self.plot = None if plot is None else Path(plot)
         self._tokenizer = tokenizer
@@ -155,7 +160,9 @@ class ExposureCallback(TrainerCallback):
         """The exposure of the watched canaries as it is now."""
         assert self._target is not None
         with self._pace.timed(), undisturbed(self._target.model):
-            findings = run_attack("exposure", self._target, self.canaries, budget=self.budget, seed=self.seed)
+            findings = run_attack(
+                "exposure", self._target, self.canaries, budget=self.budget, seed=self.seed, context=self.context
+            )
         return exposure_entry(findings)
 
     def _log(self, found: dict[str, float], state: TrainerState, control: TrainerControl) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 from scipy import stats
 
 from leakage_tasks.errors import OptionError
@@ -23,6 +25,8 @@ from leakage_tasks.intervals import (
 )
 from leakage_tasks.pairs.submission import found_before, surest_first
 
+SMALL, DRAWN = 6, 20_000
+"""Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
 One = TypeVar("One")
 """What one document gives a metric: a number, or a small record for an aggregate that needs more than that."""
 Values = Sequence[float | None]
@@ -34,6 +38,13 @@ class Trial(NamedTuple):
 
     hit: bool
     chance: float
+
+
+class Place(NamedTuple):
+    """A secret's exposure in bits, the most it may be where a bound is all that is known, and log2|R|."""
+
+    exposure: float
+    log2_size: float
 
 
 class Guessed(NamedTuple):
@@ -112,6 +123,29 @@ def exposed_by_chance(values: Values) -> float | None:
     the sum in nats is at most a Gamma variable of that many degrees.
     """
     return _over(values, lambda bits: float(stats.gamma.sf(math.log(2) * sum(bits), len(bits))))
+
+
+def sheltered_by_chance(places: Sequence[Place | None]) -> float | None:
+    """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
+
+    A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
+    variable, and the sum to a Gamma variable. Where some R is small, 20,000 draws of such ranks are looked at instead.
+    """
+    return _over(places, _sheltered)
+
+
+def _sheltered(places: list[Place]) -> float:
+    halves = [(2.0**-exposure, 2.0 ** -(log2_size + 1)) for exposure, log2_size in places]
+    total = -sum(math.log(max(share - half, share / 2)) for share, half in halves)
+    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size in places)
+    if min(sizes) >= 2**SMALL:
+        return float(stats.gamma.cdf(total, len(places)))
+    stream = np.random.default_rng(0)
+    drawn = np.zeros(DRAWN)
+    for size, number in sorted(sizes.items()):
+        middles = (stream.integers(size, size=(DRAWN, number)) + 0.5) / size
+        drawn -= np.log(middles if size < 2**SMALL else stream.random((DRAWN, number))).sum(axis=1)
+    return float((1 + (drawn <= total + 1e-9).sum()) / (1 + DRAWN))
 
 
 def hit_by_chance(trials: Sequence[Trial | None]) -> float | None:

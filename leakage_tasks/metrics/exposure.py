@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.metrics.aggregates import exposed_by_chance, maximum, mean, median
+from leakage_tasks.metrics.aggregates import Place, exposed_by_chance, maximum, mean, median, sheltered_by_chance
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
 
@@ -46,6 +47,13 @@ def pseudo(found: Finding) -> bool:
     return found.access == MASKS
 
 
+def place(found: Finding) -> Place | None:
+    """The exposure beside its largest value, which it is taken for where only a lower bound is known."""
+    if found.exposure is None or found.log2_size is None:
+        return None
+    return Place(found.log2_size if found.method == "lower_bound" else found.exposure, found.log2_size)
+
+
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
 BOUNDS_ONLY = Alarm(1, "of some canaries the exposure is only known to be so high or higher: raise budget=", low=True)
 ANY_SHARE = 1.01
@@ -57,7 +65,13 @@ EXTRAPOLATIONS = Alarm(
     low=True,
 )
 NOT_AT_CHANCE = Alarm(0.01, "controls are not at chance: the figures show a fault, not a leak", fault=True)
-METRICS: list[Metric] = [
+BELOW_CHANCE = Alarm(
+    0.01,
+    "controls are less exposed than chance allows: fillings that cost the same, or a scorer that tells nothing, hide a "
+    "leak as well",
+    fault=True,
+)
+METRICS: list[Metric[Finding, Any]] = [
     *headline(
         average(
             "exposure",
@@ -168,6 +182,15 @@ METRICS: list[Metric] = [
         "probability that chance alone exposes controls as much; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
+    ),
+    Metric(
+        "control_p_less",
+        controls(place),
+        sheltered_by_chance,
+        None,
+        "probability that chance alone exposes controls as little; a small one shows a fault",
+        "probability",
+        alarm=BELOW_CHANCE,
     ),
     *counts(),
 ]

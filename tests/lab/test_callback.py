@@ -20,6 +20,7 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerControl, Trainer
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.errors import LeakageError, ManifestError, OptionError
 from leakage_tasks.lab import callback as module
 from leakage_tasks.lab.callback_pace import Pace
@@ -64,6 +65,14 @@ def test_the_first_look_is_of_the_model_before_training(tmp_path):
     once, often, _ = exposures(model()).values()
     assert first["leakage/exposure_mean"] == pytest.approx(fmean([once, often]), abs=1e-9)
     assert (first["epoch"], first["step"]) == (0, 0)
+
+
+def test_canaries_are_read_after_the_context_asked_for(tmp_path):
+    options = {"budget": 300, "context": Context(before="x\n")}
+    expected = run_attack("exposure", CausalTarget(model().eval(), letters()), canaries(), **options)
+    first = looks(watched(tmp_path, watch={"context": "x\\n", "budget": 300}))[0]
+    assert first["leakage/exposure_controls"] == pytest.approx(expected[-1].exposure, abs=1e-9)
+    assert first["leakage/exposure_controls"] != pytest.approx(findings()[-1].exposure, abs=1e-3)
 
 
 def test_loggers_that_stand_before_it_hear_the_same(tmp_path):

@@ -14,6 +14,7 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
 from leakage_tasks.metrics.aggregates import (
+    Place,
     Trial,
     count,
     exposed_by_chance,
@@ -21,6 +22,7 @@ from leakage_tasks.metrics.aggregates import (
     maximum,
     mean,
     median,
+    sheltered_by_chance,
 )
 
 
@@ -187,6 +189,29 @@ def test_with_few_fillings_controls_at_chance_are_flagged_no_more_often():
     stream = random.Random(0)
     found = [exposed_by_chance([math.log2(10 / stream.randrange(1, 11)) for _ in range(8)]) for _ in range(2000)]
     assert sum(p <= 0.05 for p in found) / len(found) <= 0.05
+
+
+@pytest.mark.parametrize(("fillings", "number"), [(10**9, 1), (10**9, 30), (64, 8), (10, 8), (2, 30)])
+def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
+    stream, trials = random.Random(number), 400
+    ranks = [[stream.randrange(1, fillings + 1) for _ in range(number)] for _ in range(trials)]
+    bits = math.log2(fillings)
+    found = [sheltered_by_chance([Place(math.log2(fillings / rank), bits) for rank in each]) for each in ranks]
+    for share in (0.01, 0.1, 0.5):
+        assert sum(p <= share for p in found) / trials <= share + 4 * math.sqrt(share / trials)
+    if fillings > 2:
+        assert sum(p <= 0.5 for p in found) / trials > 0.35
+
+
+@pytest.mark.parametrize("bits", [math.log2(10), 30.0])
+def test_controls_that_all_stand_last_are_improbable(bits):
+    assert sheltered_by_chance([Place(0.0, bits)] * 8) < 1e-3
+
+
+def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
+    bound = finding(False, rank=500, method="lower_bound")
+    assert exposure.place(bound) == Place(math.log2(1000), math.log2(1000))
+    assert exposure.place(dataclasses.replace(bound, method="exact")) == Place(1.0, math.log2(1000))
 
 
 def test_exposed_controls_are_improbable():
