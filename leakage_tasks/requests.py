@@ -49,7 +49,8 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
         spoken = Languages(**order["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
-            prove(targets[spoken], canaries)
+            with hiding(canaries):
+                prove(targets[spoken], canaries)
         target = targets[spoken]
         if lm.rank == 0 and order["manifest"] not in told:
             told.add(order["manifest"])

@@ -148,7 +148,7 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
-        *("exposure_known", "control_exposure", "control_exposure_max"),
+        *("exposure_known", "control_exposure", "control_exposure_max", "control_p_less"),
     },
     EXTRACTION: {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),

@@ -25,7 +25,8 @@ class Canary:
     template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
     class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
     supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
-    target sentence: the same for every filling, or a template with the same slots in the same order.
+    target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` is that
+    of the manifest it was made for, where the command made it.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Canary:
     tags: tuple[str, ...] | None = None
     source: str | None = None
     supports: str | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -100,6 +102,7 @@ class Canary:
             "tags": None if self.tags is None else list(self.tags),
             "source": self.source,
             "supports": self.supports,
+            "seed": self.seed,
         }
         return {
             "schema": SCHEMA,
@@ -159,6 +162,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "tags": (list,),
     "source": (str,),
     "supports": (str,),
+    "seed": (int,),
 }
 
 
@@ -212,6 +216,7 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             tags=None if data.get("tags") is None else tuple(data["tags"]),
             source=data.get("source"),
             supports=data.get("supports"),
+            seed=data.get("seed"),
         )
     except SpaceError as error:
         blamed = _blame(str(error), field_name)

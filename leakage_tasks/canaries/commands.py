@@ -34,7 +34,13 @@ def canaries_command(
     controls: Annotated[
         int, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Make the canaries of this seed again, which stands in their manifest (default: a seed of the "
+            "operating system's entropy)."
+        ),
+    ] = None,
     words: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="Word list for {NAME}, a word a line; repeatable.")
     ] = None,
@@ -106,6 +112,8 @@ def canaries_command(
 ) -> None:
     """Make canaries: secrets in a template, to be planted in a training set, and controls to compare with."""
     given = {name: value for name, value in locals().items() if name != "output"}
+    if seed is None:
+        del given["seed"]
     from leakage_tasks.canaries import natural
     from leakage_tasks.canaries.manifest import write_manifest
     from leakage_tasks.canaries.request import Request, requested
@@ -148,7 +156,9 @@ def plant_command(
     split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
 ) -> None:
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
+    from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.canaries.planting import plant
+    from leakage_tasks.canaries.public import public
 
     report = plant(
         manifest,
@@ -166,6 +176,12 @@ def plant_command(
     typer.echo(report.summary())
     if report.validation is not None:
         typer.echo(report.validation.summary())
+    if public(read_manifest(manifest)):
+        typer.echo(
+            f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "
+            "training data and models may hold as well: make new ones with 'leakage canaries', without --seed",
+            err=True,
+        )
 
 
 def verify_command(

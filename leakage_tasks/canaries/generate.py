@@ -35,21 +35,22 @@ def make_canaries(
     supporting_labels: Sequence[str] | None = None,
     supporting_slots: int | None = None,
     id_prefix: str = "",
+    nonce: str = "",
 ) -> list[Canary]:
     """``count`` planted canaries, each followed by its supporting ones, then ``controls`` never-planted ones.
 
     ``repetitions`` are dealt out in turn. ``{unique}`` in the template (and in ``known`` and ``source``) becomes a
-    word of each canary's own. Secrets are uniform over the template's space and distinct as long as it is large
-    enough; each canary draws from a random stream of its own, so more canaries or controls leave the earlier
-    ones as they were. ``source`` is the sentence that a translation model reads (see :class:`Canary`). A supporting
-    canary (Elmahdy et al., "Privacy leakage in text classification") keeps its canary's values except the last
-    ``supporting_slots`` (default: half of the slots), which are random others, and carries another class of
+    word of each canary's own, which begins with ``nonce``. Secrets are uniform over the template's space and distinct
+    as long as it is large enough; each canary draws from a random stream of its own, so more canaries or controls leave
+    the earlier ones as they were. ``source`` is the sentence that a translation model reads (see :class:`Canary`). A
+    supporting canary (Elmahdy et al., "Privacy leakage in text classification") keeps its canary's values except the
+    last ``supporting_slots`` (default: half of the slots), which are random others, and carries another class of
     ``supporting_labels``.
 
     Warns where several canaries would compete for one prefix. Raises OptionError or SpaceError.
     """
     tagged = None if tags is None else tuple(tags)
-    maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix)
+    maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix, nonce)
     _check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
     planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
@@ -78,6 +79,7 @@ class _Maker:
     tags: tuple[str, ...] | None
     source: str | None
     id_prefix: str
+    nonce: str
     words: set[str] = field(default_factory=set)
     secrets: set[Filling] = field(default_factory=set)
 
@@ -87,8 +89,9 @@ class _Maker:
     def make(self, name: str, repetitions: int) -> Canary:
         """A canary of its own, or a control where ``repetitions`` is 0."""
         stream = self.stream(self.id_prefix + name)
-        word = unique_word(stream, self.words)
-        self.words.add(word)
+        own = unique_word(stream, self.words)
+        self.words.add(own)
+        word = self.nonce + own
         template = _put_word(self.template, word)
         used = {key: self.alphabets[key] for key in slot_names(template) if key in self.alphabets}
         space = parse_template(template, used)

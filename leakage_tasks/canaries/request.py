@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
@@ -15,11 +16,14 @@ from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
 from leakage_tasks.canaries.spaces import slot_names
+from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.errors import OptionError
 
 _NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
 PRESETS = ("elmahdy", "mix-and-match", *_NLU)
 
+SEED_BITS = 48
+"""Of a seed that nobody chose: more than can be tried out, and a whole number for every reader of JSON."""
 _PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
 
 
@@ -32,7 +36,7 @@ class Request:
     count: int | None = None
     repetitions: str | None = None
     controls: int = 0
-    seed: int = 0
+    seed: int = field(default_factory=lambda: secrets.randbits(SEED_BITS))
     id_prefix: str = ""
     tokenizer: str | None = None
     words: list[str] | None = None
@@ -78,9 +82,16 @@ _OWN = {
 def requested(request: Request) -> list[Canary]:
     """The canaries asked for: of a template, of a preset or found in a text.
 
-    Raises LeakageError, naming the option at fault.
+    Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
+    ``{unique}`` words a word that follows from it, so that two manifests share neither. Raises LeakageError, naming the
+    option at fault.
     """
     _check(request)
+    named = replace(request, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    return [replace(canary, seed=request.seed) for canary in _made(named)]
+
+
+def _made(request: Request) -> list[Canary]:
     if request.from_text is not None:
         return _natural(request, request.from_text)
     label, classes = _classes(request)
@@ -115,6 +126,7 @@ def _of_template(request: Request, label: str | None, classes: list[str]) -> lis
         supporting_labels=classes if named or supporting else None,
         supporting_slots=request.supporting_slots,
         id_prefix=request.id_prefix,
+        nonce=nonce_of(request.seed),
     )
     if tags is not None:
         _check_tags(tags, canaries)

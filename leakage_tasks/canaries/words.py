@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Container
 
 CONSONANTS = "bdfgklmnprstvz"
 VOWELS = "aeiou"
 SYLLABLES = 3
+OF_A_NONCE = 4
 
 
 def unique_word(stream: random.Random, taken: Container[str]) -> str:
@@ -22,3 +24,9 @@ def unique_word(stream: random.Random, taken: Container[str]) -> str:
         if word not in taken:
             return word
         tries += 1
+
+
+def nonce_of(seed: int) -> str:
+    """The word by which one manifest's names differ from any other's: one of 24 million, the same for the same seed."""
+    stream = random.Random(hashlib.sha256(f"nonce:{seed}".encode()).digest())
+    return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(OF_A_NONCE))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import make_canaries, read_manifest, word_list
+from leakage_tasks.canaries import make_canaries, read_manifest, word_list, write_manifest
+from leakage_tasks.canaries.words import nonce_of
 
 Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The random number of {unique} is {digits:9}."
@@ -21,7 +23,42 @@ def test_canaries(tmp_path: Path, leakage: Leakage) -> None:
     code, out, err = leakage("canaries", "--template", TEMPLATE, *options, "-o", path)
     assert (code, err) == (0, "")
     assert out == (f"{path}: 4 canaries (22 copies to plant), 4 controls; space of 1,000,000,000 secrets, 29.9 bits\n")
-    assert read_manifest(path) == make_canaries(TEMPLATE, 4, repetitions=(1, 10), controls=4, seed=0)
+    named = {"id_prefix": f"{nonce_of(0)}-", "nonce": nonce_of(0)}
+    expected = make_canaries(TEMPLATE, 4, repetitions=(1, 10), controls=4, seed=0, **named)
+    assert read_manifest(path) == [replace(canary, seed=0) for canary in expected]
+
+
+def test_without_a_seed_no_two_manifests_share_a_secret_a_prefix_or_an_id(tmp_path: Path, leakage: Leakage) -> None:
+    found = []
+    for name in ("a.jsonl", "b.jsonl"):
+        options = ("--count", 20, "--controls", 20, "-o", tmp_path / name)
+        assert leakage("canaries", "--template", TEMPLATE, *options)[0] == 0
+        found.append(read_manifest(tmp_path / name))
+    for what in ("id", "template", "secret"):
+        first, second = ({getattr(canary, what) for canary in canaries} for canaries in found)
+        assert first.isdisjoint(second)
+
+
+def test_the_seed_in_the_manifest_makes_it_again(tmp_path: Path, leakage: Leakage) -> None:
+    first, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    options = ("--template", TEMPLATE, "--count", 3, "--controls", 2)
+    assert leakage("canaries", *options, "-o", first)[0] == 0
+    seeds = {canary.seed for canary in read_manifest(first)}
+    assert leakage("canaries", *options, "--seed", seeds.pop(), "-o", again)[0] == 0
+    assert not seeds
+    assert again.read_bytes() == first.read_bytes()
+
+
+@pytest.mark.parametrize(("template", "seed", "warned"), [(TEMPLATE, 0, True), (TEMPLATE, 1, False)])
+def test_planting_secrets_that_everybody_has_is_warned_of(
+    tmp_path: Path, leakage: Leakage, template: str, seed: int, warned: bool
+) -> None:
+    source, manifest = tmp_path / "train.txt", tmp_path / "c.jsonl"
+    source.write_text("one\ntwo\n")
+    write_manifest(make_canaries(template, 4, controls=4, seed=seed), manifest)
+    code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "planted.txt")
+    assert code == 0
+    assert ("holds secrets of this package's own README or demo" in err) == warned
 
 
 def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: Path) -> None:
@@ -36,7 +73,7 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
     assert "2 canaries and 4 supporting ones (6 copies to plant)" in out
     canary, helper, *_ = read_manifest(path)
     assert canary.alphabets["colour"] == word_list("colour", ["red", "blue"])
-    assert (canary.id, canary.label, helper.label) == ("x-canary-0", "a", "b")
+    assert (canary.id, canary.label, helper.label) == (f"x-{nonce_of(canary.seed)}-canary-0", "a", "b")
     assert canary.tags == ("O", "O", "B-pin", "I-pin")
     assert helper.secret[:2] == canary.secret[:2]
 

@@ -6,6 +6,7 @@ import json
 import stat
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from leakage_tasks.canaries import Canary, read_manifest, verify
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
 from leakage_tasks.canaries.formats.lines import BLOCK
 from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, natural_canaries
+from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.errors import OptionError
 from leakage_tasks.lab.mails import invented_mails
 
@@ -213,7 +215,9 @@ def test_the_command_writes_a_private_manifest_and_prints_counts(tmp_path: Path,
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     made = read_manifest(path)
     kinds = ["ccn", "ssn"]
-    assert made == natural_canaries(corpus_passages(source), detect=kinds, controls=2, seed=3, context=9)
+    named = {"seed": 3, "id_prefix": f"{nonce_of(3)}-"}
+    expected = natural_canaries(corpus_passages(source), detect=kinds, controls=2, context=9, **named)
+    assert made == [replace(canary, seed=3) for canary in expected]
     assert verify(source, path).ok
 
 
@@ -221,7 +225,8 @@ def test_reveal_prints_the_secrets_and_no_control_character(tmp_path: Path, leak
     (tmp_path / "mail.txt").write_text(f"\x1b[31mthe card is {CARD}\n")
     code, out, _ = leakage("canaries", "--from-text", tmp_path / "mail.txt", "--reveal", "-o", tmp_path / "c.jsonl")
     assert code == 0
-    assert f'natural-0001-ccn (1 times): "\\u001b[31mthe card is {CARD}"' in out.splitlines()
+    nonce = nonce_of(read_manifest(tmp_path / "c.jsonl")[0].seed or 0)
+    assert f'{nonce}-natural-0001-ccn (1 times): "\\u001b[31mthe card is {CARD}"' in out.splitlines()
     assert "\x1b" not in out
 
 

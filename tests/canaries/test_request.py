@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import elmahdy_canaries, make_canaries, mix_and_match_canaries, nlu_canaries, read_manifest
+from leakage_tasks.canaries import (
+    Canary,
+    elmahdy_canaries,
+    make_canaries,
+    mix_and_match_canaries,
+    nlu_canaries,
+    read_manifest,
+)
 from leakage_tasks.canaries.alphabets import tokenizer_words
+from leakage_tasks.canaries.words import nonce_of
 
 Leakage = Callable[..., tuple[int, str, str]]
 
@@ -28,6 +37,14 @@ def counted(data: Path) -> tuple[object, ...]:
     return "--data", data, "--label-column", "topic", "--text-column", "body"
 
 
+def asked_for(path: Path, make: Callable[..., list[Canary]], *what: object, **named: object) -> list[Canary]:
+    """What the library makes with the seed of a manifest that the command wrote."""
+    seed = read_manifest(path)[0].seed
+    assert seed is not None
+    prefix = f"{named.pop('id_prefix', '')}{nonce_of(seed)}-"
+    return [replace(canary, seed=seed) for canary in make(*what, **named, seed=seed, id_prefix=prefix)]
+
+
 def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: tuple[object, ...]) -> None:
     path = tmp_path / "c.jsonl"
     options = ("--unknown", 2, "--count", 2, "--controls", 1, "--seed", 3, "--repetitions", "10,50")
@@ -41,7 +58,9 @@ def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: t
         "4.0 bits; class 'maths'\n"
     )
     words = tokenizer_words("words", str(word_pieces), "whole-words")
-    assert read_manifest(path) == elmahdy_canaries(
+    assert read_manifest(path) == asked_for(
+        path,
+        elmahdy_canaries,
         words,
         2,
         label="maths",
@@ -50,8 +69,8 @@ def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: t
         repetitions=(10, 50),
         supporting_repetitions=4,
         controls=1,
-        seed=3,
     )
+    assert read_manifest(path)[0].seed == 3
 
 
 @pytest.mark.parametrize(("supporting", "labels"), [("all", 2), ("one", 1), ("none", 0), ("2", 2)])
@@ -88,7 +107,8 @@ def test_mix_and_match(tmp_path: Path, leakage: Leakage, table_words: Path) -> N
     assert (code, err) == (0, "")
     assert "14 canaries (350 copies to plant), 2 controls" in out
     terms = tokenizer_words("terms", str(table_words), "words-and-numbers")
-    assert read_manifest(path) == mix_and_match_canaries(terms, label="5", repetitions=(25,), controls=2)
+    given = {"label": "5", "repetitions": (25,), "controls": 2}
+    assert read_manifest(path) == asked_for(path, mix_and_match_canaries, terms, **given)
 
 
 @pytest.mark.parametrize(
@@ -117,24 +137,27 @@ def test_nlu(tmp_path: Path, leakage: Leakage) -> None:
         "class 'PinIntent'\n"
     )
     with pytest.warns(UserWarning, match="compete"):
-        assert read_manifest(path) == nlu_canaries("pin", 2, 6, controls=1, seed=3, id_prefix="x-")
+        assert read_manifest(path) == asked_for(path, nlu_canaries, "pin", 2, 6, controls=1, id_prefix="x-")
 
 
 def test_nlu_with_everything_else(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
     path = tmp_path / "c.jsonl"
     options = ("--area-code", "206", "--repetitions", "500", "--label", "arts")
     assert leakage("canaries", "--preset", "nlu-call", *options, "-o", path)[0] == 0
-    assert read_manifest(path) == nlu_canaries("call", area_code="206", repetitions=(500,), label="arts")
+    assert read_manifest(path) == asked_for(
+        path, nlu_canaries, "call", area_code="206", repetitions=(500,), label="arts"
+    )
     assert leakage("canaries", "--preset", "nlu-color", *counted, "-o", path)[0] == 0
-    assert read_manifest(path) == nlu_canaries("color", label="maths")
+    assert read_manifest(path) == asked_for(path, nlu_canaries, "color", label="maths")
 
 
 def test_a_template_with_classes_counted(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
     path = tmp_path / "c.jsonl"
     template = "{unique} {digits:4}"
     assert leakage("canaries", "--template", template, *counted, "--supporting", "all", "-o", path)[0] == 0
-    expected = make_canaries(template, 1, label="maths", supporting=2, supporting_labels=["arts", "sports"])
-    assert read_manifest(path) == expected
+    given = {"label": "maths", "supporting": 2, "supporting_labels": ["arts", "sports"]}
+    nonce = nonce_of(read_manifest(path)[0].seed or 0)
+    assert read_manifest(path) == asked_for(path, make_canaries, template, 1, **given, nonce=nonce)
 
 
 ELMAHDY = ("--preset", "elmahdy", "--tokenizer", "TOKENIZER")
@@ -163,8 +186,11 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         (["--preset", "mix-and-match"], "--preset mix-and-match needs --tokenizer"),
         ([*ELMAHDY, "--position", "1"], "--position goes with --preset mix-and-match: leave it out"),
         ([*ELMAHDY, "--tags", "O"], "--tags goes with --template: leave it out"),
-        (["--template", "my pin code is {digits}", "--tags", "O,O,B-x"], "--tags names 3 tags, canary-0 has 5 words"),
-        (["--template", "pin {digits}", "--tags", ","], "--tags names 0 tags, canary-0 has 2 words: give each"),
+        (
+            ["--template", "my pin code is {digits}", "--tags", "O,O,B-x"],
+            "-canary-0 has 5 words",
+        ),
+        (["--template", "pin {digits}", "--tags", ","], "-canary-0 has 2 words: give each"),
         (["--template", "pin {digits}", "--tags", "O,Q-x"], "--tags: 'Q-x' is outside the BIO scheme: use O, B-name"),
         (["--template", "pin {digits}", "--tags", "O,B-x y"], "--tags: 'B-x y' is outside the BIO scheme"),
         ([*ELMAHDY, "--doubled"], "--doubled goes with --preset mix-and-match: leave it out"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.sidecar import sidecar_path
+from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.errors import LeakageError, PlantingError
 from tests.canaries.test_formats import KINDS
 
@@ -144,7 +146,12 @@ def test_from_the_command_line(tmp_path: Path, leakage: Leakage) -> None:
     manifest, source, output = tmp_path / "m.jsonl", tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     KINDS[".jsonl"][0](source, ROWS)
     assert leakage("canaries", "--template", TEMPLATE, "--source", SOURCE, "-o", manifest)[0] == 0
-    assert read_manifest(manifest) == make_canaries(TEMPLATE, 1, source=SOURCE)
+    seed = read_manifest(manifest)[0].seed
+    assert seed is not None
+    named = {"seed": seed, "id_prefix": f"{nonce_of(seed)}-", "nonce": nonce_of(seed)}
+    assert read_manifest(manifest) == [
+        replace(each, seed=seed) for each in make_canaries(TEMPLATE, 1, source=SOURCE, **named)
+    ]
     columns = ("--text-column", "en", "--source-column", "xx")
     assert leakage("plant", manifest, source, *columns, "-o", output)[0] == 0
     assert leakage("verify", output, manifest)[0] == 0
