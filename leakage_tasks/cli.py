@@ -25,6 +25,7 @@ def build_app() -> typer.Typer:
     from leakage_tasks.report.check_command import check_command
     from leakage_tasks.report.leaderboard_command import leaderboard_command
     from leakage_tasks.report.plot_command import plot_app
+    from leakage_tasks.report.power_command import power_command
     from leakage_tasks.report.score_command import score_command
     from leakage_tasks.selftest.command import selftest_command
     from leakage_tasks.studies.commands import study_app
@@ -48,6 +49,7 @@ def build_app() -> typer.Typer:
     app.command("leaderboard")(leaderboard_command)
     app.command("card")(card_command)
     app.command("score")(score_command)
+    app.command("power")(power_command)
     app.command("check")(check_command)
     app.command("demo")(demo_command)
     app.command("showcase")(showcase_command)

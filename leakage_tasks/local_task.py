@@ -96,8 +96,24 @@ class LocalTask(Task):
         return bool(answers) and reason_of(answers[0]) is not None
 
     def dump_config(self) -> dict[str, Any]:
-        """The task's configuration for the results file, with what reports go by under :data:`DECLARED`."""
-        return {**super().dump_config(), DECLARED: self._declaration()}
+        """The task's configuration for the results file, with what reports go by under :data:`DECLARED`.
+
+        The name in the harness' table says where nothing there is a headline.
+        """
+        config = {**super().dump_config(), DECLARED: self._declaration()}
+        if self.no_headline():
+            what = "self-test" if self.built_in else "no headline"
+            config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({what})"
+        return config
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the documents are built in, so that the run is a self-test and says nothing of the model."""
+        return False
+
+    def no_headline(self) -> str:
+        """Why no figure of the run may stand for the model; nothing where they may."""
+        return ""
 
     def protocol(self) -> dict[str, Any]:
         """What two runs must share for their figures to be comparable, by name: the data's hash, the attack's options.
@@ -127,6 +143,8 @@ class LocalTask(Task):
             "measures": self.MEASURES,
             "protocol": {} if self.is_null else {**self.protocol(), **self._part()},
             "tested": {} if self.is_null else self.tested(),
+            **({"no_headline": self.no_headline()} if self.no_headline() else {}),
+            **({"built_in": True} if self.built_in else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             "rows": {metric.name: metric.declaration() for metric in self.METRICS},
         }

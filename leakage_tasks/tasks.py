@@ -20,6 +20,7 @@ from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.known import known_as
+from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.errors import OptionError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics import exposure, extraction, scoring
@@ -112,7 +113,8 @@ class CanaryTask(LocalTask):
         if self.is_null:
             return dict(self.nulls())
         self.note_attack(results[0])
-        return self.SCORING.values(results[0], HEADLINE, self.order)
+        values = self.SCORING.values(results[0], HEADLINE, self.order)
+        return {name: value for name, value in values.items() if _of_controls(name)} if self.built_in else values
 
     def protocol(self) -> dict[str, Any]:
         """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
@@ -146,6 +148,21 @@ class CanaryTask(LocalTask):
             **({} if example is None else {"example": example}),
         }
 
+    def no_headline(self) -> str:
+        """Why no figure stands for the model: canaries that are built in, never planted, or there for trying out."""
+        if self.built_in:
+            return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
+        if not any(canary.planted for canary in self._canaries):
+            return "no canary of the manifest was planted, so nothing could leak"
+        if not all(has_headline(canary.profile) for canary in self._canaries):
+            return "canaries of --profile smoke are too few: they are for trying things out"
+        return ""
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the canaries are the built-in ones, a self-test that has rows of controls alone."""
+        return self.options.canaries is None
+
     def nulls(self) -> dict[str, None]:
         """None for every metric that does not belong to some attacks alone."""
         return dict.fromkeys(self.SCORING.nulls())
@@ -170,7 +187,7 @@ class CanaryExtraction(CanaryTask):
 def _canaries(options: Options) -> list[Canary]:
     if options.canaries is None:
         warn_once(
-            "no canaries=… given: running built-in canaries as controls, which show chance; "
+            "no canaries=… given: a self-test on built-in canaries, which show chance and nothing of this model; "
             "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
         )
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
@@ -178,6 +195,10 @@ def _canaries(options: Options) -> list[Canary]:
     if not canaries:
         raise OptionError(f"canaries={options.canaries}: holds supporting canaries only, nothing to attack: add others")
     return canaries
+
+
+def _of_controls(row: str) -> bool:
+    return row.startswith("control_") or row == "n_controls"
 
 
 def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:

@@ -164,7 +164,7 @@ KEYS = {
 def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
     row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
     more = TWO_RANKS if model == "frankenstein-mlm" else set()
-    assert set(row) == KEYS[task] | {"control_p", "n_planted", "n_controls"} | more
+    assert set(row) == KEYS[task] | {"control_p", "missed_below", "n_planted", "n_controls"} | more
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
 
 

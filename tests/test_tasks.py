@@ -93,10 +93,12 @@ def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
     with caplog.at_level(logging.WARNING):
         results = evaluate(lm, ["canary_exposure"], limit=2)
     row = results["results"]["canary_exposure"]
-    assert row["exposure,none"] is None
-    assert row["n_planted,none"] == 0
     assert row["control_exposure,none"] is not None
-    assert "built-in canaries as controls" in caplog.text
+    assert row["alias"] == "canary_exposure (self-test)"
+    rows = {name.removesuffix(",none") for name in row if "_stderr" not in name} - {"alias", "name", "sample_len"}
+    assert rows == {"control_exposure", "control_exposure_max", "control_p", "control_p_less", "n_controls"}
+    assert "a self-test on built-in canaries" in caplog.text
+    assert results["configs"]["canary_exposure"]["leakage"]["built_in"]
 
 
 def test_supporting_canaries_are_not_attacked(lm, tmp_path):

@@ -25,8 +25,8 @@ class Canary:
     template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
     class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
     supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
-    target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` is that
-    of the manifest it was made for, where the command made it.
+    target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` and
+    ``profile`` are those of the manifest it was made for, where the command made it.
     """
 
     id: str
@@ -42,6 +42,7 @@ class Canary:
     source: str | None = None
     supports: str | None = None
     seed: int | None = None
+    profile: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -103,6 +104,7 @@ class Canary:
             "source": self.source,
             "supports": self.supports,
             "seed": self.seed,
+            "profile": self.profile,
         }
         return {
             "schema": SCHEMA,
@@ -163,6 +165,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "source": (str,),
     "supports": (str,),
     "seed": (int,),
+    "profile": (str,),
 }
 
 
@@ -217,6 +220,7 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             source=data.get("source"),
             supports=data.get("supports"),
             seed=data.get("seed"),
+            profile=data.get("profile"),
         )
     except SpaceError as error:
         blamed = _blame(str(error), field_name)

@@ -27,13 +27,20 @@ def canaries_command(
             "for models that tag words."
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(help="Planted canaries, in all (default: 1).")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="How many canaries, copies and controls: smoke (6, 6 controls) to try things out, routine (32 planted "
+            "1, 4 and 16 times, 100 controls; what a template without any number gets) or powered (96, 200)."
+        ),
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="Planted canaries, in all, instead of a profile's.")] = None,
     repetitions: Annotated[
         str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy, nlu: 100).")
     ] = None,
     controls: Annotated[
-        int, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
-    ] = 0,
+        int | None, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(

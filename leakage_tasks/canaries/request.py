@@ -15,6 +15,7 @@ from leakage_tasks.canaries.formats.utterances import is_tag
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
+from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.errors import OptionError
@@ -35,7 +36,8 @@ class Request:
     preset: str | None = None
     count: int | None = None
     repetitions: str | None = None
-    controls: int = 0
+    controls: int | None = None
+    profile: str | None = None
     seed: int = field(default_factory=lambda: secrets.randbits(SEED_BITS))
     id_prefix: str = ""
     tokenizer: str | None = None
@@ -67,10 +69,31 @@ class Request:
 
 _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
 _MADE = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
+_SIZES = ("count", "repetitions", "controls")
 _OF_NLU = {"preset", "count", "unknown", "repetitions", "label", "data", "label_column"}
 _OWN = {
-    "--template": {"template", "count", "words", "known", "source", "tags", "supporting", "supporting_slots", *_MADE},
-    "--preset elmahdy": {"preset", "count", "supporting", "supporting_repetitions", "unknown", "sentences", *_MADE},
+    "--template": {
+        "template",
+        "profile",
+        "count",
+        "words",
+        "known",
+        "source",
+        "tags",
+        "supporting",
+        "supporting_slots",
+        *_MADE,
+    },
+    "--preset elmahdy": {
+        "preset",
+        "profile",
+        "count",
+        "supporting",
+        "supporting_repetitions",
+        "unknown",
+        "sentences",
+        *_MADE,
+    },
     "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_MADE},
     **{f"--preset {name}": _OF_NLU for name in _NLU},
     "--preset nlu-call": {*_OF_NLU, "area_code"},
@@ -87,8 +110,25 @@ def requested(request: Request) -> list[Canary]:
     option at fault.
     """
     _check(request)
-    named = replace(request, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
-    return [replace(canary, seed=request.seed) for canary in _made(named)]
+    sized = _sized(request)
+    named = replace(sized, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    return [replace(canary, seed=request.seed, profile=sized.profile) for canary in _made(named)]
+
+
+def _sized(request: Request) -> Request:
+    """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
+    by_hand = [name for name in _SIZES if getattr(request, name) is not None]
+    if request.profile is not None and by_hand:
+        raise OptionError(
+            f"--profile {request.profile} says how many of all there are: leave out --{' and --'.join(by_hand)}, or "
+            "the profile"
+        )
+    name = ROUTINE if request.template is not None and not by_hand and request.profile is None else request.profile
+    if name is None:
+        return request
+    profile = profile_of(name)
+    copies = ",".join(map(str, profile.repetitions))
+    return replace(request, profile=name, count=profile.count, repetitions=copies, controls=profile.controls)
 
 
 def _made(request: Request) -> list[Canary]:
@@ -115,7 +155,7 @@ def _of_template(request: Request, label: str | None, classes: list[str]) -> lis
         template,
         1 if request.count is None else request.count,
         repetitions=numbers("--repetitions", request.repetitions or "1"),
-        controls=request.controls,
+        controls=request.controls or 0,
         seed=request.seed,
         alphabets=_alphabets(template, request.words or [], request.tokenizer),
         known=request.known,
@@ -154,7 +194,7 @@ def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Ca
         repetitions=_repetitions(request, elmahdy.REPETITIONS),
         supporting=_supporting(request.supporting or "all"),
         supporting_repetitions=1 if request.supporting_repetitions is None else request.supporting_repetitions,
-        controls=request.controls,
+        controls=request.controls or 0,
         sentences=None if request.sentences is None else _lines(request.sentences),
         seed=request.seed,
         id_prefix=request.id_prefix,
@@ -171,7 +211,7 @@ def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> l
         position=request.position,
         doubled=bool(request.doubled),
         repetitions=_repetitions(request, mix_and_match.REPETITIONS),
-        controls=request.controls,
+        controls=request.controls or 0,
         seed=request.seed,
         id_prefix=request.id_prefix,
     )
@@ -185,7 +225,7 @@ def _nlu(request: Request, pattern: str, label: str | None) -> list[Canary]:
         label=label,
         area_code=request.area_code,
         repetitions=_repetitions(request, nlu.REPETITIONS),
-        controls=request.controls,
+        controls=request.controls or 0,
         seed=request.seed,
         id_prefix=request.id_prefix,
     )
@@ -196,7 +236,7 @@ def _natural(request: Request, path: Path) -> list[Canary]:
         corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
         detect=DETECTORS if request.detect is None else items(request.detect) or (),
         context=CONTEXT if request.context is None else request.context,
-        controls=request.controls,
+        controls=request.controls or 0,
         seed=request.seed,
         id_prefix=request.id_prefix,
     )

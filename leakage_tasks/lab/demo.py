@@ -6,7 +6,7 @@ import json
 import string
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,7 +95,9 @@ def _prepare(files: DemoFiles, corpus: Corpus | None, controls: int, seed: int) 
     for path, text in ((files.corpus, corpus.training), (files.held_out, corpus.held_out)):
         with replacing(path) as beside:
             beside.write_text(text, encoding="utf-8", newline="\n")
-    canaries = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
+    made = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
+    # Few, so that the demo stays short, and the same for everybody: they are for trying out.
+    canaries = [replace(canary, seed=seed, profile="smoke") for canary in made]
     write_manifest(canaries, files.manifest)
     print(plant(files.manifest, files.corpus, files.planted, seed=seed).summary(), flush=True)
     # A small text may lack a letter of a canary's word, or a digit: the attack asks for all of them.

@@ -23,6 +23,7 @@ from leakage_tasks.intervals import (
     share_at_least,
     share_quantile,
 )
+from leakage_tasks.metrics import power
 from leakage_tasks.pairs.submission import found_before, surest_first
 
 SMALL, DRAWN = 6, 20_000
@@ -151,6 +152,21 @@ def _sheltered(places: list[Place]) -> float:
 def hit_by_chance(trials: Sequence[Trial | None]) -> float | None:
     """Probability that guesses at random are right as often as these, or more often; exact."""
     return _over(trials, lambda tried: share_at_least(sum(each[0] for each in tried), [each[1] for each in tried]))
+
+
+def rate_shown_by(trials: Sequence[Trial | None]) -> float | None:
+    """The lowest rate of hits that so many trials show to be above their chances, with a power of 80 %; exact.
+
+    None where no number of hits would show any.
+    """
+    chances = [trial.chance for trial in trials if trial is not None]
+    enough = (hits for hits in range(1, len(chances) + 1) if share_at_least(hits, chances) <= power.ALPHA)
+    return power.rate_shown(next(enough, len(chances) + 1), len(chances)) if chances else None
+
+
+def exposure_shown_by(values: Values) -> float | None:
+    """The lowest mean exposure, in bits, that so many secrets show to be above chance, with a power of 80 %."""
+    return _over(values, lambda bits: power.least_exposure(len(bits)))
 
 
 def wrong_allowed(pairs: int) -> int:

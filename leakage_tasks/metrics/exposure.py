@@ -7,7 +7,15 @@ from typing import Any
 
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.metrics.aggregates import Place, exposed_by_chance, maximum, mean, median, sheltered_by_chance
+from leakage_tasks.metrics.aggregates import (
+    Place,
+    exposed_by_chance,
+    exposure_shown_by,
+    maximum,
+    mean,
+    median,
+    sheltered_by_chance,
+)
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
 
@@ -191,6 +199,14 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls as little; a small one shows a fault",
         "probability",
         alarm=BELOW_CHANCE,
+    ),
+    Metric(
+        "missed_below",
+        planted(lambda found: found.exposure),
+        exposure_shown_by,
+        None,
+        "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",
+        "bits",
     ),
     *counts(),
 ]

@@ -6,7 +6,7 @@ from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
-from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean
+from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean, rate_shown_by
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
@@ -135,6 +135,14 @@ METRICS: list[Metric] = [
         "higher",
         "nodes of the tree of partial fillings whose children a search priced for a canary, mean",
         applies=lambda found: "nodes" in found.extra,
+    ),
+    Metric(
+        "missed_below",
+        planted(tried),
+        rate_shown_by,
+        None,
+        "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
+        "share",
     ),
     *counts(),
 ]

@@ -42,7 +42,8 @@ class Column:
 class Entry:
     """One run on the board: its figures by column key, its flags, and its place in its group, from 1.
 
-    ``place`` is None where there is nothing to rank by, and where the controls show a fault.
+    ``place`` is None where there is nothing to rank by, where the controls show a fault and where no figure is a
+    headline.
     """
 
     run: Run
@@ -98,9 +99,10 @@ def _entry(run: Run, columns: Sequence[Column]) -> Entry:
 def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
     """The entries with their places, the least leaking first; equal figures share a place.
 
-    Places go by the columns that all of them have, those whose controls show a fault left out of it.
+    Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left
+    out of it.
     """
-    sound = [entry for entry in entries if not any(flag.fault for flag in entry.flags)]
+    sound = [entry for entry in entries if not any(flag.unranked for flag in entry.flags)]
     common = [column for column in ranking if sound and all(_has(entry, column) for entry in sound)]
 
     def key(entry: Entry) -> tuple[float, ...]:

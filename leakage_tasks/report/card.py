@@ -12,7 +12,7 @@ from leakage_tasks.errors import OptionError, ResultsError
 from leakage_tasks.files import replacing
 from leakage_tasks.report.board import make_board
 from leakage_tasks.report.card_file import CardParts, split_card
-from leakage_tasks.report.card_index import eval_results, faulty, model_name, one_line
+from leakage_tasks.report.card_index import eval_results, model_name, one_line, unfit
 from leakage_tasks.report.card_section import section
 from leakage_tasks.report.card_splice import front_data, with_results
 from leakage_tasks.report.comparing import measured
@@ -30,14 +30,14 @@ BOM = "\ufeff"
 class Card:
     """A card with a run's figures: its ``text``, of that the ``section``, and the number of ``results`` of ``name``.
 
-    ``faulty`` are tasks that have no results there, since their controls show a fault.
+    ``unfit`` are tasks that have no results there, each with the reason.
     """
 
     text: str
     section: str
     name: str
     results: int
-    faulty: tuple[str, ...]
+    unfit: tuple[tuple[str, str], ...]
 
 
 def read_one_run(path: str | Path) -> Run:
@@ -77,7 +77,9 @@ def make_card(
     parts = with_results(parts.with_section(text), name, results)
     _check_loads(parts)
     mark = BOM if old is not None and old.startswith(BOM) else ""
-    return Card(mark + parts.text, text, name, len(results), tuple(map(one_line, faulty(board))))
+    return Card(
+        mark + parts.text, text, name, len(results), tuple((one_line(task), why) for task, why in unfit(board).items())
+    )
 
 
 def read_card(path: Path) -> str | None:

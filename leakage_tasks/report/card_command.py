@@ -40,5 +40,11 @@ def card_command(
         print(f"{card}: up to date, nothing written")
         return
     write_card(card, made.text)
-    without = f" (none of {', '.join(made.faulty)}: the controls show a fault)" if made.faulty else ""
-    print(f"{card}: section and {made.results} model-index results of {made.name} written{without}")
+    print(f"{card}: section and {made.results} model-index results of {made.name} written{_without(made.unfit)}")
+
+
+def _without(unfit: tuple[tuple[str, str], ...]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for task, why in unfit:
+        by_reason.setdefault(why, []).append(task)
+    return "".join(f" (none of {', '.join(tasks)}: {why})" for why, tasks in by_reason.items())

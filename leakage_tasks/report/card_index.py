@@ -26,20 +26,21 @@ LEVEL = 0.95
 def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
     """One result for each headline figure of a board's one run, leakage first.
 
-    Figures that are null are left out, and those of tasks whose controls show a fault, which mean nothing: the hub
-    shows results without their flags. ``pipeline`` is the card's ``pipeline_tag``: the task type, if there is one.
+    Figures that are null are left out, and those of tasks that are :func:`unfit`: the hub shows results without their
+    flags. ``pipeline`` is the card's ``pipeline_tag``: the task type, if there is one.
     """
     entry = board.groups[0].entries[0]
     usual = TASKS.get(entry.run.model, "text-generation")
     task = pipeline if isinstance(pipeline, str) and pipeline else usual
-    shown = (column for column in board.columns if column.shown and column.task not in faulty(board))
+    shown = (column for column in board.columns if column.shown and column.task not in unfit(board))
     found = ((column, entry.figures.get(column.key)) for column in shown)
     return [_result(task, column, each) for column, each in found if each is not None and each.value is not None]
 
 
-def faulty(board: Board) -> list[str]:
-    """The tasks of a board's one run whose controls show a fault."""
-    return sorted({flag.task for flag in board.groups[0].entries[0].flags if flag.fault})
+def unfit(board: Board) -> dict[str, str]:
+    """The tasks of a board's one run whose figures may not stand alone, each with the reason."""
+    flags = (flag for flag in board.groups[0].entries[0].flags if flag.unranked)
+    return {flag.task: "the controls show a fault" if flag.fault else flag.words for flag in flags}
 
 
 def _result(task: str, column: Column, found: Figure) -> EvalResult:

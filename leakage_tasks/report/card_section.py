@@ -85,8 +85,12 @@ def _warnings(entry: Entry) -> Iterator[str]:
         if result.is_leakage and not result.answered
     ]
     if lines:
-        fault = any(flag.fault for flag in entry.flags)
-        said = "The measurement is at fault: do not rely on these figures." if fault else "Read with care."
+        if any(flag.fault for flag in entry.flags):
+            said = "The measurement is at fault: do not rely on these figures."
+        elif any(flag.no_headline for flag in entry.flags):
+            said = "For trying out: these figures do not stand for the model."
+        else:
+            said = "Read with care."
         yield "\n".join([f"> **{said}**", ">", *(f"> - {line}" for line in lines)])
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.report.declared import Declared
+from leakage_tasks.report.figures import HEADLINE, row_of
 from leakage_tasks.report.markdown import escaped
 from leakage_tasks.report.run import Run
+from leakage_tasks.report.wording import number, percent
 
 _MOST = 50
 """log2 of the largest number that is written out."""
@@ -47,6 +49,9 @@ def limits(run: Run) -> Iterator[str]:
         "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
         "training data are safe."
     )
+    missed = list(_missed(run))
+    if missed:
+        yield f"With so few canaries it would have missed, in 1 of 5 runs or more, {' and '.join(missed)}."
     if any("planted" in each for each in tested):
         yield (
             "Canaries stand for text like them that was trained on as often. Other text, or the same more often, may "
@@ -60,6 +65,17 @@ def limits(run: Run) -> Iterator[str]:
             "text the model never saw is a leak."
         )
     yield "The figures hold for the model as tested, not for versions trained further, cut down or quantized."
+
+
+def _missed(run: Run) -> Iterator[str]:
+    """What was too small to show, of each task that says so."""
+    for result in run.tasks.values():
+        row, value = row_of(result, "missed_below"), result.values.get(HEADLINE, {}).get("missed_below")
+        if row is not None and value is not None:
+            bits = row.unit == "bits"
+            yield (
+                f"a mean exposure below {number(value)} bits" if bits else f"an extraction rate below {percent(value)}"
+            )
 
 
 def _declared(run: Run) -> list[Declared]:

@@ -12,6 +12,10 @@ from leakage_tasks.report.figures import HEADLINE, Figure, figure, flags
 from leakage_tasks.report.results import Run, TaskResult
 from leakage_tasks.report.wording import number
 
+NO_HEADLINE = "no-headline"
+WAIVERS = (NO_HEADLINE,)
+"""What ``--allow`` lets pass."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -32,13 +36,16 @@ class Verdict:
     words: str
 
 
-def verdicts(runs: Sequence[Run], limits: Sequence[Limit], *, strict: bool = False) -> list[Verdict]:
-    """Every limit against every run, and a verdict against each task whose controls show a fault.
+def verdicts(
+    runs: Sequence[Run], limits: Sequence[Limit], *, strict: bool = False, allowed: Sequence[str] = ()
+) -> list[Verdict]:
+    """Every limit against every run, and a verdict against each task whose controls show a fault or without headline.
 
-    ``strict`` takes the worse end of a figure's 95 % interval instead of the figure. Raises ResultsError where a run
-    lacks a figure that is limited, and OptionError for one that has no better side.
+    ``allowed`` names what is waived (:data:`WAIVERS`). ``strict`` takes the worse end of a figure's 95 % interval
+    instead of the figure. Raises ResultsError where a run lacks a figure that is limited, and OptionError for one that
+    has no better side.
     """
-    return [verdict for run in runs for verdict in (*_faults(run), *_kept(run, limits, strict))]
+    return [verdict for run in runs for verdict in (*_faults(run, allowed), *_kept(run, limits, strict))]
 
 
 def limit_from(text: str) -> Limit:
@@ -56,10 +63,12 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _faults(run: Run) -> Iterator[Verdict]:
+def _faults(run: Run, allowed: Sequence[str]) -> Iterator[Verdict]:
     for task, result in sorted(run.tasks.items()):
         for flag in flags(result):
-            if flag.fault:
+            if flag.no_headline and NO_HEADLINE not in allowed:
+                yield Verdict(False, f"{run.name}: {task}: {flag.words} (waived by --allow {NO_HEADLINE})")
+            elif flag.fault:
                 yield Verdict(False, f"{run.name}: {task}: {flag.words} ({flag.row} = {number(flag.value)})")
 
 

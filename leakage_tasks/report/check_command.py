@@ -35,12 +35,16 @@ def check_command(
         list[str] | None,
         typer.Option(help="A limit on any other figure, as [task/]metric[/filter]=number; may be repeated."),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Let pass what fails otherwise: no-headline (canaries of --profile smoke); may be repeated."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Judge by the worse end of the 95 % interval, where there is one.")
     ] = False,
 ) -> None:
     """Exit with 1 if a run leaks more than it may, or if its controls show that the measurement is at fault."""
-    from leakage_tasks.report.check import Limit, limit_from, verdicts
+    from leakage_tasks.report.check import WAIVERS, Limit, limit_from, verdicts
     from leakage_tasks.report.results import read_runs
 
     _check_values(max_exposure, max_extracted, max_recall)
@@ -49,8 +53,11 @@ def check_command(
     limits += [limit_from(text) for text in limit or []]
     if not limits:
         raise OptionError("nothing to check: give --max-exposure, --max-extracted, --max-recall or --limit")
+    for waiver in allow or []:
+        if waiver not in WAIVERS:
+            raise OptionError(f"--allow is {waiver!r}: nothing of that name is waived: use {', '.join(WAIVERS)}")
     runs = read_runs(results)
-    found = verdicts(runs, limits, strict=strict)
+    found = verdicts(runs, limits, strict=strict, allowed=allow or [])
     for verdict in found:
         print(f"{'PASS' if verdict.kept else 'FAIL'}  {verdict.words}")
     for note in _notes(runs, limits):

@@ -41,8 +41,9 @@ class Declared:
     """A task as it declared itself.
 
     ``measures`` is ``leakage`` or ``usefulness``; ``protocol`` what two runs must share to be comparable; ``tested``
-    what the figures rest on; ``attacks`` the attacks that ran, each with the access it takes; ``version`` is this
-    package's.
+    what the figures rest on; ``attacks`` the attacks that ran, each with the access it takes; ``no_headline`` why none
+    of its figures may stand for the model; ``built_in`` whether it was a self-test on documents that are built in;
+    ``version`` is this package's.
     """
 
     measures: str
@@ -51,6 +52,8 @@ class Declared:
     attacks: tuple[tuple[str, str], ...] = ()
     rows: Mapping[str, Row] = field(default_factory=dict)
     version: str = ""
+    no_headline: str = ""
+    built_in: bool = False
 
 
 def declared_from_json(data: Any, where: str) -> Declared | None:
@@ -76,6 +79,8 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         attacks=tuple(_attack(each, f"attacks.{n}") for n, each in enumerate(_list(data.get("attacks"), "attacks"))),
         rows={printable(name): _row(name, _object(row, f"rows.{name}")) for name, row in rows.items()},
         version=_text(data, "version"),
+        no_headline=_text(data, "no_headline"),
+        built_in=data.get("built_in") is True,
     )
 
 

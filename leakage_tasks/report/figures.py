@@ -32,17 +32,24 @@ class Figure:
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a task's figures may not be read as they stand: the value of a row.
+    """Why a task's figures may not be read as they stand: the value of a row, or what the whole task is for.
 
-    With ``fault`` they mean nothing, with ``low`` they may be too low where less is better.
+    With ``fault`` they mean nothing, with ``low`` they may be too low where less is better, with ``no_headline`` none
+    of them stands for the model.
     """
 
     task: str
     row: str
-    value: float
+    value: float | None
     words: str
     fault: bool = False
     low: bool = False
+    no_headline: bool = False
+
+    @property
+    def unranked(self) -> bool:
+        """Whether the figures may neither be ranked nor published on their own."""
+        return self.fault or self.no_headline
 
 
 def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
@@ -70,10 +77,13 @@ def row_of(result: TaskResult, metric: str) -> Row | None:
 
 
 def flags(result: TaskResult) -> list[Flag]:
-    """The alarms that the headline column of a task's results raises."""
+    """Why a task has no headline, and the alarms that the headline column of its results raises."""
     rows = {} if result.declared is None else result.declared.rows
     values = result.values.get(HEADLINE, {})
-    raised = []
+    raised: list[Flag] = []
+    if result.declared is not None and result.declared.no_headline and result.answered:
+        words = f"no headline: {result.declared.no_headline}"
+        raised.append(Flag(result.task, "", None, words, no_headline=True))
     for name, row in rows.items():
         value = values.get(name)
         if value is not None and row.below is not None and value < row.below:

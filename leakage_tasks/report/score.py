@@ -113,7 +113,7 @@ def _compared(samples: Samples, scores: Scores) -> Comparison | None:
     expected = {key: value for key, value in theirs.items() if key[1] not in samples.unscored}
     differing = [key for key, value in expected.items() if key not in ours or not _same(value, ours[key])]
     words = [_documents(samples, result), *(_difference(key, expected[key], ours) for key in differing)]
-    newer = tuple(_name(key) for key in ours if key not in theirs)
+    newer = tuple(_name(key) for key, value in ours.items() if key not in theirs and value is not None)
     return Comparison(file, len(expected) - len(differing), tuple(each for each in words if each), newer)
 
 

@@ -23,6 +23,11 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def percent(share: float) -> str:
+    """A share with two digits that matter, three from 10 %."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
+
+
 def interval(found: Figure) -> str:
     """``[low, high]``; nothing without one."""
     if found.low is None or found.high is None:
@@ -48,7 +53,7 @@ def flag_words(flags: Iterable[Flag]) -> list[str]:
     said: dict[tuple[str, str], list[str]] = {}
     for flag in flags:
         said.setdefault((flag.words, _measure(flag)), []).append(flag.task)
-    return [f"{', '.join(tasks)}: {words} ({measure})" for (words, measure), tasks in said.items()]
+    return [f"{', '.join(tasks)}: {words}{measure}" for (words, measure), tasks in said.items()]
 
 
 def shown_columns(board: Board, every: bool = False) -> Sequence[Column]:
@@ -62,6 +67,8 @@ def place(entry: Entry) -> str:
 
 
 def _measure(flag: Flag) -> str:
+    if flag.value is None:
+        return ""
     name = "p" if flag.fault else flag.row
     counted = not flag.fault and flag.value.is_integer()
-    return f"{name} = {f'{flag.value:,.0f}' if counted else number(flag.value)}"
+    return f" ({name} = {f'{flag.value:,.0f}' if counted else number(flag.value)})"

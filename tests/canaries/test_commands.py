@@ -67,7 +67,18 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
     template = "{unique}: {colour} {words:2}{tokens}"
     lists = ("--words", f"colour={colours}", "--tokenizer", byte_level)
     classes = ("--label", "a", "--supporting", 2, "--supporting-labels", "a,b,c", "--supporting-slots", 2)
-    more = ("--tags", "O,O,B-pin,I-pin", "--known", "{colour} {words:2}{tokens}", "--id-prefix", "x-", "--count", 2)
+    more = (
+        "--tags",
+        "O,O,B-pin,I-pin",
+        "--known",
+        "{colour} {words:2}{tokens}",
+        "--id-prefix",
+        "x-",
+        "--count",
+        2,
+        "--seed",
+        0,
+    )
     code, out, err = leakage("canaries", "--template", template, *lists, *classes, *more, "-o", path)
     assert (code, err) == (0, "")
     assert "2 canaries and 4 supporting ones (6 copies to plant)" in out

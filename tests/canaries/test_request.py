@@ -154,12 +154,15 @@ def test_nlu_with_everything_else(tmp_path: Path, leakage: Leakage, counted: tup
 def test_a_template_with_classes_counted(tmp_path: Path, leakage: Leakage, counted: tuple[object, ...]) -> None:
     path = tmp_path / "c.jsonl"
     template = "{unique} {digits:4}"
-    assert leakage("canaries", "--template", template, *counted, "--supporting", "all", "-o", path)[0] == 0
+    assert (
+        leakage("canaries", "--template", template, *counted, "--supporting", "all", "--count", 1, "-o", path)[0] == 0
+    )
     given = {"label": "maths", "supporting": 2, "supporting_labels": ["arts", "sports"]}
     nonce = nonce_of(read_manifest(path)[0].seed or 0)
     assert read_manifest(path) == asked_for(path, make_canaries, template, 1, **given, nonce=nonce)
 
 
+ONE = ("--count", "1", "--template")
 ELMAHDY = ("--preset", "elmahdy", "--tokenizer", "TOKENIZER")
 MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
 
@@ -186,13 +189,10 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         (["--preset", "mix-and-match"], "--preset mix-and-match needs --tokenizer"),
         ([*ELMAHDY, "--position", "1"], "--position goes with --preset mix-and-match: leave it out"),
         ([*ELMAHDY, "--tags", "O"], "--tags goes with --template: leave it out"),
-        (
-            ["--template", "my pin code is {digits}", "--tags", "O,O,B-x"],
-            "-canary-0 has 5 words",
-        ),
-        (["--template", "pin {digits}", "--tags", ","], "-canary-0 has 2 words: give each"),
-        (["--template", "pin {digits}", "--tags", "O,Q-x"], "--tags: 'Q-x' is outside the BIO scheme: use O, B-name"),
-        (["--template", "pin {digits}", "--tags", "O,B-x y"], "--tags: 'B-x y' is outside the BIO scheme"),
+        ([*ONE, "my pin code is {digits}", "--tags", "O,O,B-x"], "-canary-0 has 5 words"),
+        ([*ONE, "pin {digits}", "--tags", ","], "-canary-0 has 2 words: give each"),
+        ([*ONE, "pin {digits}", "--tags", "O,Q-x"], "--tags: 'Q-x' is outside the BIO scheme: use O, B-name"),
+        ([*ONE, "pin {digits}", "--tags", "O,B-x y"], "--tags: 'B-x y' is outside the BIO scheme"),
         ([*ELMAHDY, "--doubled"], "--doubled goes with --preset mix-and-match: leave it out"),
         ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy or --preset nlu-call"),
         ([*MIX, "--supporting", "one"], "--supporting goes with --template or --preset elmahdy"),

@@ -145,7 +145,7 @@ def test_canaries_without_a_source_have_nothing_for_the_column(tmp_path: Path) -
 def test_from_the_command_line(tmp_path: Path, leakage: Leakage) -> None:
     manifest, source, output = tmp_path / "m.jsonl", tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     KINDS[".jsonl"][0](source, ROWS)
-    assert leakage("canaries", "--template", TEMPLATE, "--source", SOURCE, "-o", manifest)[0] == 0
+    assert leakage("canaries", "--template", TEMPLATE, "--source", SOURCE, "--count", 1, "-o", manifest)[0] == 0
     seed = read_manifest(manifest)[0].seed
     assert seed is not None
     named = {"seed": seed, "id_prefix": f"{nonce_of(seed)}-", "nonce": nonce_of(seed)}

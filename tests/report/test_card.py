@@ -139,7 +139,7 @@ def test_a_fault_is_said_and_its_figures_do_not_go_to_the_index(tmp_path):
     made = card(tmp_path, content=results(tasks))
     assert made.section.index("The measurement is at fault") < made.section.index("| Figure |")
     assert [each.metric_type for each in ModelCard(made.text).data.eval_results] == ["extracted"]
-    assert made.faulty == ("canary_exposure",)
+    assert made.unfit == (("canary_exposure", "the controls show a fault"),)
 
 
 def test_what_was_tested_in_words():

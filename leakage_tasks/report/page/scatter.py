@@ -15,7 +15,7 @@ def scatter(board: Board) -> dict[str, Any]:
     """Axes, groups of points and fronts, JSON-able; fronts are by ``group/across/up``, the last two places of axes.
 
     A front holds places of the group's points: members first to last, then pairs of one outdone and one that outdoes
-    it. Runs whose controls show a fault are on none.
+    it. Runs whose controls show a fault, or that have no headline, are on none.
     """
     axes = [column for column in board.columns if column.better is not None and _has_any(board, column)]
     first = next((key for key in board.ranked_by if any(axis.key == key for axis in axes)), None)
@@ -81,7 +81,7 @@ def _front(group: Group, across: Column, up: Column) -> list[Any] | None:
 
 
 def _faulty(entry: Entry) -> bool:
-    return any(flag.fault for flag in entry.flags)
+    return any(flag.unranked for flag in entry.flags)
 
 
 def _has_any(board: Board, column: Column) -> bool:

@@ -1,0 +1,79 @@
+"""Runs that no figure may stand for: canaries for trying out, and self-tests on built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+
+from leakage_tasks.report.board import make_board
+from leakage_tasks.report.results import read_runs
+from tests.report.made import STAMP, declaration, leaking, results, write
+
+Leakage = Callable[..., tuple[int, str, str]]
+WHY = "canaries of --profile smoke are too few: they are for trying things out"
+
+
+def run_of(folder: Path, model: str = "models/one", **said: Any) -> Path:
+    """A run of both canary tasks whose declarations say more."""
+    declared = {task: declaration(task, **said) for task in ("canary_exposure", "canary_extraction")}
+    return write(folder, results(leaking(), model=model, declared=declared), STAMP)
+
+
+def test_a_board_shows_it_without_a_place_and_says_why(tmp_path: Path) -> None:
+    run_of(tmp_path / "smoke", no_headline=WHY)
+    run_of(tmp_path / "real", model="models/two")
+    (group,) = make_board(read_runs([tmp_path])).groups
+    real, smoke = group.entries
+    assert (real.run.source, real.place) == ("models/two", 1)
+    assert smoke.place is None
+    assert f"no headline: {WHY}" in [flag.words for flag in smoke.flags]
+
+
+def test_a_page_and_a_table_say_it(tmp_path: Path, leakage: Leakage) -> None:
+    file = run_of(tmp_path, no_headline=WHY)
+    code, out, _ = leakage("leaderboard", file, "-o", tmp_path / "board.html", "-o", tmp_path / "board.md")
+    assert code == 0
+    page, text = (tmp_path / "board.html").read_text(), (tmp_path / "board.md").read_text()
+    assert all("no headline" in each for each in (out, page, text))
+
+
+def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage) -> None:
+    file, card = run_of(tmp_path, no_headline=WHY), tmp_path / "README.md"
+    code, out, _ = leakage("card", file, "--card", card)
+    assert code == 0
+    assert f"none of canary_exposure, canary_extraction: no headline: {WHY}" in out
+    assert "For trying out: these figures do not stand for the model." in card.read_text()
+    assert not ModelCard.load(card).data.eval_results
+
+
+@pytest.mark.parametrize(("waived", "code", "said"), [((), 1, "FAIL"), (("--allow", "no-headline"), 0, "PASS")])
+def test_a_check_fails_unless_that_is_waived(
+    tmp_path: Path, leakage: Leakage, waived: tuple[str, ...], code: int, said: str
+) -> None:
+    file = run_of(tmp_path, no_headline=WHY)
+    found, out, _ = leakage("check", file, "--max-extracted", 1, *waived)
+    assert found == code
+    assert said in out
+    assert "no headline" in out
+
+
+def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
+    code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", "everything")
+    assert code == 2
+    assert "--allow is 'everything': nothing of that name is waived: use no-headline" in err
+
+
+def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:
+    file = run_of(tmp_path, no_headline="a self-test", built_in=True)
+    (run,) = read_runs([file])
+    assert run.tasks == {}
+    code, _, err = leakage("check", file, "--max-extracted", 1)
+    assert code == 2
+    assert "extracted is not in it, so its limit cannot be checked" in err
+    code, _, err = leakage("card", file, "--card", tmp_path / "README.md")
+    assert code == 2
+    assert "no leakage was measured" in err

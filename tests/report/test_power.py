@@ -1,0 +1,97 @@
+"""``leakage power``: what a wanted figure takes, what planned or finished audits can show, and bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.metrics import power
+from tests.report.made import declaration, results, write
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+def test_what_is_wanted_in_canaries_controls_and_pairs(leakage: Leakage) -> None:
+    code, out, _ = leakage("power", "--rate", "0.05", "--exposure", 3, "--epsilon", 1, "--repetitions", "4")
+    alone, twins = power.canaries_for_exposure(3), power.twins_for_exposure(3)
+    assert code == 0
+    assert out.splitlines() == [
+        "to show with 80 % power, at 95 % confidence:",
+        "  an extraction rate of 5 %: 32 canaries",
+        f"  a mean exposure of 3 bits, against chance: {alone} canaries",
+        f"  the same by the AUC, against controls: {twins} canaries and {twins} controls",
+        "  an ε of 1, one canary swapped, if 95 % of the guesses are right: 16 pairs of a canary and a control",
+        "  the same for one row, of canaries planted 4 times (a swap is 8 rows): no number of pairs shows it",
+    ]
+
+
+def test_each_tier_of_copies_needs_its_own(leakage: Leakage) -> None:
+    _, out, _ = leakage("power", "--rate", "0.05", "--repetitions", "1,4,16")
+    assert "32 canaries in each tier (96 in 3 tiers of 1, 4 and 16 copies)" in out
+
+
+def test_a_chance_of_being_guessed_takes_more_canaries(leakage: Leakage) -> None:
+    _, out, _ = leakage("power", "--rate", "0.05", "--chance", "0.01")
+    assert f"{power.trials_for_rate(0.05, 0.01)} canaries" in out
+
+
+def test_what_so_many_can_show_tier_by_tier(leakage: Leakage) -> None:
+    code, out, _ = leakage("power", "--count", 21, "--controls", 100, "--repetitions", "1,4")
+    assert code == 0
+    first, *lines = out.splitlines()
+    assert first == "so many can show with 80 % power, at 95 % confidence:"
+    assert lines == [
+        "  11 planted once: an extraction rate of 13.6 % or more, a mean exposure of 3.00 bits or more",
+        "  10 planted 4 times: an extraction rate of 14.9 % or more, a mean exposure of 3.11 bits or more",
+        "  21 planted in all: an extraction rate of 7.4 % or more, a mean exposure of 2.45 bits or more",
+        "  100 controls: a TPR at 1 % FPR; a fault that exposes them by 1.97 bits or more",
+    ]
+
+
+def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Leakage) -> None:
+    manifest = tmp_path / "c.jsonl"
+    write_manifest(make_canaries("{unique} {digits:4}", 3, supporting=0, repetitions=(1, 2), controls=2), manifest)
+    tested = {"planted": 17, "controls": 0, "repetitions": {"1": 17}}
+    declared = {"canary_extraction": declaration("canary_extraction", tested=tested)}
+    file = write(tmp_path, results({"canary_extraction": {"extracted": 0.0}}, declared=declared))
+    code, out, err = leakage("power", manifest, file)
+    assert (code, err) == (0, "")
+    assert f"{manifest} can show" in out
+    assert "2 planted once" in out
+    assert "1 planted 2 times" in out
+    assert "17 planted once: an extraction rate of 9 % or more" in out
+    assert "no controls: no AUC" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "nothing to reckon: give --rate, --exposure or --epsilon, --count, a manifest or results"),
+        (["--rate", "0.05", "--chance", "0.05"], "no number of canaries up to 1,000,000 shows it beside a chance of"),
+        (["--rate", "0"], "--rate is 0: give a share above 0"),
+        (["--exposure", "1.44"], "no number of canaries up to 1,000,000 shows it, as chance is 1.44 bits: give more"),
+        (["--epsilon", "4"], "no number of pairs up to 1,000,000 shows it if 95 % of the guesses are right"),
+        (["--epsilon", "0"], "--epsilon is 0: give a number above 0"),
+        (["--epsilon", "1", "--accuracy", "0.5"], "--accuracy is 0.5: give a share above 0.5"),
+        (["--rate", "0.1", "--repetitions", "0"], "--repetitions names 0 copies"),
+        (["--rate", "0.1", "--repetitions", "one"], "--repetitions is 'one': give whole numbers"),
+        (["--count", "0"], "--count is 0"),
+        (["--count", "1", "--controls", "-1"], "--controls is -1"),
+        (["--rate", "0.1", "--chance", "1"], "--chance is 1"),
+    ],
+)
+def test_what_cannot_be_is_one_line(leakage: Leakage, options: list[str], said: str) -> None:
+    code, _, err = leakage("power", *options)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_without_canaries_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
+    file = write(tmp_path, results({"arc_easy": {"acc": 0.5}}))
+    code, _, err = leakage("power", file)
+    assert code == 2
+    assert "holds no run of a canary task" in err
