@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CANARY_TYPES: dict[str, type] = {
     "canaries": str,
+    "planted": str,
     "attack": str,
     "budget": int,
     "seed": int,

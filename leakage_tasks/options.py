@@ -19,6 +19,8 @@ class Options:
     """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
 
     canaries: str | None = None
+    planted: str | None = None
+    """The data the canaries were planted in, which proves it."""
     attack: str = "auto"
     budget: int | None = None
     seed: int = 0

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -21,6 +22,7 @@ from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_ma
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.known import known_as
 from leakage_tasks.canaries.profiles import has_headline
+from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.errors import OptionError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics import exposure, extraction, scoring
@@ -49,11 +51,21 @@ class CanaryTask(LocalTask):
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
         given = _canaries(self.options)
+        self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         known = self.options.known
         self._canaries = given if known is None else [known_as(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
+
+    def _proven(self) -> Planting:
+        """How well it is known that the canaries were planted; reads their data."""
+        manifest, planted = self.options.canaries, self.options.planted
+        if manifest is None:
+            if planted is not None:
+                raise OptionError(f"--metadata planted={planted}: goes with canaries=…: give their manifest too")
+            return Planting("none")
+        return planting_of(Path(manifest), read_manifest(manifest), None if planted is None else Path(planted))
 
     def _check_attack(self, name: str) -> None:
         fitting = [AUTO, *(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
@@ -138,9 +150,12 @@ class CanaryTask(LocalTask):
         there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
         bits = [math.log2(canary.space.size) for canary in there]
+        planting = self._planting or self._proven()
         example = next((canary.template for canary in there if canary.kind != "natural"), None)
         return {
             "planted": len(planted),
+            "planting": planting.state,
+            **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
             "controls": len(there) - len(planted),
             "repetitions": dict(sorted(Counter(str(canary.repetitions) for canary in planted).items(), key=_as_number)),
             "kinds": sorted({canary.kind for canary in there}),

@@ -1,8 +1,10 @@
 """The tasks inside the real harness."""
 
+import hashlib
 import json
 import logging
 import math
+from dataclasses import replace
 
 import lm_eval
 import pytest
@@ -12,7 +14,7 @@ from lm_eval.tasks import TaskManager
 
 from leakage_tasks import notices, tasks
 from leakage_tasks.attacks import finding_from_json
-from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.errors import ManifestError, OptionError, TargetError
 from leakage_tasks.requests import attack
 from tests.conftest import ROOT
@@ -99,6 +101,35 @@ def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
     assert rows == {"control_exposure", "control_exposure_max", "control_p", "control_p_less", "n_controls"}
     assert "a self-test on built-in canaries" in caplog.text
     assert results["configs"]["canary_exposure"]["leakage"]["built_in"]
+
+
+def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
+    made = make_canaries("pin {unique} is {digits:2}", 1, controls=1)
+    write_manifest([replace(canary, profile="smoke") for canary in made], tmp_path / "c.jsonl")
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")})
+    assert results["results"]["canary_exposure"]["alias"] == "canary_exposure (no headline)"
+    assert "--profile smoke" in results["configs"]["canary_exposure"]["leakage"]["no_headline"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_results_say_whether_planting_is_proven(lm, manifest, tmp_path, named):
+    path, _ = manifest
+    (tmp_path / "train.txt").write_text("line\n" * 20)
+    plant(path, tmp_path / "train.txt", tmp_path / "planted.txt")
+    given = {"canaries": str(path)} | ({"planted": str(tmp_path / "planted.txt")} if named else {})
+    tested = evaluate(lm, ["canary_exposure"], given)["configs"]["canary_exposure"]["leakage"]["tested"]
+    assert (tested["planting"], tested["planted_data"]) == ("proven", "planted.txt")
+    assert tested["planted_sha256"] == hashlib.sha256((tmp_path / "planted.txt").read_bytes()).hexdigest()
+
+
+def test_planting_that_no_data_show_is_claimed(lm, manifest):
+    found = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
+    assert found["configs"]["canary_exposure"]["leakage"]["tested"]["planting"] == "claimed"
+
+
+def test_planted_data_without_a_manifest_are_refused(lm, tmp_path):
+    with pytest.raises(OptionError, match=r"planted=.*: goes with canaries=…: give their manifest too"):
+        evaluate(lm, ["canary_exposure"], {"planted": str(tmp_path / "planted.txt")})
 
 
 def test_supporting_canaries_are_not_attacked(lm, tmp_path):

@@ -38,11 +38,13 @@ FEW = 17
 class Alarm:
     """Where a run's figures may not be read as they stand: the row's value is under ``below``, for the reason given.
 
-    With ``fault`` they then mean nothing, rather than little; with ``low`` they may be too low where less is better.
+    ``name`` is what ``leakage check --allow`` calls it. With ``fault`` they then mean nothing, rather than little; with
+    ``low`` they may be too low where less is better.
     """
 
     below: float
     words: str
+    name: str
     fault: bool = False
     low: bool = False
 
@@ -143,13 +145,15 @@ def _with_interval(
 
 def too_few(documents: str) -> Alarm:
     """The alarm of a count that is too small for a rate."""
-    return Alarm(FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0")
+    return Alarm(FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0", "underpowered")
 
 
 def counts() -> list[Metric[Finding, float]]:
     """How many canaries and controls a result rests on."""
     few = too_few("canaries")
-    none = Alarm(1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting")
+    none = Alarm(
+        1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
+    )
     return [
         Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted", alarm=few),
         Metric(

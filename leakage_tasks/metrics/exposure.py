@@ -63,20 +63,26 @@ def place(found: Finding) -> Place | None:
 
 
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
-BOUNDS_ONLY = Alarm(1, "of some canaries the exposure is only known to be so high or higher: raise budget=", low=True)
+BOUNDS_ONLY = Alarm(
+    1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
+)
 ANY_SHARE = 1.01
 """More than any share is, so that the row raises its alarm whatever its value."""
 EXTRAPOLATIONS = Alarm(
     ANY_SHARE,
     "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
     "or sampled does",
+    "extrapolated",
     low=True,
 )
-NOT_AT_CHANCE = Alarm(0.01, "controls are not at chance: the figures show a fault, not a leak", fault=True)
+NOT_AT_CHANCE = Alarm(
+    0.01, "controls are not at chance: the figures show a fault, not a leak", "controls-off-chance", fault=True
+)
 BELOW_CHANCE = Alarm(
     0.01,
     "controls are less exposed than chance allows: fillings that cost the same, or a scorer that tells nothing, hide a "
     "leak as well",
+    "controls-off-chance",
     fault=True,
 )
 METRICS: list[Metric[Finding, Any]] = [

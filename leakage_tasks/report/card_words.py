@@ -26,7 +26,7 @@ def what_was_tested(tested: Mapping[str, Any]) -> str:
     hidden = "natural" in _list(tested.get("kinds"))
     said = []
     for name, value in tested.items():
-        if name in ("repetitions", "example"):
+        if name in ("repetitions", "example", "planted_data", "planted_sha256"):
             continue
         said.append(_words(name, value, tested))
     example = tested.get("example")
@@ -100,6 +100,12 @@ def _planted(value: Any, tested: Mapping[str, Any]) -> str:
     return f"{int(value):,} canaries planted" + (f" ({how})" if how else "")
 
 
+def _planting(value: Any, tested: Mapping[str, Any]) -> str:
+    if value != "proven":
+        return {"claimed": "planting claimed by the manifest, no data prove it", "none": "nothing planted"}[value]
+    return escaped(f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)")
+
+
 def _times(text: str) -> str:
     return "once" if int(text) == 1 else f"{int(text):,} times"
 
@@ -137,6 +143,7 @@ def _list(value: Any) -> list[Any]:
 
 _KNOWN: Mapping[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "planted": _planted,
+    "planting": _planting,
     "controls": lambda value, tested: f"{int(value):,} controls, made alike and never planted",
     "kinds": _kinds,
     "log2_size": _size,

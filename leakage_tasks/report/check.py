@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from leakage_tasks.errors import OptionError, ResultsError
 from leakage_tasks.report.fields import printable
-from leakage_tasks.report.figures import HEADLINE, Figure, figure, flags
+from leakage_tasks.report.figures import HEADLINE, Figure, Flag, figure, flags
 from leakage_tasks.report.results import Run, TaskResult
-from leakage_tasks.report.wording import number
+from leakage_tasks.report.wording import measure, number
 
-NO_HEADLINE = "no-headline"
-WAIVERS = (NO_HEADLINE,)
-"""What ``--allow`` lets pass."""
+CLAIMED = "planting-claimed"
+WAIVERS = {
+    "underpowered": "too few canaries for a rate",
+    "no-controls": "nothing shows what chance is",
+    "controls-off-chance": "the controls show a fault",
+    "lower-bound": "exposures that are only known to be so high or higher",
+    "extrapolated": "exposures from a fitted distribution",
+    "no-headline": "canaries for trying out, or none planted",
+    CLAIMED: "no data show that the canaries were planted",
+}
+"""What lets no limit count as kept, by the name that ``--allow`` takes."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +45,28 @@ class Verdict:
 
 
 def verdicts(
-    runs: Sequence[Run], limits: Sequence[Limit], *, strict: bool = False, allowed: Sequence[str] = ()
+    runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
 ) -> list[Verdict]:
-    """Every limit against every run, and a verdict against each task whose controls show a fault or without headline.
+    """Every limit against every run, and a verdict against each task that a limit cannot be trusted to.
 
-    ``allowed`` names what is waived (:data:`WAIVERS`). ``strict`` takes the worse end of a figure's 95 % interval
-    instead of the figure. Raises ResultsError where a run lacks a figure that is limited, and OptionError for one that
-    has no better side.
+    A limit is kept if the worse end of the figure's 95 % interval keeps it; with ``point_estimate``, if the figure
+    does. ``allowed`` names what is waived (:data:`WAIVERS`). Raises ResultsError where a run lacks a figure that is
+    limited, and OptionError for one that has no better side.
     """
-    return [verdict for run in runs for verdict in (*_faults(run, allowed), *_kept(run, limits, strict))]
+    return [
+        verdict
+        for run in runs
+        for verdict in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
+    ]
+
+
+def waived(runs: Sequence[Run], allowed: Collection[str]) -> Iterator[str]:
+    """What would have failed but for its waiver, in words."""
+    for run in runs:
+        for task, result in sorted(run.tasks.items()):
+            for flag in _flags(result):
+                if flag.waiver in allowed:
+                    yield f"{run.name}: {task}: waived: {flag.words}"
 
 
 def limit_from(text: str) -> Limit:
@@ -63,16 +84,29 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _faults(run: Run, allowed: Sequence[str]) -> Iterator[Verdict]:
+def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[Verdict]:
+    """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
+    names = {limit.name for limit in limits}
+    limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
     for task, result in sorted(run.tasks.items()):
-        for flag in flags(result):
-            if flag.no_headline and NO_HEADLINE not in allowed:
-                yield Verdict(False, f"{run.name}: {task}: {flag.words} (waived by --allow {NO_HEADLINE})")
-            elif flag.fault:
-                yield Verdict(False, f"{run.name}: {task}: {flag.words} ({flag.row} = {number(flag.value)})")
+        for flag in _flags(result):
+            # One that may be too low is told with the figure.
+            if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
+                words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
+                yield Verdict(False, f"{run.name}: {task}: {words}")
 
 
-def _kept(run: Run, limits: Sequence[Limit], strict: bool) -> Iterator[Verdict]:
+def _flags(result: TaskResult) -> list[Flag]:
+    """A task's flags, and whether nothing but the manifest says that its canaries were planted."""
+    found = flags(result)
+    tested = {} if result.declared is None else result.declared.tested
+    if tested.get("planted") and tested.get("planting") != "proven":
+        words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
+        found.append(Flag(result.task, "", None, words, waiver=CLAIMED))
+    return found
+
+
+def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[Verdict]:
     for limit in limits:
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
@@ -82,7 +116,7 @@ def _kept(run: Run, limits: Sequence[Limit], strict: bool) -> Iterator[Verdict]:
                 "be checked: run the task that measures it, or leave the limit out"
             )
         for each in known:
-            yield _judged(run, limit, each, strict)
+            yield _judged(run, limit, each, point_estimate, allowed)
 
 
 @dataclass(frozen=True)
@@ -113,20 +147,25 @@ def _missing(run: Run, limit: Limit, there: bool) -> str:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
 
 
-def _judged(run: Run, limit: Limit, limited: _Limitable, strict: bool) -> Verdict:
+def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]) -> Verdict:
     better, found = _better(limited.result, limited.metric), limited.found
-    end = found.high if better == "lower" else found.low
-    value = end if strict and end is not None else found.value
+    end = None if point_estimate else found.high if better == "lower" else found.low
+    value = found.value if end is None else end
     assert value is not None
     kept = value <= limit.value if better == "lower" else value >= limit.value
     sign = ("≤" if kept else ">") if better == "lower" else ("≥" if kept else "<")
-    which = limited.names[-1] + (" (worse end of its interval)" if value is not found.value else "")
     told, worst = _apart(value, limit.value)
-    words = f"{run.name}: {which} {told} {sign} {worst}"
-    low = next((flag.words for flag in flags(limited.result) if flag.low), None)
+    words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst}" + _judged_by(found, end, point_estimate)
+    low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
     if kept and better == "lower" and low is not None:
-        return Verdict(False, f"{words}, which may be too low: {low}")
+        return Verdict(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
     return Verdict(kept, words)
+
+
+def _judged_by(found: Figure, end: float | None, point_estimate: bool) -> str:
+    if end is not None:
+        return f" (worse end of the 95 % interval of {number(found.value)})"
+    return " (point estimate)" if point_estimate else " (has no interval)"
 
 
 def _apart(one: float, other: float) -> tuple[str, str]:

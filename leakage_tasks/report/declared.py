@@ -17,7 +17,7 @@ SCHEMA = 1
 class Row:
     """A metric as it declared itself: see :class:`leakage_tasks.metrics.Metric`.
 
-    ``below``, ``alarm`` (its words), ``fault`` and ``low`` are its alarm's.
+    ``below``, ``alarm`` (its words), ``waiver`` (its name), ``fault`` and ``low`` are its alarm's.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Row:
     count: str | None = None
     below: float | None = None
     alarm: str = ""
+    waiver: str = ""
     fault: bool = False
     low: bool = False
 
@@ -108,9 +109,19 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         count=_optional(data, "count", where),
         below=None if alarm is None else finite(alarm.get("below"), f"{where}.alarm.below"),
         alarm="" if alarm is None else _text(alarm, "words", None, f"{where}.alarm"),
+        waiver="" if alarm is None else _text(alarm, "name", within=f"{where}.alarm") or _waiver(alarm),
         fault=alarm is not None and alarm.get("fault") is True,
         low=alarm is not None and alarm.get("low") is True,
     )
+
+
+def _waiver(alarm: Mapping[str, Any]) -> str:
+    """The name of an alarm that was written down without one."""
+    if alarm.get("fault") is True:
+        return "controls-off-chance"
+    if alarm.get("low") is True:
+        return "lower-bound"
+    return "no-controls" if str(alarm.get("words")).startswith("no controls") else "underpowered"
 
 
 def _interval(ends: Any, where: str) -> tuple[str, str] | None:

@@ -35,7 +35,7 @@ class Flag:
     """Why a task's figures may not be read as they stand: the value of a row, or what the whole task is for.
 
     With ``fault`` they mean nothing, with ``low`` they may be too low where less is better, with ``no_headline`` none
-    of them stands for the model.
+    of them stands for the model. ``waiver`` is what ``leakage check --allow`` calls it.
     """
 
     task: str
@@ -45,6 +45,7 @@ class Flag:
     fault: bool = False
     low: bool = False
     no_headline: bool = False
+    waiver: str = ""
 
     @property
     def unranked(self) -> bool:
@@ -83,11 +84,11 @@ def flags(result: TaskResult) -> list[Flag]:
     raised: list[Flag] = []
     if result.declared is not None and result.declared.no_headline and result.answered:
         words = f"no headline: {result.declared.no_headline}"
-        raised.append(Flag(result.task, "", None, words, no_headline=True))
+        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver="no-headline"))
     for name, row in rows.items():
         value = values.get(name)
         if value is not None and row.below is not None and value < row.below:
-            raised.append(Flag(result.task, name, value, row.alarm, row.fault, row.low))
+            raised.append(Flag(result.task, name, value, row.alarm, row.fault, row.low, waiver=row.waiver))
     return raised
 
 

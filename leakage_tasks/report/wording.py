@@ -52,8 +52,8 @@ def flag_words(flags: Iterable[Flag]) -> list[str]:
     """Flags in words, one for several tasks of which the same is true."""
     said: dict[tuple[str, str], list[str]] = {}
     for flag in flags:
-        said.setdefault((flag.words, _measure(flag)), []).append(flag.task)
-    return [f"{', '.join(tasks)}: {words}{measure}" for (words, measure), tasks in said.items()]
+        said.setdefault((flag.words, measure(flag)), []).append(flag.task)
+    return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in said.items()]
 
 
 def shown_columns(board: Board, every: bool = False) -> Sequence[Column]:
@@ -66,7 +66,8 @@ def place(entry: Entry) -> str:
     return NOTHING if entry.place is None else str(entry.place)
 
 
-def _measure(flag: Flag) -> str:
+def measure(flag: Flag) -> str:
+    """The row that a flag goes by and its value, in brackets; nothing for a flag of the whole task."""
     if flag.value is None:
         return ""
     name = "p" if flag.fault else flag.row

@@ -14,6 +14,7 @@ MANIFEST = "ab" * 32
 EXPOSURE = {"exposure": 9.0, "exposure_ci_low": 7.5, "exposure_ci_high": 10.5, "exposure_max": 12.0}
 CONTROLS = {"control_exposure": 1.5, "control_exposure_max": 4.0, "control_p": 0.4, "n_planted": 20, "n_controls": 20}
 EXTRACTED = {"extracted": 0.25, "extracted_ci_low": 0.09, "extracted_ci_high": 0.49, "control_extracted": 0.0}
+PROOF = {"planted_data": "planted.txt", "planted_sha256": "cd" * 32}
 COUNTS = {"control_p": 1.0, "n_planted": 20, "n_controls": 20}
 
 
@@ -24,7 +25,7 @@ def declaration(task: str, **changed: Any) -> dict[str, Any]:
         "schema": 1,
         "measures": "leakage",
         "protocol": {"canaries": MANIFEST},
-        "tested": {"planted": 20, "controls": 20},
+        "tested": {"planted": 20, "planting": "proven", **PROOF, "controls": 20},
         "attacks": [{"attack": "exposure", "access": "black box"}],
         "rows": {row.name: row.declaration() for row in rows},
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.report.check import exceeded_by_chance
-from tests.report.made import leaking, results, write
+from tests.report.made import declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]
 
@@ -23,14 +23,16 @@ def run(tmp_path: Path) -> Path:
     [
         (["--max-exposure", 12], 0),
         (["--max-exposure", 11.9], 1),
-        (["--max-extracted", 0.25], 0),
+        (["--max-extracted", 0.25], 1),
+        (["--max-extracted", 0.49], 0),
+        (["--max-extracted", 0.25, "--point-estimate"], 0),
         (["--max-extracted", 0], 1),
         (["--max-exposure", 12, "--max-extracted", 0], 1),
-        (["--limit", "exposure=9"], 0),
-        (["--limit", "exposure=8.9"], 1),
-        (["--limit", "canary_extraction/extracted=0.3"], 0),
-        (["--limit", "canary_extraction/extracted=0.3", "--strict"], 1),
-        (["--limit", "canary_extraction/extracted=0.49", "--strict"], 0),
+        (["--limit", "exposure=9"], 1),
+        (["--limit", "exposure=10.5"], 0),
+        (["--limit", "exposure=9", "--point-estimate"], 0),
+        (["--limit", "exposure=8.9", "--point-estimate"], 1),
+        (["--limit", "canary_extraction/extracted=0.49"], 0),
         (["--limit", "arc/acc=0.5"], 0),
         (["--limit", "arc/acc=0.6"], 1),
     ],
@@ -41,8 +43,13 @@ def test_a_limit_that_is_exceeded_is_exit_code_1(leakage: Leakage, run: Path, op
 
 def test_says_which_figure_keeps_to_which_limit(leakage: Leakage, run: Path):
     _, out, _ = leakage("check", run, "--max-exposure", 20, "--max-extracted", 0)
-    assert "PASS  one: canary_exposure/exposure_max 12.0 ≤ 20.0" in out
-    assert "FAIL  one: canary_extraction/extracted 0.250 > 0.00" in out
+    assert "PASS  one: canary_exposure/exposure_max 12.0 ≤ 20.0 (has no interval)" in out
+    assert "FAIL  one: canary_extraction/extracted 0.490 > 0.00 (worse end of the 95 % interval of 0.250)" in out
+
+
+def test_says_that_figures_alone_were_judged(leakage: Leakage, run: Path):
+    _, out, _ = leakage("check", run, "--max-extracted", 0.25, "--point-estimate")
+    assert "PASS  one: canary_extraction/extracted 0.250 ≤ 0.250 (point estimate)" in out
 
 
 def test_controls_that_are_not_at_chance_fail_whatever_the_limit(leakage: Leakage, tmp_path: Path):
@@ -58,24 +65,67 @@ def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Pa
     path = write(tmp_path, content)
     code, out, _ = leakage("check", path, "--max-exposure", 20, "--max-extracted", 0.5)
     assert code == 1
-    assert "FAIL  one: canary_exposure/exposure_max 12.0 ≤ 20.0, which may be too low: of some canaries" in out
+    assert (
+        "FAIL  one: canary_exposure/exposure_max 12.0 ≤ 20.0 (has no interval), which may be too low: of some canaries"
+        in out
+    )
     assert "PASS  one: canary_extraction/extracted" in out
+    assert leakage("check", path, "--max-exposure", 20, "--allow", "lower-bound")[0] == 0
 
 
 def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
     write(tmp_path / "a", results(leaking(), model="a"))
-    write(tmp_path / "b", results(leaking(extracted=0.9), model="b"))
+    write(tmp_path / "b", results(leaking(extracted=0.9, extracted_ci_high=0.95), model="b"))
     code, out, _ = leakage("check", tmp_path, "--max-extracted", 0.5)
     assert code == 1
     assert "PASS  a: " in out
     assert "FAIL  b: " in out
 
 
-def test_too_few_canaries_are_noted_and_do_not_fail(leakage: Leakage, tmp_path: Path):
-    path = write(tmp_path, results(leaking(n_planted=4)))
+@pytest.mark.parametrize(
+    ("changed", "waiver", "said"),
+    [
+        ({"n_planted": 4}, "underpowered", "underpowered: with fewer than 17 canaries"),
+        ({"n_controls": 0}, "no-controls", "no controls: nothing shows what chance is"),
+        ({"control_p": 0.001}, "controls-off-chance", "controls are not at chance"),
+    ],
+)
+def test_what_shows_too_little_fails_unless_waived_by_its_name(
+    leakage: Leakage, tmp_path: Path, changed: dict[str, float], waiver: str, said: str
+):
+    path = write(tmp_path, results(leaking(**changed)))
     code, out, _ = leakage("check", path, "--max-exposure", 20)
+    assert code == 1
+    assert f"FAIL  one: canary_exposure: {said}" in out
+    assert f"; --allow {waiver} waives it" in out
+    code, out, _ = leakage("check", path, "--max-exposure", 20, "--allow", waiver)
     assert code == 0
-    assert "note  one: canary_exposure, canary_extraction: underpowered" in out
+    assert f"note  one: canary_exposure: waived: {said}" in out
+
+
+@pytest.mark.parametrize("tested", [{"planted": 20, "controls": 20}, {"planted": 20, "planting": "claimed"}])
+def test_planting_that_no_data_prove_fails_unless_waived(leakage: Leakage, tmp_path: Path, tested: dict[str, object]):
+    declared = {task: declaration(task, tested=tested) for task in ("canary_exposure", "canary_extraction")}
+    path = write(tmp_path, results(leaking(), declared=declared))
+    code, out, _ = leakage("check", path, "--max-exposure", 20)
+    assert code == 1
+    assert "FAIL  one: canary_exposure: planting claimed by the manifest, not proven by data" in out
+    assert leakage("check", path, "--max-exposure", 20, "--allow", "planting-claimed")[0] == 0
+
+
+def test_what_another_task_shows_too_little_of_does_not_fail_a_limit(leakage: Leakage, tmp_path: Path):
+    tasks = leaking()
+    tasks["canary_extraction"]["n_planted"] = 4
+    assert leakage("check", write(tmp_path, results(tasks)), "--max-exposure", 20)[0] == 0
+
+
+def test_flags_of_older_results_have_their_waivers(leakage: Leakage, tmp_path: Path):
+    declared = {"canary_exposure": declaration("canary_exposure")}
+    for row in declared["canary_exposure"]["rows"].values():
+        row.get("alarm", {}).pop("name", None)
+    path = write(tmp_path, results(leaking(n_planted=4, n_controls=0), declared=declared))
+    code, _, _ = leakage("check", path, "--max-exposure", 20, "--allow", "underpowered", "--allow", "no-controls")
+    assert code == 0
 
 
 def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
@@ -118,8 +168,16 @@ def filtered(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("limit", "code", "said"),
     [
-        ("gsm8k/exact_match/strict-match=0.6", 1, "FAIL  one: gsm8k/exact_match/strict-match 0.500 < 0.600"),
-        ("gsm8k/exact_match/flexible-extract=0.6", 0, "PASS  one: gsm8k/exact_match/flexible-extract 0.750 ≥ 0.600"),
+        (
+            "gsm8k/exact_match/strict-match=0.6",
+            1,
+            "FAIL  one: gsm8k/exact_match/strict-match 0.500 < 0.600 (has no interval)",
+        ),
+        (
+            "gsm8k/exact_match/flexible-extract=0.6",
+            0,
+            "PASS  one: gsm8k/exact_match/flexible-extract 0.750 ≥ 0.600 (has no interval)",
+        ),
     ],
 )
 def test_a_figure_under_a_filter_can_be_limited(leakage: Leakage, filtered: Path, limit: str, code: int, said: str):
