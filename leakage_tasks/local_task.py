@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
@@ -52,6 +53,7 @@ class LocalTask(Task):
         self.lacking: str | None = None
         self._attacks: set[tuple[str, str]] = set()
         self._used: list[dict[str, Any]] | None = None
+        self.found: dict[str, float | None] = {}
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.VERSION = self.metadata.get("version", 0)
@@ -98,13 +100,17 @@ class LocalTask(Task):
     def dump_config(self) -> dict[str, Any]:
         """The task's configuration for the results file, with what reports go by under :data:`DECLARED`.
 
-        The name in the harness' table says where nothing there is a headline.
+        The name in the harness' table says what to make of the rows.
         """
         config = {**super().dump_config(), DECLARED: self._declaration()}
-        if self.no_headline():
-            what = "self-test" if self.built_in else "no headline"
-            config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({what})"
+        said = self.said()
+        if said:
+            config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({said})"
         return config
+
+    def said(self) -> str:
+        """What stands beside the task's name in the harness' table: a verdict, or why there is none."""
+        return "self-test" if self.built_in else "no headline" if self.no_headline() else ""
 
     @property
     def built_in(self) -> bool:
@@ -178,7 +184,10 @@ class LocalTask(Task):
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
         """The text; it takes no examples and no chat template."""
         if settings.get("apply_chat_template"):
-            warn_once(f"{self.task_name} takes plain text; the chat template is not applied to it")
+            warn_once(
+                f"{self.task_name} takes plain text; the chat template is not applied to it, "
+                "and --fewshot_as_multiturn changes nothing"
+            )
             if not settings.get("fewshot_as_multiturn", True):
                 refuse_option("--fewshot_as_multiturn", "they take no examples", False)
         return self.doc_to_text(doc)
@@ -219,7 +228,11 @@ class LocalTask(Task):
 
     def aggregation(self) -> dict[str, Any]:
         """Aggregations by metric; of a null task not even counts are numbers."""
-        return {metric.name: _nothing if self.is_null else metric.aggregate for metric in self.METRICS}
+        return {metric.name: _nothing if self.is_null else partial(self._aggregated, metric) for metric in self.METRICS}
+
+    def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
+        self.found[metric.name] = metric.aggregate(values)
+        return self.found[metric.name]
 
     def higher_is_better(self) -> dict[str, Any]:
         """Directions by metric: the defender's where it leaks, the user's where it is useful; None for counts."""

@@ -26,6 +26,7 @@ from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.errors import OptionError
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics import exposure, extraction, scoring
+from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.notices import warn_once
 from leakage_tasks.options import Options, read_options
 from leakage_tasks.requests import attack
@@ -172,6 +173,11 @@ class CanaryTask(LocalTask):
         if not all(has_headline(canary.profile) for canary in self._canaries):
             return "canaries of --profile smoke are too few: they are for trying things out"
         return ""
+
+    def said(self) -> str:
+        """The verdict in three words, or why there is none."""
+        verdict = verdict_of(self.found, self.tested()) if self.found else None
+        return super().said() or ("" if verdict is None else verdict.short)
 
     @property
     def built_in(self) -> bool:

@@ -111,6 +111,15 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
     assert "--profile smoke" in results["configs"]["canary_exposure"]["leakage"]["no_headline"]
 
 
+@pytest.mark.parametrize(("bits", "said"), [(6.0, "above chance"), (1.0, "not above chance")])
+def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, bits, said):
+    rows = {metric.name: metric for metric in tasks.CanaryExposure.METRICS}
+    rows["exposure"] = replace(rows["exposure"], aggregate=lambda values: bits)
+    monkeypatch.setattr(tasks.CanaryExposure, "METRICS", list(rows.values()))
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
+    assert results["results"]["canary_exposure"]["alias"] == f"canary_exposure ({said})"
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_results_say_whether_planting_is_proven(lm, manifest, tmp_path, named):
     path, _ = manifest

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.comparing import apart, comparable, measured
 from leakage_tasks.report.declared import Row
-from leakage_tasks.report.figures import HEADLINE, Figure, Flag, figure, flags
+from leakage_tasks.report.figures import HEADLINE, Figure, Flag, figure, flags, verdict_on
 from leakage_tasks.report.results import Run, TaskResult
 
 
@@ -42,6 +43,8 @@ class Column:
 class Entry:
     """One run on the board: its figures by column key, its flags, and its place in its group, from 1.
 
+    ``verdicts`` are by task, of those whose figures can be held against chance, and have a headline.
+
     ``place`` is None where there is nothing to rank by, where the controls show a fault and where no figure is a
     headline.
     """
@@ -49,6 +52,7 @@ class Entry:
     run: Run
     figures: Mapping[str, Figure]
     flags: tuple[Flag, ...]
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     place: int | None = None
 
 
@@ -93,7 +97,9 @@ def _entry(run: Run, columns: Sequence[Column]) -> Entry:
         for column in columns
         if column.task in run.tasks and column.metric in run.tasks[column.task].values.get(column.filter, {})
     }
-    return Entry(run, found, tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result)))
+    raised = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
+    said = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
+    return Entry(run, found, raised, said)
 
 
 def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:

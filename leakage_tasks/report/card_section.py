@@ -36,6 +36,7 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
         _opening(entry.run, name),
         *_tested(entry.run),
         *_warnings(entry),
+        *_verdicts(entry),
         *_leakage(entry.run, [each for each in shown if each[0].leakage]),
         *_useful(entry.run, [each for each in shown if not each[0].leakage]),
         *audit_parts(audited, delta),
@@ -92,6 +93,15 @@ def _warnings(entry: Entry) -> Iterator[str]:
         else:
             said = "Read with care."
         yield "\n".join([f"> **{said}**", ">", *(f"> - {line}" for line in lines)])
+
+
+def _verdicts(entry: Entry) -> Iterator[str]:
+    if entry.verdicts:
+        yield "### Verdict"
+        yield bullets(
+            f"{_named(task)}: **{verdict.short}** ({escaped(verdict.because)})"
+            for task, verdict in sorted(entry.verdicts.items())
+        )
 
 
 def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from leakage_tasks.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from leakage_tasks.metrics.verdict import Verdict
     from leakage_tasks.report.check import Limit
     from leakage_tasks.report.results import Run
 
@@ -52,6 +53,7 @@ def check_command(
     """
     from leakage_tasks.report.check import WAIVERS, Limit, limit_from, verdicts, waived
     from leakage_tasks.report.results import read_runs
+    from leakage_tasks.report.wording import verdict_words
 
     _check_values(max_exposure, max_extracted, max_recall)
     named = ((_MOST, max_exposure), ("extracted", max_extracted), ("recall", max_recall))
@@ -66,9 +68,17 @@ def check_command(
     found = verdicts(runs, limits, point_estimate=point_estimate, allowed=allow or [])
     for verdict in found:
         print(f"{'PASS' if verdict.kept else 'FAIL'}  {verdict.words}")
+    for words in (f"{run.name}: {each}" for run in runs for each in verdict_words(_verdicts(run))):
+        print(f"=     {words}")
     for note in (*waived(runs, allow or []), *_notes(runs, limits)):
         print(f"note  {note}")
     raise typer.Exit(0 if all(verdict.kept for verdict in found) else 1)
+
+
+def _verdicts(run: Run) -> dict[str, Verdict]:
+    from leakage_tasks.report.figures import verdict_on
+
+    return {task: found for task, result in run.tasks.items() if (found := verdict_on(result)) is not None}
 
 
 def _check_values(exposure: float | None, extracted: float | None, recall: float | None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from leakage_tasks.intervals import LEVEL, clopper_pearson
+from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.declared import Row
 from leakage_tasks.report.results import TaskResult
 
@@ -90,6 +91,14 @@ def flags(result: TaskResult) -> list[Flag]:
         if value is not None and row.below is not None and value < row.below:
             raised.append(Flag(result.task, name, value, row.alarm, row.fault, row.low, waiver=row.waiver))
     return raised
+
+
+def verdict_on(result: TaskResult) -> Verdict | None:
+    """The verdict on a task's headline column; None without headline, and for figures that chance says nothing of."""
+    declared = result.declared
+    if declared is None or not result.is_leakage or declared.no_headline:
+        return None
+    return verdict_of(result.values.get(HEADLINE, {}), declared.tested)
 
 
 def _kind(result: TaskResult, end: str) -> str:

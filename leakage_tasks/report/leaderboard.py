@@ -21,6 +21,7 @@ from leakage_tasks.report.wording import (
     number,
     place,
     shown_columns,
+    verdict_words,
 )
 
 Cell = tuple[str, ...]
@@ -47,7 +48,8 @@ def as_markdown(board: Board, *, every: bool = False) -> str:
             for entry in group.entries
         ]
         title = [f"**{markdown.escaped(_title(board, at, group))}**\n"] if len(board.groups) > 1 else []
-        notes = "".join(f"- {markdown.escaped(note)}\n" for note in _notes(group))
+        said = "".join(f"- **{markdown.escaped(each)}**\n" for each in _verdicts(group))
+        notes = said + "".join(f"- {markdown.escaped(note)}\n" for note in _notes(group))
         parts += [*title, markdown.table(head, rows), *([notes] if notes else [])]
     return "\n".join([*parts, f"{_reading(board, shown_columns(board, every), 'before')}\n"])
 
@@ -59,7 +61,7 @@ def as_csv(board: Board) -> str:
     extra = ("", "_ci_low", "_ci_high", "_control", "_n")
     columns = [f"{column.key}{each}" for column in board.columns for each in extra]
     told = ["group", "apart_because", "place", "name", "model", "source", "date"]
-    writer.writerow([*told, *map(_harmless, columns), "flags"])
+    writer.writerow([*told, *map(_harmless, columns), "verdicts", "flags"])
     for at, group in enumerate(board.groups, 1):
         for entry in group.entries:
             texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source, _date(entry)]
@@ -67,7 +69,8 @@ def as_csv(board: Board) -> str:
             values = [
                 value for each in figures for value in (each.value, each.low, each.high, each.control, each.count)
             ]
-            line = [at, *texts, *values, "; ".join(flag_words(entry.flags))]
+            said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
+            line = [at, *texts, *values, *said]
             writer.writerow([_harmless(each) for each in line])
     return out.getvalue()
 
@@ -99,6 +102,7 @@ def _json_entry(entry: Entry) -> dict[str, Any]:
         "date": _date(entry) or None,
         "files": [str(file) for file in entry.run.files],
         "figures": {key: dataclasses.asdict(found) for key, found in entry.figures.items()},
+        "verdicts": {task: dataclasses.asdict(each) for task, each in sorted(entry.verdicts.items())},
         "flags": [dataclasses.asdict(flag) for flag in entry.flags],
     }
 
@@ -124,8 +128,9 @@ def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], 
     ]
     for chunk in _chunks(names, cells, width):
         yield _grid([names, *chunk])
-    if notes := _notes(group):
-        yield "\n".join(f"! {note}" for note in notes)
+    lines = [f"= {each}" for each in _verdicts(group)] + [f"! {note}" for note in _notes(group)]
+    if lines:
+        yield "\n".join(lines)
 
 
 def _title(board: Board, at: int, group: Group) -> str:
@@ -135,6 +140,10 @@ def _title(board: Board, at: int, group: Group) -> str:
 
 def _notes(group: Group) -> list[str]:
     return [f"{entry.run.name}: {words}" for entry in group.entries for words in flag_words(entry.flags)]
+
+
+def _verdicts(group: Group) -> list[str]:
+    return [f"{entry.run.name}: {words}" for entry in group.entries for words in verdict_words(entry.verdicts)]
 
 
 def _has(group: Group, column: Column) -> bool:

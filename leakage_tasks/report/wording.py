@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.board import Board, Column, Entry
 from leakage_tasks.report.figures import Figure, Flag
 
@@ -54,6 +55,11 @@ def flag_words(flags: Iterable[Flag]) -> list[str]:
     for flag in flags:
         said.setdefault((flag.words, measure(flag)), []).append(flag.task)
     return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in said.items()]
+
+
+def verdict_words(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Verdicts by task in words, one line each."""
+    return [f"{task}: {verdict.words}" for task, verdict in sorted(verdicts.items())]
 
 
 def shown_columns(board: Board, every: bool = False) -> Sequence[Column]:

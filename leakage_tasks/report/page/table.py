@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leakage_tasks.report.board import Board, Column, Entry, Group
 from leakage_tasks.report.figures import Figure, Flag
-from leakage_tasks.report.wording import ARROWS, beside, flag_words, interval, number, place
+from leakage_tasks.report.wording import ARROWS, beside, flag_words, interval, number, place, verdict_words
 
 WIDE, ROOM = 56.0, 4.0
 """Width of the little picture of an interval, and what is left free at its ends, in pixels."""
@@ -64,11 +64,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """A group: its title (nothing where there is but one), its lines and its warnings in words."""
+    """A group: its title (nothing where there is but one), its lines, its verdicts and its warnings in words."""
 
     title: str
     reason: str
     lines: tuple[Line, ...]
+    verdicts: tuple[tuple[str, str], ...]
     notes: tuple[tuple[str, str], ...]
 
 
@@ -119,7 +120,8 @@ def _figures(board: Board, column: Column) -> list[Figure]:
 def _part(board: Board, at: int, group: Group, scales: Sequence[tuple[float, float]]) -> Part:
     words = f"Group {at} of {len(board.groups)}" if len(board.groups) > 1 else ""
     notes = tuple((entry.run.name, each) for entry in group.entries for each in flag_words(entry.flags))
-    return Part(words, group.reason, tuple(_line(board, entry, scales) for entry in group.entries), notes)
+    said = tuple((entry.run.name, each) for entry in group.entries for each in verdict_words(entry.verdicts))
+    return Part(words, group.reason, tuple(_line(board, entry, scales) for entry in group.entries), said, notes)
 
 
 def _line(board: Board, entry: Entry, scales: Sequence[tuple[float, float]]) -> Line:
