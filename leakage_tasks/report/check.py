@@ -13,15 +13,15 @@ from leakage_tasks.report.results import Run, TaskResult
 from leakage_tasks.report.wording import measure, number
 
 CLAIMED = "planting-claimed"
-WAIVERS = {
-    "underpowered": "too few canaries for a rate",
-    "no-controls": "nothing shows what chance is",
-    "controls-off-chance": "the controls show a fault",
-    "lower-bound": "exposures that are only known to be so high or higher",
-    "extrapolated": "exposures from a fitted distribution",
-    "no-headline": "canaries for trying out, or none planted",
-    CLAIMED: "no data show that the canaries were planted",
-}
+WAIVERS = (
+    "underpowered",
+    "no-controls",
+    "controls-off-chance",
+    "lower-bound",
+    "extrapolated",
+    "no-headline",
+    CLAIMED,
+)
 """What lets no limit count as kept, by the name that ``--allow`` takes."""
 
 
@@ -37,26 +37,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """Whether one figure of one run keeps to its limit; ``words`` say it."""
 
     kept: bool
     words: str
 
 
-def verdicts(
+def outcomes(
     runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
-) -> list[Verdict]:
-    """Every limit against every run, and a verdict against each task that a limit cannot be trusted to.
+) -> list[Outcome]:
+    """Every limit against every run, and an outcome for each task that a limit cannot be trusted to.
 
     A limit is kept if the worse end of the figure's 95 % interval keeps it; with ``point_estimate``, if the figure
     does. ``allowed`` names what is waived (:data:`WAIVERS`). Raises ResultsError where a run lacks a figure that is
     limited, and OptionError for one that has no better side.
     """
     return [
-        verdict
+        outcome
         for run in runs
-        for verdict in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
+        for outcome in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
     ]
 
 
@@ -84,7 +84,7 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[Verdict]:
+def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[Outcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
     limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
@@ -93,7 +93,7 @@ def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> I
             # One that may be too low is told with the figure.
             if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
                 words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
-                yield Verdict(False, f"{run.name}: {task}: {words}")
+                yield Outcome(False, f"{run.name}: {task}: {words}")
 
 
 def _flags(result: TaskResult) -> list[Flag]:
@@ -106,7 +106,7 @@ def _flags(result: TaskResult) -> list[Flag]:
     return found
 
 
-def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[Verdict]:
+def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[Outcome]:
     for limit in limits:
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
@@ -147,7 +147,7 @@ def _missing(run: Run, limit: Limit, there: bool) -> str:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
 
 
-def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]) -> Verdict:
+def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]) -> Outcome:
     better, found = _better(limited.result, limited.metric), limited.found
     end = None if point_estimate else found.high if better == "lower" else found.low
     value = found.value if end is None else end
@@ -158,8 +158,8 @@ def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, a
     words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst}" + _judged_by(found, end, point_estimate)
     low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
     if kept and better == "lower" and low is not None:
-        return Verdict(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
-    return Verdict(kept, words)
+        return Outcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
+    return Outcome(kept, words)
 
 
 def _judged_by(found: Figure, end: float | None, point_estimate: bool) -> str:

@@ -51,7 +51,7 @@ def check_command(
 
     The worse end of the 95 % interval has to keep the limit, and nothing may be wrong or too little about the run.
     """
-    from leakage_tasks.report.check import WAIVERS, Limit, limit_from, verdicts, waived
+    from leakage_tasks.report.check import WAIVERS, Limit, limit_from, outcomes, waived
     from leakage_tasks.report.results import read_runs
     from leakage_tasks.report.wording import verdict_words
 
@@ -65,14 +65,14 @@ def check_command(
         if waiver not in WAIVERS:
             raise OptionError(f"--allow is {waiver!r}: nothing of that name is waived: use {', '.join(WAIVERS)}")
     runs = read_runs(results)
-    found = verdicts(runs, limits, point_estimate=point_estimate, allowed=allow or [])
-    for verdict in found:
-        print(f"{'PASS' if verdict.kept else 'FAIL'}  {verdict.words}")
+    found = outcomes(runs, limits, point_estimate=point_estimate, allowed=allow or [])
+    for outcome in found:
+        print(f"{'PASS' if outcome.kept else 'FAIL'}  {outcome.words}")
     for words in (f"{run.name}: {each}" for run in runs for each in verdict_words(_verdicts(run))):
         print(f"=     {words}")
     for note in (*waived(runs, allow or []), *_notes(runs, limits)):
         print(f"note  {note}")
-    raise typer.Exit(0 if all(verdict.kept for verdict in found) else 1)
+    raise typer.Exit(0 if all(outcome.kept for outcome in found) else 1)
 
 
 def _verdicts(run: Run) -> dict[str, Verdict]:

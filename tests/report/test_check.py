@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.report.check import exceeded_by_chance
+from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.report.check import WAIVERS, exceeded_by_chance
 from tests.report.made import declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -216,3 +218,8 @@ def test_chance_of_the_most_exposed_equals_simulation(bits: int, count: int):
         min(stream.randrange(1, fillings + 1) for _ in range(count)) < fillings / 2**bits for _ in range(runs)
     )
     assert exceeded / runs == pytest.approx(exceeded_by_chance(bits, count), abs=0.025)
+
+
+def test_every_alarm_of_a_canary_task_can_be_waived_by_its_name():
+    alarms = [row.alarm for row in (*exposure.METRICS, *extraction.METRICS, *suffix_metrics()) if row.alarm is not None]
+    assert {alarm.name for alarm in alarms} <= set(WAIVERS)
