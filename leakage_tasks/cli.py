@@ -23,6 +23,7 @@ def build_app() -> typer.Typer:
     from leakage_tasks.lab.tune_command import tune_command
     from leakage_tasks.report.card_command import card_command
     from leakage_tasks.report.check_command import check_command
+    from leakage_tasks.report.compare_command import compare_command
     from leakage_tasks.report.leaderboard_command import leaderboard_command
     from leakage_tasks.report.plot_command import plot_app
     from leakage_tasks.report.power_command import power_command
@@ -50,6 +51,7 @@ def build_app() -> typer.Typer:
     app.command("card")(card_command)
     app.command("score")(score_command)
     app.command("power")(power_command)
+    app.command("compare")(compare_command)
     app.command("check")(check_command)
     app.command("demo")(demo_command)
     app.command("showcase")(showcase_command)

@@ -57,6 +57,12 @@ def page(board: Board, *, reveal: bool = False) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def styles(names: tuple[str, ...]) -> tuple[str, str]:
+    """Style sheets as one text, and its hash as a policy names it."""
+    text = _joined(names)
+    return text, _digest(text)
+
+
 def as_json(data: Any) -> str:
     """Data as JSON that cannot end the script element it stands in."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)

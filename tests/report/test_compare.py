@@ -1,0 +1,151 @@
+"""``leakage compare``: what changed canary by canary, what is refused, and what is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from leakage_tasks.metrics.paired import mean_difference, rate_difference
+from leakage_tasks.report.changes import IN_ALL, compare
+from leakage_tasks.report.results import read_runs
+from tests.report.pages import usual_canaries, write_run
+
+Leakage = Callable[..., tuple[int, str, str]]
+EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    """A run that leaks."""
+    return write_run(tmp_path / "before", "before", usual_canaries(0.9))
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> Path:
+    """The same canaries on a model that leaks nothing."""
+    return write_run(tmp_path / "after", "after", usual_canaries(0.0))
+
+
+def compared(before: Path, after: Path):
+    (first,), (second,) = read_runs([before]), read_runs([after])
+    return compare(first, second)
+
+
+def test_every_group_of_canaries_is_compared(before: Path, after: Path) -> None:
+    found = compared(before, after)
+    groups = [IN_ALL, "planted once", "planted 4 times", "planted 16 times", "controls"]
+    assert [(each.task, each.group) for each in found.changes] == [
+        (task, group) for task in (EXPOSURE, EXTRACTION) for group in groups
+    ]
+    assert [each.count for each in found.changes] == [30, 10, 10, 10, 10] * 2
+
+
+def test_differences_are_those_of_each_canary_with_itself(before: Path, after: Path) -> None:
+    def bits(leaking: float) -> dict[str, float]:
+        return {found.canary: found.exposure or 0.0 for _, found, _ in usual_canaries(leaking) if found.planted}
+
+    first, second = bits(0.9), bits(0.0)
+    change = compared(before, after).changes[0]
+    assert change.before == pytest.approx(fmean(first.values()))
+    assert change.after == pytest.approx(fmean(second.values()))
+    assert change.difference == mean_difference(list(first.values()), [second[name] for name in first])
+
+
+def test_rates_are_compared_by_those_that_changed(before: Path, after: Path) -> None:
+    def hits(leaking: float) -> list[bool]:
+        return [all(found.correct or ()) for _, _, found in usual_canaries(leaking) if found.planted]
+
+    change = next(each for each in compared(before, after).changes if each.task == EXTRACTION)
+    assert change.difference == rate_difference(hits(0.9), hits(0.0))
+
+
+def test_the_table_says_what_changed(leakage: Leakage, before: Path, after: Path) -> None:
+    code, out, err = leakage("compare", before, after)
+    assert (code, err) == (0, "")
+    assert "before: before" in out
+    assert "after:  after" in out
+    assert "= canary_exposure: planted, all: less than before, by " in out
+    assert "= canary_exposure: controls: no change shown (p = " in out
+    assert "would have missed one below" in out
+
+
+def test_a_run_and_itself_show_no_change(leakage: Leakage, before: Path, tmp_path: Path) -> None:
+    again = write_run(tmp_path / "again", "again", usual_canaries(0.9))
+    _, out, _ = leakage("compare", before, again)
+    assert "= canary_exposure: planted, all: no change shown (p = 1" in out
+
+
+def test_a_page_a_plot_and_json(leakage: Leakage, before: Path, after: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"slopes.{kind}" for kind in ("html", "svg", "png", "json")]
+    code, out, _ = leakage("compare", before, after, *(word for path in outputs for word in ("-o", path)))
+    assert code == 0
+    assert all(f"wrote {path}" in out for path in outputs)
+    page, picture, _, data = outputs
+    assert "data:image/svg+xml;base64," in page.read_text()
+    assert "canary-16-0" in page.read_text()
+    assert "planted 16 times, each of 10 and their mean" in picture.read_text()
+    (found,) = json.loads(data.read_text())
+    assert len(found["documents"][EXPOSURE]) == 40
+    assert found["changes"][0]["difference"]["p"] < 0.001
+
+
+def test_several_runs_are_each_compared_with_the_first(
+    leakage: Leakage, before: Path, after: Path, tmp_path: Path
+) -> None:
+    third = write_run(tmp_path / "third", "third", usual_canaries(0.5))
+    code, out, _ = leakage("compare", before, after, third, "-o", tmp_path / "slopes.svg")
+    assert code == 0
+    assert out.count("before: before") == 2
+    assert "after:  third" in out
+    assert (tmp_path / "slopes.svg").read_text().count("third") == 1
+
+
+def test_a_name_that_is_markup_is_shown_as_text(leakage: Leakage, after: Path, tmp_path: Path) -> None:
+    evil = write_run(tmp_path / "evil", "<script>alert(1)", usual_canaries(0.9))
+    assert leakage("compare", evil, after, "-o", tmp_path / "page.html")[0] == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_runs_of_other_canaries_are_refused(leakage: Leakage, before: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "o", "other", usual_canaries(0.0), protocol={"canaries": "cd" * 32})
+    code, _, err = leakage("compare", before, other)
+    assert code == 2
+    assert "was not asked what" in err
+    assert "other canaries" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["BEFORE"], "compare takes the results of two runs or more"),
+        (["BEFORE", "AFTER", "-o", "x.txt"], "of no kind that is known: let it end in .html, .json, .png, .svg"),
+        (["BEFORE", "none"], "no such file or folder"),
+    ],
+)
+def test_bad_input_is_one_line(leakage: Leakage, before: Path, after: Path, arguments: list[str], said: str) -> None:
+    paths = {"BEFORE": before, "AFTER": after}
+    code, _, err = leakage("compare", *(paths.get(each, each) for each in arguments))
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_without_samples_is_refused(leakage: Leakage, before: Path, tmp_path: Path) -> None:
+    bare = write_run(tmp_path / "bare", "bare", usual_canaries(0.0), logged=False)
+    code, _, err = leakage("compare", before, bare)
+    assert code == 2
+    assert "run lm_eval again with --log_samples" in err
+
+
+def test_runs_without_a_task_in_common_are_refused(leakage: Leakage, before: Path, tmp_path: Path) -> None:
+    useful = write_run(tmp_path / "useful", "useful", useful={"arc": 0.5})
+    code, _, err = leakage("compare", before, useful)
+    assert code == 2
+    assert "has no leakage task in common" in err
