@@ -19,8 +19,6 @@ class Options:
     """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
 
     canaries: str | None = None
-    planted: str | None = None
-    """The data the canaries were planted in, which proves it."""
     attack: str = "auto"
     budget: int | None = None
     seed: int = 0
@@ -33,6 +31,8 @@ class Options:
     """The same for target sentences; None for what the model or its tokenizer says."""
     context: Context = Context()
     """What stands around every canary."""
+    planted: str | None = None
+    """The data the canaries were planted in, which proves it."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, by name."""
 

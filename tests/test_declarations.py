@@ -51,6 +51,7 @@ def test_canary_tasks_tell_what_was_planted_and_asked(lm: HFLM, canaries: list[C
     assert found["protocol"] == {"canaries": manifest_hash(canaries), "budget": 500}
     assert found["tested"] == {
         "planted": 3,
+        "planting": "claimed",
         "controls": 2,
         "repetitions": {"1": 2, "10": 1},
         "kinds": ["random"],
