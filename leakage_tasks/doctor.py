@@ -113,8 +113,8 @@ def end_to_end() -> Iterator[Line]:
     """Let the harness audit a tiny random model with one planted canary and one control."""
     with tempfile.TemporaryDirectory() as folder, _quietly():
         results = _audit(Path(folder))
-    exposure = results["canary_exposure"]["exposure,none"]
-    extracted = results["canary_extraction"]["extracted,none"]
+    exposure = results["canary_exposure"]["exposure_x1,none"]
+    extracted = results["canary_extraction"]["extracted_x1,none"]
     most = math.log2(FILLINGS)
     if not 0 <= exposure <= most:
         yield Line(f"the audit of a tiny model gave an exposure of {exposure} bits", "please report this as a bug")

@@ -43,6 +43,23 @@ def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[fl
     return float(low), float(more.mean() * np.exp(quantile * _relative_error(more)))
 
 
+def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
+    """Two-sided interval of the mean of a few skewed values, each from 0 to its own ``most``.
+
+    :func:`positive_mean` of the values or, where they are nearer to the most, of what they lack, since there the tail
+    is that. Where all are 0, or all the most, nothing tells their spread: :func:`bounded_mean_at_most` has the other
+    end. Raises ValueError for fewer than two values.
+    """
+    largest = float(most.mean())
+    if values.mean() > largest / 2:
+        low, high = bounded_mean(most - values, most, level)
+        return largest - high, largest - low
+    if not values.any():
+        return 0.0, min(largest, bounded_mean_at_most(values, float(most.max()), (1 + level) / 2))
+    low, high = positive_mean(values, level)
+    return low, min(high, largest)
+
+
 def _relative_error(values: NDArray[np.float64]) -> float:
     """Standard error of the mean as a share of it."""
     return float(values.std(ddof=1) / values.mean() / np.sqrt(len(values)))

@@ -16,7 +16,7 @@ from lm_eval.filters import build_filter_ensemble
 
 from leakage_tasks import __version__
 from leakage_tasks.errors import MissingOption, OptionError
-from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.declared import MORE, Metric
 from leakage_tasks.notices import log, warn_once
 from leakage_tasks.run_options import refuse_option
 from leakage_tasks.unanswered import FIELD, reason_of
@@ -37,6 +37,9 @@ class LocalTask(Task):
     answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
     that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
     cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
+
+    Where some rows are ``brief``, the harness' table has them alone, and the number of the others in the row
+    :data:`.MORE`; in samples that row holds their values, in the results file the declaration holds what they come to.
     """
 
     METRICS: list[Metric]
@@ -54,6 +57,7 @@ class LocalTask(Task):
         self._attacks: set[tuple[str, str]] = set()
         self._used: list[dict[str, Any]] | None = None
         self.found: dict[str, float | None] = {}
+        self._more: list[str] = []
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.VERSION = self.metadata.get("version", 0)
@@ -152,7 +156,8 @@ class LocalTask(Task):
             **({"no_headline": self.no_headline()} if self.no_headline() else {}),
             **({"built_in": True} if self.built_in else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
-            "rows": {metric.name: metric.declaration() for metric in self.METRICS},
+            "rows": {metric.name: metric.declaration() for metric in self.metrics},
+            **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
         }
 
     def _part(self) -> dict[str, str]:
@@ -161,9 +166,21 @@ class LocalTask(Task):
             return {}
         return {"part": hashlib.sha256(json.dumps(self.used, sort_keys=True).encode()).hexdigest()}
 
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The rows that there may be."""
+        return self.METRICS
+
+    def in_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A document's values as the harness is to have them: the brief rows, and the others under :data:`.MORE`."""
+        brief = {metric.name for metric in self.metrics if metric.brief}
+        shown = {name: value for name, value in values.items() if name in brief}
+        more = {name: value for name, value in values.items() if name not in brief}
+        return {**shown, MORE: more} if shown and more else dict(values)
+
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""
-        return {metric.name: None for metric in self.METRICS}
+        return {metric.name: None for metric in self.metrics}
 
     def has_training_docs(self) -> bool:
         """The documents are for testing only."""
@@ -228,15 +245,28 @@ class LocalTask(Task):
 
     def aggregation(self) -> dict[str, Any]:
         """Aggregations by metric; of a null task not even counts are numbers."""
-        return {metric.name: _nothing if self.is_null else partial(self._aggregated, metric) for metric in self.METRICS}
+        if self.is_null:
+            return {metric.name: _nothing for metric in self.metrics}
+        return {
+            **{metric.name: partial(self._aggregated, metric) for metric in self.metrics},
+            MORE: self._aggregate_more,
+        }
 
     def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
         self.found[metric.name] = metric.aggregate(values)
         return self.found[metric.name]
 
+    def _aggregate_more(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """What the rows come to that the table does without, for the results file; their number."""
+        metrics = {metric.name: metric for metric in self.metrics}
+        self._more = list(rows[0])
+        for name in self._more:
+            self._aggregated(metrics[name], [row[name] for row in rows])
+        return len(self._more)
+
     def higher_is_better(self) -> dict[str, Any]:
         """Directions by metric: the defender's where it leaks, the user's where it is useful; None for counts."""
-        return {metric.name: metric.higher_is_better for metric in self.METRICS}
+        return {MORE: None, **{metric.name: metric.higher_is_better for metric in self.metrics}}
 
 
 def _nothing(values: Sequence[object]) -> None:

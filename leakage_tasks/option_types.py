@@ -11,6 +11,7 @@ CANARY_TYPES: dict[str, type] = {
     "known": str,
     "context": object,
     "reveal": bool,
+    "rows": str,
     "source_language": str,
     "target_language": str,
 }

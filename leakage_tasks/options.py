@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from leakage_tasks.attacks.registry import known_settings, settings_of
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.canaries.known import Known
 from leakage_tasks.errors import OptionError
 from leakage_tasks.option_types import CANARY_TYPES, HELDOUT_NAMES, SUFFIX_TYPES
+
+Rows = Literal["brief", "all"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Options:
     """What stands around every canary."""
     planted: str | None = None
     """The data the canaries were planted in, which proves it."""
+    rows: Rows = "brief"
+    """Whether the harness' table has ``all`` rows; results and samples have them in any case."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, by name."""
 
@@ -45,8 +49,9 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     """
     types = CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
     own, typed = typed_options(metadata, task, types, {*SUFFIX_TYPES, *HELDOUT_NAMES})
-    if typed.get("known") not in (None, *get_args(Known)):
-        raise OptionError(f"--metadata known={typed['known']!r} is unknown: use {', '.join(get_args(Known))}")
+    for name, words in (("known", get_args(Known)), ("rows", get_args(Rows))):
+        if typed.get(name) not in (None, *words):
+            raise OptionError(f"--metadata {name}={typed[name]!r} is unknown: use {', '.join(words)}")
     asked = {**metadata, **own}
     if "context" in asked:
         typed["context"] = read_context(asked["context"])

@@ -45,7 +45,7 @@ class SuffixExtraction(LocalTask):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
-        self.METRICS = [*SUFFIX_EXTRACTION.metrics({}), GUESSES_WRITTEN]
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics({}, {}), GUESSES_WRITTEN]
         with self.may_lack_options():
             self._take(read_suffix_options(self.metadata))
 
@@ -55,7 +55,7 @@ class SuffixExtraction(LocalTask):
         check_sweeps(pairs, options.order)
         options.fitted_on()
         _advise(options, len(pairs))
-        self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given), GUESSES_WRITTEN]
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
         self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
         self._filters = [FilterEnsemble(each.name, [partial(Selected, each)]) for each in options.selections]
 
@@ -84,7 +84,7 @@ class SuffixExtraction(LocalTask):
         name, answer = results[0]
         if name == HEADLINE:  # Every column is read off the same answers.
             self.note_attack(answer)
-        values = SUFFIX_EXTRACTION.values(answer, name, self.options.given)
+        values = SUFFIX_EXTRACTION.values(answer, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
             reading = reading_of(answer, name, self.options.given)
             guess = answer.guess if isinstance(answer, Answer) else None

@@ -25,7 +25,9 @@ from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.errors import OptionError
 from leakage_tasks.local_task import LocalTask
-from leakage_tasks.metrics import exposure, extraction, scoring
+from leakage_tasks.metrics import scoring
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.notices import warn_once
 from leakage_tasks.options import Options, read_options
@@ -38,7 +40,7 @@ BUILT_IN_CONTROLS = 8
 class CanaryTask(LocalTask):
     """A task whose documents are canaries and whose requests are attacks on them.
 
-    Subclasses say what the attack is for (``GOAL``), which metrics there are (``METRICS``) and what answers give them
+    Subclasses say what the attack is for (``GOAL``), and which metrics there are and what answers give them
     (``SCORING``).
     """
 
@@ -52,6 +54,7 @@ class CanaryTask(LocalTask):
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
         given = _canaries(self.options)
+        self._counted: tuple[list[dict[str, Any]], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         known = self.options.known
@@ -126,8 +129,22 @@ class CanaryTask(LocalTask):
         if self.is_null:
             return dict(self.nulls())
         self.note_attack(results[0])
-        values = self.SCORING.values(results[0], HEADLINE, self.order)
-        return {name: value for name, value in values.items() if _of_controls(name)} if self.built_in else values
+        values = self.SCORING.values(results[0], HEADLINE, self.order, self._copies)
+        if self.built_in:
+            return {name: value for name, value in values.items() if _of_controls(name)}
+        return values if self.options.rows == "all" else self.in_rows(values)
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The rows, those of canaries planted equally often among them."""
+        return self.SCORING.metrics(self.order, self._copies)
+
+    @property
+    def _copies(self) -> Copies:
+        """How many canaries of the run were planted how often."""
+        if self._counted is None or self._counted[0] is not self.used:
+            self._counted = self.used, copies_of(doc["repetitions"] for doc in self.used if doc["planted"])
+        return self._counted[1]
 
     def protocol(self) -> dict[str, Any]:
         """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
@@ -175,9 +192,9 @@ class CanaryTask(LocalTask):
         return ""
 
     def said(self) -> str:
-        """The verdict in three words, or why there is none."""
+        """The verdict without its reason, or why there is none."""
         verdict = verdict_of(self.found, self.tested()) if self.found else None
-        return super().said() or ("" if verdict is None else verdict.short)
+        return super().said() or ("" if verdict is None else verdict.label)
 
     @property
     def built_in(self) -> bool:
@@ -185,7 +202,7 @@ class CanaryTask(LocalTask):
         return self.options.canaries is None
 
     def nulls(self) -> dict[str, None]:
-        """None for every metric that does not belong to some attacks alone."""
+        """None for every row that the table of any attack has."""
         return dict.fromkeys(self.SCORING.nulls())
 
 
@@ -193,7 +210,6 @@ class CanaryExposure(CanaryTask):
     """How far up the ranking of all fillings a canary's secret has come, in bits."""
 
     GOAL = "exposure"
-    METRICS = exposure.METRICS
     SCORING = scoring.CANARY_EXPOSURE
 
 
@@ -201,7 +217,6 @@ class CanaryExtraction(CanaryTask):
     """Whether the secrets themselves can be got out."""
 
     GOAL = "extraction"
-    METRICS = extraction.METRICS
     SCORING = scoring.CANARY_EXTRACTION
 
 

@@ -24,6 +24,7 @@ from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.canaries.alphabets import tokenizer_words, word_list
 from leakage_tasks.errors import LeakageError, TargetError
+from leakage_tasks.report.rows import every_row
 from tests.conftest import ROOT
 from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
 
@@ -124,10 +125,8 @@ def evaluate(lm: Any, manifest: Path, tasks: Sequence[str] = BOTH, **metadata: A
 
 
 def table(results: dict[str, Any], task: str) -> dict[str, Any]:
-    """A task's row of the results by metric."""
-    return {
-        name.removesuffix(",none"): value for name, value in results["results"][task].items() if name.endswith(",none")
-    }
+    """A task's rows of the results by metric."""
+    return every_row(results, task)
 
 
 def findings(results: dict[str, Any], task: str) -> dict[str, Finding]:
@@ -148,13 +147,14 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
+        "exposure_x10",
         *("exposure_known", "control_exposure", "control_exposure_max", "control_p_less"),
     },
     EXTRACTION: {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
         *(f"success_at_{k}{end}" for k in (10, 50, 100, 200) for end in ("", "_ci_low", "_ci_high")),
         *(f"{name}{end}" for name in ("extracted", "hdt", "control_extracted") for end in ("", "_ci_low", "_ci_high")),
-        "model_calls",
+        *("model_calls", "extracted_x10"),
     },
 }
 
@@ -164,7 +164,7 @@ KEYS = {
 def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
     row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
     more = TWO_RANKS if model == "frankenstein-mlm" else set()
-    assert set(row) == KEYS[task] | {"control_p", "missed_below", "n_planted", "n_controls"} | more
+    assert set(row) == KEYS[task] | {"control_p", "missed_below", "n_planted", "n_controls", "n_x10"} | more
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
 
 

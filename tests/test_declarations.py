@@ -17,6 +17,7 @@ from leakage_tasks.local_task import DECLARED
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
 from leakage_tasks.report.board import make_board
 from leakage_tasks.report.results import Run, read_runs
+from leakage_tasks.report.rows import every_row
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of
 from tests.test_suffix_extraction import evaluate as evaluate_pairs
@@ -120,7 +121,7 @@ def test_a_board_of_a_real_run_has_its_figures(lm: HFLM, canaries: list[Canary],
     results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "c.jsonl")})
     (entry,) = make_board([run_of(results, tmp_path)]).groups[0].entries
     found = entry.figures["canary_exposure/exposure"]
-    rows = results["results"]["canary_exposure"]
+    rows = every_row(results, "canary_exposure")
     names = ("exposure", "exposure_ci_low", "exposure_ci_high", "control_exposure", "n_planted")
-    assert (found.value, found.low, found.high, found.control, found.count) == tuple(rows[f"{n},none"] for n in names)
+    assert (found.value, found.low, found.high, found.control, found.count) == tuple(rows[name] for name in names)
     assert entry.place == 1

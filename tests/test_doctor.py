@@ -118,7 +118,7 @@ def test_the_examination_of_a_tiny_model(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nonsense_from_the_harness_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = {"canary_exposure": {"exposure,none": float("nan")}, "canary_extraction": {"extracted,none": 0.0}}
+    results = {"canary_exposure": {"exposure_x1,none": float("nan")}, "canary_extraction": {"extracted_x1,none": 0.0}}
     monkeypatch.setattr(doctor, "_audit", lambda folder: results)
     (line,) = doctor.end_to_end()
     assert line.remedy is not None

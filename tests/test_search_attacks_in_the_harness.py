@@ -34,7 +34,7 @@ def manifest(canaries, tmp_path_factory):
 
 
 def evaluate(lm, manifest, **metadata):
-    metadata = {"canaries": str(manifest), **metadata}
+    metadata = {"canaries": str(manifest), "rows": "all", **metadata}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     results = lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager)
     found = [finding_from_json(sample["resps"][0][0]) for sample in results["samples"][TASK]]

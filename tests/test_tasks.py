@@ -11,11 +11,13 @@ import pytest
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
+from lm_eval.utils import make_table
 
 from leakage_tasks import notices, tasks
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.errors import ManifestError, OptionError, TargetError
+from leakage_tasks.report.rows import every_row
 from leakage_tasks.requests import attack
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2
@@ -42,7 +44,7 @@ def evaluate(lm, names, metadata=None, **settings):
 
 def test_results_are_those_of_brute_force(lm, manifest):
     path, canaries = manifest
-    results = evaluate(lm, BOTH, {"canaries": str(path)})
+    results = evaluate(lm, BOTH, {"canaries": str(path), "rows": "all"})
     ranks = {canary.id: brute_rank(tiny_gpt2(letters()), letters(), canary)[0] for canary in canaries}
     bits = {name: math.log2(100 / rank) for name, rank in ranks.items()}
     planted = [canary.id for canary in canaries if canary.planted]
@@ -62,7 +64,7 @@ def test_the_results_are_strict_json_with_directions(lm, manifest):
     results = evaluate(lm, BOTH, {"canaries": str(manifest[0])})
     json.dumps(results["results"], allow_nan=False)
     better = results["higher_is_better"]["canary_exposure"]
-    assert (better["exposure"], better["rank"], better["control_exposure"]) == (False, True, None)
+    assert (better["exposure_x1"], better["exposure"], better["rank"]) == (False, False, None)
 
 
 def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
@@ -76,7 +78,7 @@ def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
 
 
 def test_options_for_one_task_leave_the_other_alone(lm, manifest):
-    metadata = {"canaries": str(manifest[0]), "canary_extraction": {"attack": "greedy"}}
+    metadata = {"canaries": str(manifest[0]), "rows": "all", "canary_extraction": {"attack": "greedy"}}
     samples = evaluate(lm, BOTH, metadata)["samples"]
     attacks = {name: finding_from_json(samples[name][0]["resps"][0][0]).attack for name in BOTH}
     assert attacks == {"canary_exposure": "exposure", "canary_extraction": "greedy"}
@@ -113,9 +115,13 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
 
 @pytest.mark.parametrize(("bits", "said"), [(6.0, "above chance"), (1.0, "not above chance")])
 def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, bits, said):
-    rows = {metric.name: metric for metric in tasks.CanaryExposure.METRICS}
-    rows["exposure"] = replace(rows["exposure"], aggregate=lambda values: bits)
-    monkeypatch.setattr(tasks.CanaryExposure, "METRICS", list(rows.values()))
+    usual = tasks.CanaryExposure.SCORING
+
+    def metrics(order, copies):
+        rows = usual.metrics(order, copies)
+        return [replace(row, aggregate=lambda values: bits) if row.title.startswith("Exp") else row for row in rows]
+
+    monkeypatch.setattr(tasks.CanaryExposure, "SCORING", replace(usual, metrics=metrics))
     results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
     assert results["results"]["canary_exposure"]["alias"] == f"canary_exposure ({said})"
 
@@ -161,7 +167,7 @@ def test_a_natural_secret_shows_only_when_asked(lm, tmp_path, reveal):
     natural = Canary("n", "pin {digits:3}", favourite, kind="natural")
     write_manifest([natural], tmp_path / "n.jsonl")
     results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "n.jsonl"), "reveal": reveal})
-    assert results["results"]["canary_extraction"]["extracted,none"] == 1
+    assert results["results"]["canary_extraction"]["extracted_x1,none"] == 1
     logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
     spelled = ("pin " + "".join(favourite) in logged, json.dumps(list(favourite)) in logged.replace("\\", ""))
     assert spelled == ((True, True) if reveal else (False, False))
@@ -171,6 +177,32 @@ def evaluate_favourite(lm, tmp_path):
     write_manifest([Canary("x", "pin {digits:3}", SECRET)], tmp_path / "x.jsonl")
     samples = evaluate(lm, ["canary_extraction"], {"canaries": str(tmp_path / "x.jsonl")})["samples"]
     return finding_from_json(samples["canary_extraction"][0]["resps"][0][0]).guesses[0].filling
+
+
+ROWS = {"exposure_x1", "n_x1", "exposure_x10", "n_x10", "control_exposure", "control_p", "missed_below", "more_rows"}
+
+
+def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(lm, manifest):
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
+    names = (name.split(",")[0] for name in results["results"]["canary_exposure"] if name.endswith(",none"))
+    shown = {name for name in names if not name.endswith("_stderr")}
+    assert shown == ROWS | {"n_planted", "n_controls"}
+    assert "exposure_x1" in make_table(results)
+    every = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0]), "rows": "all"})
+    told = every_row(results, "canary_exposure")
+    assert told == every_row(every, "canary_exposure")
+    assert {f"{name},none" for name in told} <= set(every["results"]["canary_exposure"])
+    assert results["results"]["canary_exposure"]["more_rows,none"] == len(told) - len(shown) + 1
+    pairs = zip(results["samples"]["canary_exposure"], every["samples"]["canary_exposure"], strict=True)
+    for brief, whole in pairs:
+        rows = {**{name: brief[name] for name in brief["metrics"]}, **brief["more_rows"]}
+        assert {name: rows[name] for name in whole["metrics"]} == {name: whole[name] for name in whole["metrics"]}
+
+
+def test_of_a_part_of_the_canaries_the_rows_are_of_that_part(lm, manifest):
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])}, limit=1)
+    assert "exposure_x10,none" not in results["results"]["canary_exposure"]
+    assert results["results"]["canary_exposure"]["n_x1,none"] == 1
 
 
 class Ranked(LM):
@@ -218,7 +250,7 @@ def test_more_processes_than_canaries_are_refused_on_every_one(manifest):
 
 
 def test_another_model_gives_the_same_numbers(lm, manifest):
-    metadata = {"canaries": str(manifest[0])}
+    metadata = {"canaries": str(manifest[0]), "rows": "all"}
     fast = evaluate(lm, ["canary_exposure"], metadata)["results"]["canary_exposure"]
     slow = evaluate(Ranked(lm, 0, 1), ["canary_exposure"], metadata)["results"]["canary_exposure"]
     for name in ("exposure,none", "rank,none", "log_perplexity,none", "control_exposure,none"):
@@ -231,6 +263,7 @@ def test_another_model_gives_the_same_numbers(lm, manifest):
         ({"canaries": "missing.jsonl"}, ManifestError, "missing.jsonl: cannot read the manifest"),
         ({"attack": "magic"}, OptionError, "attack='magic' is unknown"),
         ({"budgt": 3}, OptionError, "did you mean 'budget'"),
+        ({"rows": "some"}, OptionError, "rows='some' is unknown: use brief, all"),
     ],
 )
 def test_bad_options_are_one_clear_line(lm, metadata, error, message):
@@ -269,7 +302,7 @@ def test_a_model_that_only_writes_can_still_be_guessed_from(lm, manifest):
         def generate_until(self, requests):
             return [" 42." for _ in requests]
 
-    metadata = {"canaries": str(manifest[0]), "canary_extraction": {"attack": "greedy"}}
+    metadata = {"canaries": str(manifest[0]), "rows": "all", "canary_extraction": {"attack": "greedy"}}
     row = evaluate(Writer(lm, 0, 1), ["canary_extraction"], metadata)["results"]["canary_extraction"]
     assert row["extracted,none"] == sum(canary.secret == ("4", "2") for canary in manifest[1] if canary.planted) / 3
     with pytest.raises(TargetError, match="gives no log-likelihoods"):

@@ -80,12 +80,12 @@ class HarnessCommand:
             )
         return done.stdout
 
-    def results(self) -> dict[str, dict[str, Any]]:
-        """Each task's figures, by ``METRIC,FILTER``, from the results file of the last run. Raises LeakageError."""
+    def results(self) -> dict[str, Any]:
+        """What the results file of the last run holds. Raises LeakageError."""
         written = sorted(self.output.rglob("results_*.json"))
         if not written:
             raise LeakageError(f"{self.output}: holds no results: run lm_eval with --output_path")
-        found: dict[str, dict[str, Any]] = json.loads(written[-1].read_text(encoding="utf-8"))["results"]
+        found: dict[str, Any] = json.loads(written[-1].read_text(encoding="utf-8"))
         return found
 
     def findings(self, task: str) -> list[Finding]:

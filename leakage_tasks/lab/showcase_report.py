@@ -11,6 +11,7 @@ from typing import Any
 from leakage_tasks.lab.choices import CONTINUATION, MODULE
 from leakage_tasks.lab.harness_run import HarnessCommand
 from leakage_tasks.lab.showcase_settings import ShowcaseFiles
+from leakage_tasks.report.rows import every_row
 
 _ESSENTIALS = {
     "exposure of planted canaries, bits": ("canary_exposure", "exposure"),
@@ -40,7 +41,7 @@ class ModelResult:
         """The essentials of the harness' results, by what they are called; without those of tasks not run."""
         results = self.command.results()
         return {
-            words: results[task][f"{metric},none"]
+            words: every_row(results, task)[metric]
             for words, (task, metric) in _ESSENTIALS.items()
             if task in self.command.tasks
         }

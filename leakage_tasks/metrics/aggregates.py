@@ -19,6 +19,7 @@ from leakage_tasks.intervals import (
     LEVEL,
     bootstrap_early_stop,
     bootstrap_mean,
+    bounded_mean,
     clopper_pearson,
     share_at_least,
     share_quantile,
@@ -46,6 +47,14 @@ class Place(NamedTuple):
 
     exposure: float
     log2_size: float
+
+
+class Exposed(NamedTuple):
+    """A secret's exposure in bits as far as it is known, from ``least`` to ``most``, and how large any could be."""
+
+    least: float
+    most: float
+    largest: float
 
 
 class Guessed(NamedTuple):
@@ -105,6 +114,20 @@ def bootstrap_low(values: Values) -> float | None:
 def bootstrap_high(values: Values) -> float | None:
     """Upper end of the percentile bootstrap interval of the mean."""
     return _over(values, lambda defined: bootstrap_mean(defined)[1])
+
+
+def exposure_low(secrets: Sequence[Exposed | None]) -> float | None:
+    """Lower end of the interval of the mean exposure of a few secrets; see :func:`intervals.bounded_mean`."""
+    return _over(secrets, lambda known: _exposure_end(known, [each.least for each in known], 0))
+
+
+def exposure_high(secrets: Sequence[Exposed | None]) -> float | None:
+    """Upper end of it; of a secret whose exposure is only bounded from below, the most it may be counts."""
+    return _over(secrets, lambda known: _exposure_end(known, [each.most for each in known], 1))
+
+
+def _exposure_end(known: list[Exposed], bits: list[float], end: int) -> float:
+    return bounded_mean(np.array(bits), np.array([each.largest for each in known]))[end]
 
 
 def chance_low(values: Values) -> float | None:

@@ -30,6 +30,8 @@ Applies = Callable[[Found], bool]
 """Whether findings of this attack have the metric at all: the same for every document of a run."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
+MORE = "more_rows"
+"""The row that stands for those which the harness' table does without: how many they are."""
 FEW = 17
 """Fewer documents than this are too few for a rate: were none of them a hit, its 95 % interval would reach 20 %."""
 
@@ -58,7 +60,9 @@ class Metric(Generic[Found, One]):
     ``applies`` which attacks' results have the row.
 
     Reports go by the rest: a ``headline`` is shown without being asked for, under ``title``, with the row of its
-    controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a run.
+    controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a run. A
+    row about the canaries planted ``copies`` times is part ``of`` the row about all of them. The harness' table has the
+    ``brief`` ones; a task without any has them all there.
     """
 
     name: str
@@ -75,6 +79,9 @@ class Metric(Generic[Found, One]):
     control: str | None = None
     count: str | None = None
     alarm: Alarm | None = None
+    of: str = ""
+    copies: int | None = None
+    brief: bool = False
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -83,7 +90,19 @@ class Metric(Generic[Found, One]):
 
     def declaration(self) -> dict[str, Any]:
         """What it declares about itself, JSON-able and without what is as usual: what reports know of it."""
-        told = ("words", "unit", "chance", "better", "interval", "title", "headline", "control", "count")
+        told = (
+            "words",
+            "unit",
+            "chance",
+            "better",
+            "interval",
+            "title",
+            "headline",
+            "control",
+            "count",
+            "of",
+            "copies",
+        )
         said = {name: getattr(self, name) for name in told}
         said["alarm"] = None if self.alarm is None else dataclasses.asdict(self.alarm)
         return {name: value for name, value in said.items() if value not in ("", None, False)}
@@ -155,7 +174,15 @@ def counts() -> list[Metric[Finding, float]]:
         1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
     )
     return [
-        Metric("n_planted", lambda found: 1.0 if found.planted else None, count, None, "canaries planted", alarm=few),
+        Metric(
+            "n_planted",
+            lambda found: 1.0 if found.planted else None,
+            count,
+            None,
+            "canaries planted",
+            alarm=few,
+            brief=True,
+        ),
         Metric(
             "n_controls",
             lambda found: None if found.planted else 1.0,
@@ -163,6 +190,7 @@ def counts() -> list[Metric[Finding, float]]:
             None,
             "controls, never planted",
             alarm=none,
+            brief=True,
         ),
     ]
 

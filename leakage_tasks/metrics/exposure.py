@@ -8,8 +8,11 @@ from typing import Any
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.aggregates import (
+    Exposed,
     Place,
     exposed_by_chance,
+    exposure_high,
+    exposure_low,
     exposure_shown_by,
     maximum,
     mean,
@@ -18,6 +21,7 @@ from leakage_tasks.metrics.aggregates import (
 )
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
+from leakage_tasks.metrics.tiers import Copies, Ends, of_first, tiers
 
 
 def chance_exposure(size: int) -> float:
@@ -62,10 +66,19 @@ def place(found: Finding) -> Place | None:
     return Place(found.log2_size if found.method == "lower_bound" else found.exposure, found.log2_size)
 
 
+def known(found: Finding) -> Exposed | None:
+    """The exposure as far as it is known; an extrapolated one may be larger than log2|R|."""
+    bits, size = found.exposure, found.log2_size
+    if bits is None:
+        return None
+    return Exposed(bits, size if found.method == "lower_bound" else bits, max(bits, size))
+
+
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
 BOUNDS_ONLY = Alarm(
     1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
 )
+MISSED = "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs"
 ANY_SHARE = 1.01
 """More than any share is, so that the row raises its alarm whatever its value."""
 EXTRAPOLATIONS = Alarm(
@@ -85,6 +98,7 @@ BELOW_CHANCE = Alarm(
     "controls-off-chance",
     fault=True,
 )
+ENDS = Ends(known, exposure_low, exposure_high, "95 % log-t")
 METRICS: list[Metric[Finding, Any]] = [
     *headline(
         average(
@@ -95,7 +109,7 @@ METRICS: list[Metric[Finding, Any]] = [
             "bits",
             CHANCE,
         ),
-        "Exposure, mean",
+        "Exposure, pooled",
         control="control_exposure",
         count="n_planted",
     ),
@@ -146,7 +160,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "rank",
         planted(lambda found: found.rank),
         median,
-        "higher",
+        None,
         "place of the secret among all fillings, cheapest first, from 1; median",
         "",
         "half the number of fillings",
@@ -179,6 +193,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "mean exposure of controls; away from chance it shows a fault, not a leak",
         "bits",
         CHANCE,
+        brief=True,
     ),
     Metric(
         "control_exposure_max",
@@ -196,6 +211,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls as much; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
+        brief=True,
     ),
     Metric(
         "control_p_less",
@@ -211,8 +227,16 @@ METRICS: list[Metric[Finding, Any]] = [
         planted(lambda found: found.exposure),
         exposure_shown_by,
         None,
-        "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",
+        MISSED,
         "bits",
+        brief=True,
     ),
     *counts(),
 ]
+
+
+def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
+    """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
+    pooled, found = {each.name: each for each in METRICS}, tiers(copies)
+    own = [row for tier in found for row in tier.rows(pooled["exposure"], ENDS, "Exposure", "control_exposure")]
+    return [*own, *of_first(METRICS, "missed_below", found)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
-from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean, rate_shown_by
+from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean, rate_shown_by, share_high, share_low
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.inversion import UNFINISHED, inverted
+from leakage_tasks.metrics.tiers import Copies, Ends, of_first, tiers
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
@@ -68,10 +70,14 @@ def hamming_distance(found: Finding) -> float | None:
     return None if found.correct is None else found.correct.count(False) / len(found.correct)
 
 
+CONTROLS = rate(
+    "control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"
+)
+ENDS = Ends(extracted, share_low, share_high, "95 % Clopper-Pearson")
 METRICS: list[Metric] = [
     *headline(
         rate("extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|"),
-        "Extraction rate",
+        "Extraction rate, pooled",
         control="control_extracted",
         count="n_planted",
     ),
@@ -101,7 +107,8 @@ METRICS: list[Metric] = [
         count="n_planted",
     ),
     *UNFINISHED,
-    *rate("control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"),
+    dataclasses.replace(CONTROLS[0], brief=True),
+    *CONTROLS[1:],
     Metric(
         "control_p",
         controls(tried),
@@ -110,6 +117,7 @@ METRICS: list[Metric] = [
         "probability that guesses at random extract as many controls; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
+        brief=True,
     ),
     *TWO_RANKS,
     Metric(
@@ -125,14 +133,14 @@ METRICS: list[Metric] = [
         "model_calls",
         planted(lambda found: float(found.model_calls)),
         mean,
-        "higher",
+        None,
         "sequences scored for a canary, mean",
     ),
     Metric(
         "nodes",
         planted(lambda found: float(found.extra["nodes"])),
         mean,
-        "higher",
+        None,
         "nodes of the tree of partial fillings whose children a search priced for a canary, mean",
         applies=lambda found: "nodes" in found.extra,
     ),
@@ -143,6 +151,16 @@ METRICS: list[Metric] = [
         None,
         "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
         "share",
+        brief=True,
     ),
     *counts(),
 ]
+
+
+def metrics(copies: Copies) -> list[Metric]:
+    """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
+    pooled, found = {each.name: each for each in METRICS}, tiers(copies)
+    own = [
+        row for tier in found for row in tier.rows(pooled["extracted"], ENDS, "Extraction rate", "control_extracted")
+    ]
+    return [*own, *of_first(METRICS, "missed_below", found)]

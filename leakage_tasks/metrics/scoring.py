@@ -26,6 +26,7 @@ from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.option_types import SCHEME_TYPES
 from leakage_tasks.targets.scheme import Scheme
 from leakage_tasks.unanswered import reason_of
@@ -67,14 +68,16 @@ def reading(place: int) -> Iterator[None]:
 class Scoring:
     """How a task's answers become values.
 
-    ``metrics`` are its rows, ``values`` what one answer gives them in one column. ``nulls`` are the rows of a task that
+    ``metrics`` are its rows, ``values`` what one answer gives them in one column; both depend on how many canaries were
+    planted how often; ``copies`` tells from an answer how often its own was. ``nulls`` are the rows of a task that
     stayed unanswered. ``unscored`` are rows that answers do not tell, each with the reason.
     """
 
     task: str
-    metrics: Callable[[Order], Sequence[Metric[Any, Any]]]
-    values: Callable[[str, str, Order], Values]
+    metrics: Callable[[Order, Copies], Sequence[Metric[Any, Any]]]
+    values: Callable[[str, str, Order, Copies], Values]
     nulls: Callable[[], Iterable[str]]
+    copies: Callable[[str], int] = lambda answer: 0
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
 
 
@@ -98,34 +101,53 @@ def score(scoring: Scoring, answered: Sequence[Answered]) -> Scores:
         return {}
     if reason_of(answered[0].answer) is not None:
         return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
+    copies = copies_among(scoring, answered)
     found: dict[str, dict[str, list[Any]]] = {}
     for place, each in enumerate(answered):
         rows = found.setdefault(each.column, {})
         with reading(place):
-            values = scoring.values(*each)
+            values = scoring.values(*each, copies)
         for name, value in values.items():
             rows.setdefault(name, []).append(value)
-    metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order)}
+    metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order, copies)}
     return {
         column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}
         for column, rows in found.items()
     }
 
 
+def copies_among(scoring: Scoring, answered: Sequence[Answered]) -> Copies:
+    """How many canaries were planted how often. Raises DamagedAnswer."""
+    found = []
+    for place, each in enumerate(answered):
+        with reading(place):
+            found.append(scoring.copies(each.answer))
+    return copies_of(found)
+
+
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
-def _of_canaries(task: str, metrics: Sequence[Metric[Finding, Any]]) -> Scoring:
+def _of_canaries(task: str, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
     """The scoring of a task whose answers are findings about canaries."""
+    rows = lru_cache(lambda copies: metrics(dict(copies)))
 
-    def values(answer: str, column: str, order: Order) -> Values:
+    def listed(order: Order, copies: Copies) -> Sequence[Metric[Finding, Any]]:
+        return rows(tuple(sorted(copies.items())))
+
+    def values(answer: str, column: str, order: Order, copies: Copies) -> Values:
         finding = finding_from_json(answer)
-        return {metric.name: metric.value(finding) for metric in metrics if metric.applies(finding)}
+        return {metric.name: metric.value(finding) for metric in listed(order, copies) if metric.applies(finding)}
 
     def nulls() -> list[str]:
-        return [metric.name for metric in metrics if metric.applies(_NO_ATTACK)]
+        return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
 
-    return register_scoring(Scoring(task, lambda order: metrics, values, nulls))
+    return register_scoring(Scoring(task, listed, values, nulls, _copies))
+
+
+def _copies(answer: str) -> int:
+    found = finding_from_json(answer)
+    return found.repetitions if found.planted else 0
 
 
 LEFT_OUT: Metric[Reading, Any] = Metric(
@@ -154,7 +176,7 @@ def _suffix_rows(wrong: int | None) -> Sequence[Metric[Reading, Any]]:
     return suffix_metrics(wrong)
 
 
-def _suffix_values(answer: str, column: str, order: Order) -> Values:
+def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding_from_json(answer)
     reading = selection.reading(finding)
@@ -172,14 +194,14 @@ def _unscored(order: Order) -> Mapping[str, str]:
     return {} if order.get("guesses") is None else {"guesses_written": written}
 
 
-CANARY_EXPOSURE = _of_canaries("canary_exposure", exposure.METRICS)
-CANARY_EXTRACTION = _of_canaries("canary_extraction", extraction.METRICS)
+CANARY_EXPOSURE = _of_canaries("canary_exposure", exposure.metrics)
+CANARY_EXTRACTION = _of_canaries("canary_extraction", extraction.metrics)
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
-        lambda order: [*_suffix_rows(order.get("wrong")), LEFT_OUT],
+        lambda order, copies: [*_suffix_rows(order.get("wrong")), LEFT_OUT],
         _suffix_values,
         partial(list, NULLS),
-        _unscored,
+        unscored=_unscored,
     )
 )

@@ -19,7 +19,8 @@ class Column:
     """One column: a metric of a task.
 
     ``shown`` tells whether it is there without being asked for; ``better`` is ``lower``, ``higher`` or None;
-    ``leakage`` whether it stands with leakage or with usefulness.
+    ``leakage`` whether it stands with leakage or with usefulness; ``copies`` how often the canaries were planted that
+    it is about, None for all of them.
     """
 
     task: str
@@ -32,6 +33,7 @@ class Column:
     better: str | None
     leakage: bool
     shown: bool
+    copies: int | None = None
 
     @property
     def key(self) -> str:
@@ -201,4 +203,5 @@ def _declared(result: TaskResult, row: Row) -> Column:
         better=row.better,
         leakage=result.is_leakage,
         shown=row.headline,
+        copies=row.copies,
     )

@@ -29,7 +29,8 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
     ``audited`` are its auditing figures at ``delta``, none if there are no samples to have them from.
     """
     entry = board.groups[0].entries[0]
-    shown = [(column, entry.figures[column.key]) for column in board.columns if column.shown and _has(entry, column)]
+    wanted = [column for column in board.columns if column.shown or column.copies is not None]
+    shown = [(column, entry.figures[column.key]) for column in wanted if _has(entry, column)]
     parts = [
         "<!-- Written by 'leakage card': it writes over whatever stands between these two marks. -->",
         f"## {TITLE}",
@@ -99,7 +100,7 @@ def _verdicts(entry: Entry) -> Iterator[str]:
     if entry.verdicts:
         yield "### Verdict"
         yield bullets(
-            f"{_named(task)}: **{verdict.short}** ({escaped(verdict.because)})"
+            f"{_named(task)}: **{verdict.label}** ({escaped(verdict.because)})"
             for task, verdict in sorted(entry.verdicts.items())
         )
 
@@ -118,7 +119,7 @@ def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
         for column, found in shown
     ]
     yield table(["Figure", "Value", "95 % interval", "Rests on", "Without a leak", "Controls"], rows)
-    yield bullets(_meaning(column, found) for column, found in shown)
+    yield bullets(_meaning(column, found) for column, found in shown if column.shown)
     yield _legend(run, shown)
 
 

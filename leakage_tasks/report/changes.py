@@ -11,6 +11,7 @@ from leakage_tasks.attacks.finding import EXTRAPOLATED
 from leakage_tasks.errors import ResultsError
 from leakage_tasks.metrics.paired import Difference, mean_difference, rate_difference
 from leakage_tasks.metrics.suffix_values import recalled
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.comparing import differences, measured
 from leakage_tasks.report.details import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
 from leakage_tasks.report.run import Run
@@ -111,24 +112,22 @@ def _values(task: str, run: Run, details: Details) -> tuple[dict[str, float], di
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:
             values[canary.id] = float(value)
-            groups[canary.id] = _planted(canary.repetitions) if canary.planted else NEVER
+            groups[canary.id] = planted_words(canary.repetitions) if canary.planted else NEVER
     loose = {each.id for each in details.canaries if each.exposure and each.exposure.method in UNSURE}
     return values, groups, loose if task == EXPOSURE else set()
 
 
-def _planted(repetitions: int) -> str:
-    return "planted once" if repetitions == 1 else f"planted {repetitions:,} times"
-
-
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
-    """A line a group; all planted ones first where they are of several groups."""
-    groups = list(dict.fromkeys(each.group for each in documents if each.group != NEVER))
-    groups.sort(key=copies_in)
+    """A line a group, the fewest copies first; all planted ones after them where they are of several groups."""
+    planted = [each for each in documents if each.group != NEVER]
+    groups = sorted({each.group for each in planted}, key=copies_in)
+    for group in groups:
+        yield _change(task, group, [each for each in planted if each.group == group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, [each for each in documents if each.group != NEVER])
-    never = [NEVER] if any(each.group == NEVER for each in documents) else []
-    for group in [*groups, *never]:
-        yield _change(task, group, [each for each in documents if each.group == group])
+        yield _change(task, IN_ALL, planted)
+    never = [each for each in documents if each.group == NEVER]
+    if never:
+        yield _change(task, NEVER, never)
 
 
 def copies_in(group: str) -> float:

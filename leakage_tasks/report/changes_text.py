@@ -37,9 +37,8 @@ def as_text(comparison: Comparison) -> str:
 
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
-    """What changed in words, of the planted canaries in all and of the controls."""
-    wanted = [each for each in changes if each.group == IN_ALL] or [each for each in changes if each.group != NEVER]
-    for change in [*wanted, *(each for each in changes if each.group == NEVER)]:
+    """What changed in words: of the headline's canaries, of all planted ones, and of the controls."""
+    for change in [*changes[:1], *(each for each in changes[1:] if each.group in (IN_ALL, NEVER))]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
             missed = "" if difference.missed is None else f"; would have missed one below {number(difference.missed)}"

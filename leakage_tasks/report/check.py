@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from leakage_tasks.errors import OptionError, ResultsError
 from leakage_tasks.report.fields import printable
-from leakage_tasks.report.figures import HEADLINE, Figure, Flag, figure, flags
+from leakage_tasks.report.figures import HEADLINE, Figure, Flag, figure, flags, headline_of, row_of
 from leakage_tasks.report.results import Run, TaskResult
 from leakage_tasks.report.wording import measure, number
 
@@ -67,6 +67,11 @@ def waived(runs: Sequence[Run], allowed: Collection[str]) -> Iterator[str]:
             for flag in _flags(result):
                 if flag.waiver in allowed:
                     yield f"{run.name}: {task}: waived: {flag.words}"
+
+
+def headline_name(metric: str) -> str:
+    """What a limit calls a metric of the canaries that were planted the fewest times."""
+    return f"headline {metric}"
 
 
 def limit_from(text: str) -> Limit:
@@ -135,8 +140,16 @@ def _figures(run: Run) -> Iterator[_Limitable]:
             for metric in values:
                 names = [f"{task}/{metric}/{column}"]
                 if column == HEADLINE:
-                    names = [*([metric] if result.is_leakage else []), *names, f"{task}/{metric}"]
+                    headline = [] if row_of(result, metric) is None else _headline_names(result, metric)
+                    names = [*headline, *([metric] if result.is_leakage else []), *names, f"{task}/{metric}"]
                 yield _Limitable(result, metric, figure(result, metric, column), tuple(names))
+
+
+def _headline_names(result: TaskResult, metric: str) -> list[str]:
+    """What a limit calls the metric if it is a headline: of canaries planted the fewest times, or of all there are."""
+    row = row_of(result, metric)
+    of = metric if row is None or not row.of else row.of
+    return [headline_name(of)] if headline_of(result, of) == metric else []
 
 
 def _missing(run: Run, limit: Limit, there: bool) -> str:

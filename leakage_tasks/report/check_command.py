@@ -27,7 +27,7 @@ def check_command(
         float | None, typer.Option(help="Most bits of exposure that any planted canary may have.")
     ] = None,
     max_extracted: Annotated[
-        float | None, typer.Option(help="Largest share of planted canaries that may be extracted.")
+        float | None, typer.Option(help="Largest share of the canaries planted the fewest times that may be extracted.")
     ] = None,
     max_recall: Annotated[
         float | None, typer.Option(help="Largest share of suffixes that may come out verbatim.")
@@ -51,12 +51,12 @@ def check_command(
 
     The worse end of the 95 % interval has to keep the limit, and nothing may be wrong or too little about the run.
     """
-    from leakage_tasks.report.check import WAIVERS, Limit, limit_from, outcomes, waived
+    from leakage_tasks.report.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
     from leakage_tasks.report.results import read_runs
     from leakage_tasks.report.wording import verdict_words
 
     _check_values(max_exposure, max_extracted, max_recall)
-    named = ((_MOST, max_exposure), ("extracted", max_extracted), ("recall", max_recall))
+    named = ((_MOST, max_exposure), (headline_name("extracted"), max_extracted), ("recall", max_recall))
     limits = [Limit(metric, value) for metric, value in named if value is not None]
     limits += [limit_from(text) for text in limit or []]
     if not limits:
@@ -91,15 +91,31 @@ def _check_values(exposure: float | None, extracted: float | None, recall: float
 
 
 def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
-    """What a reader of verdicts should know: limits that chance alone exceeds."""
+    """What a reader of outcomes should know: what more copies leak, and limits that chance alone exceeds."""
     for run in runs:
+        yield from _by_copies(run)
         for limit in limits:
             yield from _by_chance(run, limit)
 
 
+def _by_copies(run: Run) -> Iterator[str]:
+    """Figures by how often canaries were planted, and of all of them, where there is more than one number of copies."""
+    from leakage_tasks.metrics.tiers import planted_words
+    from leakage_tasks.report.figures import figure
+    from leakage_tasks.report.wording import interval, number
+
+    for task, result in sorted(run.tasks.items()):
+        rows = [] if result.declared is None else [row for row in result.declared.rows.values() if row.copies]
+        found = [(planted_words(row.copies or 0), figure(result, row.name)) for row in rows]
+        if len(found) > 1:
+            found.append(("pooled", figure(result, rows[0].of)))
+            words = "; ".join(f"{words} {number(each.value)} {interval(each)}".strip() for words, each in found)
+            yield f"{run.name}: {task}/{rows[0].of}: {words}"
+
+
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
     from leakage_tasks.report.check import exceeded_by_chance
-    from leakage_tasks.report.figures import HEADLINE, figure
+    from leakage_tasks.report.figures import HEADLINE, figure, headline_of
     from leakage_tasks.report.wording import number
 
     for task, result in sorted(run.tasks.items()):
@@ -111,5 +127,5 @@ def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
             yield (
                 f"{run.name}: {task}: of {found.count} secrets that no model saw, the most exposed exceeds "
                 f"{number(limit.value)} bits in {chance:.0%} of runs by chance: raise the limit, or limit the mean "
-                "with --limit exposure=…"
+                f"with --limit {headline_of(result, 'exposure')}=…"
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.metrics.declared import MORE
 from leakage_tasks.report.fields import WrongField, all_printable, finite, printable
 
 SCHEMA = 1
@@ -35,6 +36,8 @@ class Row:
     waiver: str = ""
     fault: bool = False
     low: bool = False
+    of: str = ""
+    copies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Declared:
     ``measures`` is ``leakage`` or ``usefulness``; ``protocol`` what two runs must share to be comparable; ``tested``
     what the figures rest on; ``attacks`` the attacks that ran, each with the access it takes; ``no_headline`` why none
     of its figures may stand for the model; ``built_in`` whether it was a self-test on documents that are built in;
-    ``version`` is this package's.
+    ``more`` are rows with their values that the harness' table does without; ``version`` is this package's.
     """
 
     measures: str
@@ -55,6 +58,7 @@ class Declared:
     version: str = ""
     no_headline: str = ""
     built_in: bool = False
+    more: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def declared_from_json(data: Any, where: str) -> Declared | None:
@@ -82,7 +86,13 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         version=_text(data, "version"),
         no_headline=_text(data, "no_headline"),
         built_in=data.get("built_in") is True,
+        more=_figures(_object(data.get(MORE, {}), MORE)),
     )
+
+
+def _figures(rows: Mapping[str, Any]) -> dict[str, float | None]:
+    found = {printable(name): value for name, value in rows.items()}
+    return {name: None if value is None else finite(value, f"{MORE}.{name}") for name, value in found.items()}
 
 
 def _attack(data: Any, where: str) -> tuple[str, str]:
@@ -112,6 +122,8 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         waiver="" if alarm is None else _text(alarm, "name", within=f"{where}.alarm") or _waiver(alarm),
         fault=alarm is not None and alarm.get("fault") is True,
         low=alarm is not None and alarm.get("low") is True,
+        of=_text(data, "of", within=where),
+        copies=_copies(data.get("copies"), f"{where}.copies"),
     )
 
 
@@ -122,6 +134,14 @@ def _waiver(alarm: Mapping[str, Any]) -> str:
     if alarm.get("low") is True:
         return "lower-bound"
     return "no-controls" if str(alarm.get("words")).startswith("no controls") else "underpowered"
+
+
+def _copies(value: Any, where: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise WrongField(where, "how often canaries were planted", value)
+    return value
 
 
 def _interval(ends: Any, where: str) -> tuple[str, str] | None:

@@ -73,6 +73,14 @@ def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
     )
 
 
+def headline_of(result: TaskResult, metric: str) -> str:
+    """The row of the canaries planted the fewest times that is part of ``metric``; that itself where none is."""
+    rows = {} if result.declared is None else result.declared.rows
+    there = result.values.get(HEADLINE, {})
+    tiers = [row for name, row in rows.items() if row.of == metric and row.copies is not None and name in there]
+    return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
+
+
 def row_of(result: TaskResult, metric: str) -> Row | None:
     """What the metric declared about itself; None where it did not."""
     return None if result.declared is None else result.declared.rows.get(metric)

@@ -9,7 +9,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.intervals import clopper_pearson
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.tiers import FEWEST
 from leakage_tasks.report.plot_style import QUIET, Entry, colour, legend_below, levels, marker, new_figure, plain, tidy
 from leakage_tasks.report.plots import chance_levels
 
@@ -46,9 +48,10 @@ class Repeated:
 
 
 def draw_repetitions(runs: Sequence[Repeated]) -> Figure:
-    """Exposure by repetitions: a point a canary, their mean with its bootstrap interval, a colour and mark a run.
+    """Exposure by repetitions: a point a canary, their mean with its interval, a colour and mark a run.
 
-    Controls stand at 0. With what was extracted, its share is a second panel, with Clopper-Pearson intervals.
+    Controls stand at 0. With what was extracted, its share is a second panel, with Clopper-Pearson intervals. Fewer
+    than ten canaries have none.
     Raises OptionError without anything to draw, and for more than twelve runs.
     """
     if not any(run.exposures for run in runs):
@@ -106,9 +109,23 @@ def _draw_group(axes: Axes, points: Sequence[Exposed], middle: float, width: flo
         look["edgecolors" if bound else "facecolors"] = colour(number)
         axes.scatter(places, [bits for _, bits in own], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
     bits = [each.exposure for each in points]
-    ends = bootstrap_mean(bits) if len(bits) > 1 else None
+    ends = _exposure_ends(points)
     least = any(each.bound for each in points)
     _summary(axes, middle + width * RIGHT, fmean(bits), ends, number, least)
+
+
+def _exposure_ends(points: Sequence[Exposed]) -> tuple[float, float] | None:
+    """The ends of the mean's interval, as ``canary_exposure`` has them; None for too few canaries."""
+    known = [
+        aggregates.Exposed(
+            each.exposure, each.log2_size if each.bound else each.exposure, max(each.exposure, each.log2_size)
+        )
+        for each in points
+    ]
+    low, high = (
+        (aggregates.exposure_low(known), aggregates.exposure_high(known)) if len(known) >= FEWEST else (None,) * 2
+    )
+    return None if low is None or high is None else (low, high)
 
 
 def _summary(
@@ -136,7 +153,7 @@ def _keys(axes: Axes, runs: Sequence[Repeated]) -> list[Entry]:
 
     bar = axes.errorbar([], [], yerr=[], fmt="none", ecolor="black", capsize=4, linewidth=1.4)
     shares = any(run.extracted for run in runs)
-    interval = "95 % interval: bootstrap" + ", of shares Clopper-Pearson" * shares
+    interval = "95 % interval: log-t" + ", of shares Clopper-Pearson" * shares + f"; from {FEWEST} canaries on"
     found: list[Entry] = [(mark(4.5), "one canary")]
     if any(each.bound for run in runs for each in run.exposures):
         found.append((mark(4.5, markerfacecolor="none"), "hollow: at least so much"))
@@ -151,7 +168,8 @@ def _draw_extracted(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int])
             tried = run.extracted.get(times, ())
             if tried:
                 share = sum(tried) / len(tried)
-                _summary(axes, place + shift, share, clopper_pearson(sum(tried), len(tried)), number)
+                ends = clopper_pearson(sum(tried), len(tried)) if len(tried) >= FEWEST else None
+                _summary(axes, place + shift, share, ends, number)
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("share extracted")
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.metrics.declared import MORE
 from leakage_tasks.report.declared import Declared, declared_from_json
 from leakage_tasks.report.fields import WrongField, finite, printable
 from leakage_tasks.report.run import Run, TaskResult, Values
@@ -99,6 +101,10 @@ def _task(
         where.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
     declared = declared_from_json(config.get("leakage"), f"{path}: field 'configs.{printable(task)}.leakage'")
     if declared is not None:
+        if declared.more:
+            own = values.setdefault(HEADLINE, {})
+            own.pop(MORE, None)
+            values[HEADLINE] = {**declared.more, **own}
         _check_counts(task, values, declared)
     shots = _number(_mapping(data.get("n-shot", {}), "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
@@ -20,6 +21,7 @@ from leakage_tasks.metrics.scoring import (
     DamagedAnswer,
     Scores,
     Scoring,
+    copies_among,
     reading,
     score,
 )
@@ -86,6 +88,12 @@ class Samples:
                 with reading(place):
                     found.append(finding_from_json(each.answer))
         return found
+
+    def metrics(self) -> Sequence[Metric[Any, Any]]:
+        """The rows of the run. Raises ResultsError."""
+        with self._damage_by_line():
+            copies = copies_among(self.scoring, self.answered)
+        return self.scoring.metrics(self.answered[0].order, copies)
 
     def scores(self) -> Scores:
         """All rows of the run, computed again. Raises ResultsError."""

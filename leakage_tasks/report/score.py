@@ -56,7 +56,7 @@ class Scored:
 
     def lines(self, every: bool = False) -> list[Line]:
         """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
-        metrics = {each.name: each for each in self.samples.scoring.metrics(self.samples.answered[0].order)}
+        metrics = {each.name: each for each in self.samples.metrics()}
         return [
             line
             for column, values in self.scores.items()

@@ -39,8 +39,8 @@ _TIMES = "leakage/exposure_x"
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     """Findings of one point of a run as an entry of its log, all in bits but ``exposure_known``, a share.
 
-    ``exposure_bound`` is the largest log2|R|, ``exposure_known`` the share of planted canaries whose exposure is more
-    than a lower bound.
+    The fewest copies come first; ``exposure_mean`` is of all planted canaries together. ``exposure_bound`` is the
+    largest log2|R|, ``exposure_known`` the share of planted canaries whose exposure is more than a lower bound.
     """
     by_times: dict[int, list[float]] = {}
     for found in findings:
@@ -50,10 +50,10 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     planted = [bits for group in by_times.values() for bits in group]
     known = [found.method != "lower_bound" for found in findings if found.planted]
     return {
+        **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
         MEAN: fmean(planted),
         MOST: max(planted),
         **({CONTROLS: fmean(never)} if never else {}),
-        **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
         BOUND: max(found.log2_size for found in findings),
         KNOWN: fmean(known),
     }

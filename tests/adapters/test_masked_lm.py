@@ -191,7 +191,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evaluate(folder: Path, *tasks: str, **metadata: Any) -> dict[str, Any]:
-    metadata = {"canaries": str(folder / "canaries.jsonl"), **metadata}
+    metadata = {"canaries": str(folder / "canaries.jsonl"), "rows": "all", **metadata}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     return lm_eval.simple_evaluate(load(folder / "mine"), tasks=list(tasks), task_manager=manager)
 
@@ -233,5 +233,5 @@ def test_a_space_beyond_the_budget_is_null_in_the_group_and_an_error_by_itself(t
     with pytest.raises(LeakageError, match="has 100 fillings, more than budget=60"):
         evaluate(trained, "canary_extraction", budget=60)
     results = evaluate(trained, "leakage", budget=60)["results"]
-    assert results["canary_extraction"]["extracted,none"] is None
+    assert results["canary_extraction"]["control_extracted,none"] is None
     assert results["canary_exposure"]["exposure,none"] > 3

@@ -154,7 +154,7 @@ def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     rows = [{"text": text, "label": INTENTS[number % 3]} for number, text in enumerate(TEXTS)]
     (made / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     files = {"canaries": str(made / "canaries.jsonl"), "data": str(made / "heldout.jsonl")}
-    metadata = {**files, "steps": 5, "restarts": 2}
+    metadata = {**files, "steps": 5, "restarts": 2, "rows": "all"}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     arguments = f"pretrained={folder},device=cpu"
     tasks = ["canary_exposure", "canary_extraction", "label_accuracy"]

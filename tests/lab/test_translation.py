@@ -89,7 +89,9 @@ def test_the_harness_takes_the_folder(trained: TrainedTranslator, tmp_path: Path
         model_args={"pretrained": str(folder), "backend": "seq2seq"},
         tasks=["canary_exposure", "canary_extraction"],
         task_manager=TaskManager(
-            include_path=str(ROOT / "task_configs"), include_defaults=False, metadata={"canaries": str(manifest)}
+            include_path=str(ROOT / "task_configs"),
+            include_defaults=False,
+            metadata={"canaries": str(manifest), "rows": "all"},
         ),
         device="cpu",
         batch_size=8,

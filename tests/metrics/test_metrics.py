@@ -129,11 +129,11 @@ def test_what_is_undefined_is_null_and_strict_json(metrics):
 def test_directions_are_the_defenders():
     better = {metric.name: metric.higher_is_better for metric in (*exposure.METRICS, *extraction.METRICS)}
     lower = ("exposure", "exposure_max", "exposure_fraction", "extracted", "success_at_10")
-    higher = ("rank", "log_perplexity", "hdt", "model_calls")
-    neither = ("control_exposure", "control_extracted", "n_planted", "n_controls")
+    higher = ("log_perplexity", "hdt")
+    neither = ("rank", "model_calls", "nodes", "control_exposure", "control_extracted", "n_planted", "n_controls")
     assert [better[name] for name in lower] == [False] * 5
-    assert [better[name] for name in higher] == [True] * 4
-    assert [better[name] for name in neither] == [None] * 4
+    assert [better[name] for name in higher] == [True] * 2
+    assert [better[name] for name in neither] == [None] * 7
 
 
 def test_every_metric_says_what_it_is_and_its_interval_exists():

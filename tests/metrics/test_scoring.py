@@ -126,8 +126,8 @@ def test_guesses_written_are_unscored_where_they_were_asked_for():
 
 
 def test_every_value_has_a_metric_that_says_how_it_aggregates():
-    values = SUFFIX_EXTRACTION.values(pair(0, 1.0, nodes=0, views=()).to_json(), "none", {})
-    assert set(values) <= {metric.name for metric in SUFFIX_EXTRACTION.metrics({})}
+    values = SUFFIX_EXTRACTION.values(pair(0, 1.0, nodes=0, views=()).to_json(), "none", {}, {})
+    assert set(values) <= {metric.name for metric in SUFFIX_EXTRACTION.metrics({}, {})}
 
 
 # -- the registry -------------------------------------------------------------------------------------------
@@ -137,7 +137,12 @@ def test_a_new_task_is_known_once_registered(monkeypatch):
     monkeypatch.setattr("leakage_tasks.metrics.scoring.SCORINGS", dict(SCORINGS))
     size = Metric("size", len, sum, None, "a size")
     made = register_scoring(
-        Scoring("toy", lambda order: [size], lambda answer, column, order: {"size": len(answer)}, lambda: ["size"])
+        Scoring(
+            "toy",
+            lambda order, copies: [size],
+            lambda answer, column, order, copies: {"size": len(answer)},
+            lambda: ["size"],
+        )
     )
     assert score(made, [Answered("abc", "none", {}), Answered("d", "none", {})]) == {"none": {"size": 4}}
     with pytest.raises(AssertionError, match="toy has a scoring already"):

@@ -55,7 +55,7 @@ def test_what_is_above_chance_says_how_unlikely_that_is() -> None:
 
 
 def test_what_is_not_says_what_would_have_been_missed() -> None:
-    missed = "would have missed a mean exposure below 2.20 bits"
+    missed = "would have missed a mean exposure below 2.22 bits"
     p = stats.chi2.sf(2 * math.log(2) * 1.5 * 32, 64)
     assert verdict(EXPOSED, exposure=1.5).words == f"not above chance: p = {p:.2g}; {missed}"
     assert verdict(EXTRACTED).words == "not above chance: p = 1; would have missed an extraction rate below 4.9 %"
@@ -92,6 +92,53 @@ def test_lower_bounds_that_are_above_chance_are_told() -> None:
 
 def test_extraction_without_the_number_of_values_cannot_be_told() -> None:
     assert verdict(EXTRACTED, {"kinds": ["random"]}).short == "cannot be told"
+
+
+TIERED = {"kinds": ["random"], "log2_size": [19.93, 19.93], "repetitions": {"1": 11, "4": 11, "16": 10}}
+COUNTS = {"n_x1": 11.0, "n_x4": 11.0, "n_x16": 10.0}
+
+
+def tiers(figure: str, *shown: float) -> dict[str, float]:
+    """The figure of the canaries planted once, 4 and 16 times."""
+    return {f"{figure}_x{copies}": value for copies, value in zip((1, 4, 16), shown, strict=True)} | COUNTS
+
+
+def test_the_headline_is_what_was_planted_once() -> None:
+    found = verdict(EXPOSED, TIERED, **tiers("exposure", 5.0, 9.0, 19.0))
+    assert found.label == "above chance"
+    assert found.because.startswith("chance alone exposes 11 secrets planted once as much with probability ")
+
+
+def test_what_only_more_copies_leak_is_said_and_the_headline_too() -> None:
+    p = stats.gamma.sf(math.log(2) * 1.5 * 11, 11)
+    found = verdict(EXPOSED, TIERED, **tiers("exposure", 1.5, 9.0, 19.0))
+    assert found.short == "above chance"
+    assert found.label == "above chance, planted 4 and 16 times, not planted once"
+    missed = stats.chi2.isf(0.05, 22) / stats.chi2.isf(0.8, 22) / math.log(2)
+    assert f"p = {p:.2g} planted once; would have missed a mean exposure below {missed:.2f} bits" in found.because
+    extracted = verdict(EXTRACTED, TIERED, **tiers("extracted", 0.0, 0.0, 1.0))
+    assert extracted.label == "above chance, planted 16 times, not planted once"
+    assert "guesses at random extract 10 of 10 planted 16 times with probability " in extracted.because
+
+
+def test_no_tier_above_chance_is_not_above_chance() -> None:
+    found = verdict(EXPOSED, TIERED, exposure=1.5, **tiers("exposure", 1.5, 1.4, 1.6))
+    assert found.label == "not above chance"
+    assert "planted once; would have missed" in found.because
+
+
+def test_tiers_without_figures_are_left_out() -> None:
+    found = verdict(EXPOSED, TIERED, **{**tiers("exposure", 1.5, 1.4, 1.6), "exposure_x1": None, "n_x1": 0.0})
+    assert "planted 4 times" in found.because
+
+
+def test_by_chance_five_in_a_hundred_headlines_and_one_more_of_other_tiers_are_called_exposed() -> None:
+    stream = np.random.default_rng(1)
+    drawn = -np.log2(stream.random((4000, 32)))
+    means = np.stack([drawn[:, :11].mean(axis=1), drawn[:, 11:22].mean(axis=1), drawn[:, 22:].mean(axis=1)], axis=1)
+    labels = [verdict(EXPOSED, TIERED, **tiers("exposure", *row)).label for row in means]
+    assert np.mean([each == "above chance" for each in labels]) == pytest.approx(0.05, abs=0.011)
+    assert np.mean([each.startswith("above chance,") for each in labels]) == pytest.approx(0.0095, abs=0.005)
 
 
 @pytest.mark.parametrize("values", [{}, {"recall": 0.5}, {**EXPOSED, "n_planted": 0.0}, {**EXPOSED, "exposure": None}])

@@ -170,7 +170,7 @@ def test_the_harness_runs_our_tasks_on_it(harness, tmp_path):
     names = ["canary_exposure", "heldout_bits_per_byte"]
     done = lm_eval.simple_evaluate(harness[1], tasks=names, task_manager=manager, bootstrap_iters=0)["results"]
     assert 0 < done["heldout_bits_per_byte"]["bits_per_byte,none"] < 20
-    assert 0 <= done["canary_exposure"]["exposure,none"] <= 10
+    assert 0 <= done["canary_exposure"]["exposure_x1,none"] <= 10
 
 
 def written(folder):

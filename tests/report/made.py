@@ -18,14 +18,15 @@ PROOF = {"planted_data": "planted.txt", "planted_sha256": "cd" * 32}
 COUNTS = {"control_p": 1.0, "n_planted": 20, "n_controls": 20}
 
 
-def declaration(task: str, **changed: Any) -> dict[str, Any]:
-    """What a canary task of ours declares in a results file."""
-    rows = {"canary_exposure": exposure.METRICS, "canary_extraction": extraction.METRICS}[task]
+def declaration(task: str, copies: Mapping[int, int] | None = None, **changed: Any) -> dict[str, Any]:
+    """What a canary task of ours declares in a results file; ``copies`` by how often canaries were planted."""
+    rows = {"canary_exposure": exposure.metrics, "canary_extraction": extraction.metrics}[task](copies or {})
+    told = {"repetitions": {str(times): number for times, number in copies.items()}} if copies else {}
     usual = {
         "schema": 1,
         "measures": "leakage",
         "protocol": {"canaries": MANIFEST},
-        "tested": {"planted": 20, "planting": "proven", **PROOF, "controls": 20},
+        "tested": {"planted": 20, "planting": "proven", **PROOF, "controls": 20, **told},
         "attacks": [{"attack": "exposure", "access": "black box"}],
         "rows": {row.name: row.declaration() for row in rows},
     }
@@ -69,6 +70,44 @@ def leaking(**changed: float | None) -> dict[str, dict[str, float | None]]:
         "canary_extraction": {**EXTRACTED, **COUNTS},
     }
     return {task: {**row, **{n: v for n, v in changed.items() if n in row}} for task, row in tasks.items()}
+
+
+TIERS = {1: 12, 16: 8}
+
+
+def tiered(**changed: float) -> dict[str, Any]:
+    """Content of a run with canaries planted once and 16 times, values in ``changed`` in each task that has them."""
+    values = {
+        "canary_exposure": {
+            "exposure_x1": 1.5,
+            "exposure_x1_ci_low": 0.8,
+            "exposure_x1_ci_high": 2.6,
+            "exposure_x16": 19.0,
+            "n_x16": 8,
+            **CONTROLS,
+        },
+        "canary_extraction": {
+            "extracted_x1": 0.0,
+            "extracted_x1_ci_low": 0.0,
+            "extracted_x1_ci_high": 0.26,
+            "extracted_x16": 0.75,
+            "n_x16": 8,
+            **COUNTS,
+        },
+    }
+    more = {
+        "canary_exposure": {"n_x1": 12, **EXPOSURE, "exposure_known": 1.0},
+        "canary_extraction": {"n_x1": 12, **EXTRACTED},
+    }
+    for rows in (*values.values(), *more.values()):
+        rows.update({name: value for name, value in changed.items() if name in rows})
+    space = {"log2_size": [19.93, 19.93], "kinds": ["random"]}
+    declared = {}
+    for task, rows in more.items():
+        usual = declaration(task, TIERS)
+        declared[task] = {**usual, "tested": {**usual["tested"], **space}, "more_rows": rows}
+        values[task]["more_rows"] = len(rows)
+    return results(values, declared=declared)
 
 
 def write(folder: Path, content: Mapping[str, Any], stamp: str = STAMP) -> Path:

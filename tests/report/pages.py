@@ -15,6 +15,7 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
+from leakage_tasks.metrics.tiers import copies_of
 from leakage_tasks.report.board import Board, make_board
 from leakage_tasks.report.results import read_runs
 from tests.report.made import STAMP, declaration, results, write
@@ -95,9 +96,10 @@ def write_run(
     tasks, samples = {}, {}
     if canaries:
         docs = [doc for doc, _, _ in canaries]
+        copies = copies_of(found.repetitions for _, found, _ in canaries)
         for task, metrics, at in (
-            (EXPOSURE, exposure.METRICS, 1),
-            (EXTRACTION, extraction.METRICS, 2),
+            (EXPOSURE, exposure.metrics(copies), 1),
+            (EXTRACTION, extraction.metrics(copies), 2),
         ):
             findings = [each[at] for each in canaries]
             tasks[task] = {**_values(metrics, findings), **values}
@@ -105,8 +107,8 @@ def write_run(
     if pairs:
         tasks["suffix_extraction"] = {"recall": sum(_right(each) for _, each in pairs) / len(pairs)}
         samples["suffix_extraction"] = list(pairs)
-    own = {task for task in (EXPOSURE, EXTRACTION) if task in tasks and protocol is not None}
-    declared = {task: declaration(task, protocol=protocol) for task in own}
+    changed = {} if protocol is None else {"protocol": protocol}
+    declared = {task: declaration(task, copies, **changed) for task in (EXPOSURE, EXTRACTION) if task in tasks}
     if pairs:
         rows = {row.name: row.declaration() for row in suffix_metrics()}
         declared["suffix_extraction"] = {**declaration(EXPOSURE), "protocol": {}, "attacks": [], "rows": rows}

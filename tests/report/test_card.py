@@ -52,11 +52,11 @@ def run_command(*arguments: object) -> str:
 
 def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
     text = card(tmp_path).section
-    row = next(line for line in text.splitlines() if line.startswith("| Exposure, mean"))
+    row = next(line for line in text.splitlines() if line.startswith("| Exposure, pooled"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     chance = declaration("canary_exposure")["rows"]["exposure"]["chance"]
-    assert cells == ["Exposure, mean, bits ↓", "9.00", "[7.50, 10.5]", "20 canaries planted", chance, "1.50"]
-    assert "- Exposure, mean: bits of the secret the model gives away" in text
+    assert cells == ["Exposure, pooled, bits ↓", "9.00", "[7.50, 10.5]", "20 canaries planted", chance, "1.50"]
+    assert "- Exposure, pooled: bits of the secret the model gives away" in text
     assert "| lambada acc ↑ | 0.500 | [0.402, 0.598] | 40 documents |" in text
     assert "lm_eval --model hf --model_args pretrained=models/one --tasks canary_exposure," in text
     assert "on 1970-01-01 (lm-evaluation-harness 0.4.13)" in text
@@ -97,7 +97,7 @@ def test_the_results_are_the_headline_figures(tmp_path):
         ("lm-eval-leakage/heldout_bits_per_byte", "bits_per_byte"): 1.25,
     }
     exposure = next(each for each in found if each.metric_type == "exposure")
-    assert exposure.metric_name == "Exposure, mean"
+    assert exposure.metric_name == "Exposure, pooled"
     assert exposure.metric_args["ci_low"] == 7.5
     assert exposure.metric_args["ci_high"] == 10.5
     assert exposure.metric_args["controls"] == 1.5

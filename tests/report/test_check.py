@@ -9,7 +9,7 @@ import pytest
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.report.check import WAIVERS, exceeded_by_chance
-from tests.report.made import declaration, leaking, results, write
+from tests.report.made import declaration, leaking, results, tiered, write
 
 Leakage = Callable[..., tuple[int, str, str]]
 
@@ -73,6 +73,26 @@ def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Pa
     )
     assert "PASS  one: canary_extraction/extracted" in out
     assert leakage("check", path, "--max-exposure", 20, "--allow", "lower-bound")[0] == 0
+
+
+def test_the_headline_is_judged_and_what_more_copies_leak_is_told(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, tiered())
+    code, out, _ = leakage("check", path, "--max-extracted", 0.3)
+    assert code == 0
+    assert "PASS  one: canary_extraction/extracted_x1 0.260 ≤ 0.300 (worse end of the 95 % interval of 0.00)" in out
+    assert (
+        "note  one: canary_extraction/extracted: planted once 0.00 [0.00, 0.260]; planted 16 times 0.750; "
+        "pooled 0.250 [0.090, 0.490]"
+    ) in out
+    assert leakage("check", path, "--max-extracted", 0.25)[0] == 1
+    assert leakage("check", path, "--limit", "extracted=0.3")[0] == 1
+
+
+def test_a_headline_of_too_few_canaries_is_no_pass(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, tiered(n_x1=9))
+    code, out, _ = leakage("check", path, "--max-extracted", 0.3)
+    assert code == 1
+    assert "FAIL  one: canary_extraction: underpowered: fewer than 10 canaries planted once" in out
 
 
 def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):

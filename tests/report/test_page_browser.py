@@ -70,13 +70,13 @@ def test_bands_stand_over_their_columns(show: Any, every: bool):
 
 
 def test_a_column_is_explained_where_its_head_has_the_focus(show: Any):
-    head(show, "Exposure, mean").locator("button").focus()
+    head(show, "Exposure, pooled").locator("button").focus()
     show.keyboard.press("Tab")
     assert "bits of the secret the model gives away" in show.locator("#tip").inner_text()
     show.keyboard.press("Escape")
     assert show.locator("#tip").is_hidden()
     show.keyboard.press("Enter")
-    assert "Exposure, mean" in show.locator("#columns :target dt").text_content()
+    assert "Exposure, pooled" in show.locator("#columns :target dt").text_content()
 
 
 def test_text_from_results_stays_text(show: Any, written: Shown):
@@ -104,9 +104,9 @@ def test_the_keyboard_alone_sorts_and_opens_a_canary(show: Any):
     show.keyboard.press("Tab")
     assert show.evaluate("document.activeElement.className") == "skip"
     show.keyboard.press("Enter")
-    assert tabbed(show, "document.activeElement.textContent.startsWith('Exposure, mean')")
+    assert tabbed(show, "document.activeElement.textContent.startsWith('Exposure, pooled')")
     show.keyboard.press("Enter")
-    assert head(show, "Exposure, mean").get_attribute("aria-sort") == "ascending"
+    assert head(show, "Exposure, pooled").get_attribute("aria-sort") == "ascending"
     assert tabbed(show, "document.activeElement.getAttribute('role') === 'img'")
     assert show.locator(".readout").text_content() == show.evaluate("document.activeElement.getAttribute('aria-label')")
     assert tabbed(show, "document.activeElement.matches('.case > summary')")

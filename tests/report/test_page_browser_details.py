@@ -52,7 +52,7 @@ def outdoes(one: list[float], other: list[float]) -> bool:
 
 def test_the_front_in_words_is_whom_nobody_outdoes(show: Any, written: Shown):
     columns = {column.title: column for column in written.board.columns}
-    for across, up in itertools.product(("arc acc", "hella acc"), ("Exposure, mean", "HDT")):
+    for across, up in itertools.product(("arc acc", "hella acc"), ("Exposure, pooled", "HDT")):
         show.locator("#across").select_option(label=across)
         show.locator("#up").select_option(label=up)
         points = {}

@@ -53,7 +53,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 def front_of(drawn: dict, group: int) -> set[str]:
     titles = [axis["title"] for axis in drawn["axes"]]
-    members, _ = drawn["fronts"][f"{group}/{titles.index('arc acc')}/{titles.index('Exposure, mean')}"]
+    members, _ = drawn["fronts"][f"{group}/{titles.index('arc acc')}/{titles.index('Exposure, pooled')}"]
     return {drawn["groups"][group]["points"][place]["name"] for place in members}
 
 
@@ -64,9 +64,9 @@ def test_the_front_is_drawn_within_a_group_and_without_faults(drawn: dict):
 
 def test_axes_are_figures_that_have_a_better_side(drawn: dict):
     titles = {axis["title"] for axis in drawn["axes"]}
-    assert {"Exposure, mean", "arc acc", "HDT"} <= titles
+    assert {"Exposure, pooled", "arc acc", "HDT"} <= titles
     assert "control_exposure" not in titles
-    assert [axis["title"] for axis in drawn["axes"] if axis["first"]] == ["Exposure, mean"]
+    assert [axis["title"] for axis in drawn["axes"] if axis["first"]] == ["Exposure, planted once"]
 
 
 def test_a_point_has_its_interval_and_its_figure_in_words(drawn: dict):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.intervals import bounded_mean, clopper_pearson
 from leakage_tasks.report.plot_repetitions import MOST_RUNS, Exposed, Repeated, draw_repetitions
 
 SIZE = 20.0
@@ -49,10 +50,18 @@ def test_every_canary_is_a_point_at_its_exposure_within_its_group():
     assert sorted((round(place), value) for place, value in found) == expected
 
 
-def test_each_group_has_its_mean_and_those_of_more_than_one_its_bootstrap_interval():
+def test_each_group_has_its_mean_and_too_few_canaries_no_interval():
     axes = draw_repetitions([run()]).axes[0]
     assert means(axes) == {0: [pytest.approx(1.4)], 1: [5.0], 2: [20.0]}
-    assert intervals(axes) == [pytest.approx(bootstrap_mean(BITS[times])) for times in (0, 1)]
+    assert intervals(axes) == []
+
+
+def test_ten_canaries_have_the_interval_of_the_table():
+    bits = [0.3 * (n + 1) for n in range(10)]
+    some = [Exposed(f"c{n}", 4, each, SIZE) for n, each in enumerate(bits)]
+    assert intervals(draw_repetitions([Repeated("one", some)]).axes[0]) == [
+        pytest.approx(bounded_mean(np.array(bits), np.full(10, SIZE)))
+    ]
 
 
 def test_groups_are_named_with_their_counts():
@@ -85,7 +94,11 @@ def test_runs_differ_in_colour_and_in_mark():
 
 def test_one_run_needs_no_name():
     legend = draw_repetitions([run("secret-model")]).legends[0]
-    assert [text.get_text() for text in legend.get_texts()] == ["one canary", "mean", "95 % interval: bootstrap"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "one canary",
+        "mean",
+        "95 % interval: log-t; from 10 canaries on",
+    ]
 
 
 def test_a_lower_bound_is_hollow_and_so_is_its_mean():
@@ -101,10 +114,10 @@ def test_a_lower_bound_is_hollow_and_so_is_its_mean():
 
 
 def test_what_was_extracted_is_a_second_panel_with_exact_intervals():
-    made = draw_repetitions([run(extracted={0: [False] * 4, 1: [True, False], 10: [True]})])
+    made = draw_repetitions([run(extracted={0: [False] * 12, 1: [True, False] * 5, 10: [True]})])
     axes = made.axes[1]
     assert means(axes) == {0: [0.0], 1: [0.5], 2: [1.0]}
-    assert intervals(axes) == [pytest.approx(clopper_pearson(*each)) for each in ((0, 4), (1, 2), (1, 1))]
+    assert intervals(axes) == [pytest.approx(clopper_pearson(*each)) for each in ((0, 12), (5, 10))]
 
 
 def test_no_panel_for_what_nobody_extracted():

@@ -37,8 +37,11 @@ def samples_of(results, task):
 
 def rows(results, task):
     """A run's rows as its results file has them, by the harness' names."""
-    values = json.loads(results.read_text())["results"][task]
-    return {key: value for key, value in values.items() if "," in key and "_stderr," not in key}
+    data = json.loads(results.read_text())
+    more = data["configs"][task]["leakage"].get("more_rows", {})
+    values = {key: value for key, value in data["results"][task].items() if "," in key and "_stderr," not in key}
+    values.pop("more_rows,none", None)
+    return values | {f"{name},none": value for name, value in more.items()}
 
 
 def scored(results, task):
@@ -189,22 +192,22 @@ def change(results, edit):
 
 
 def test_a_row_that_differs_is_named_with_both_values(copy):
-    before = rows(copy, EXPOSURE)["exposure,none"]
-    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": before + 2**-20}))
-    assert compared.differences == (f"exposure,none: {before + 2**-20!r} in the run, {before!r} here",)
+    before = rows(copy, EXPOSURE)["control_exposure,none"]
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": before + 2**-20}))
+    assert compared.differences == (f"control_exposure,none: {before + 2**-20!r} in the run, {before!r} here",)
     assert compared.equal == len(rows(copy, EXPOSURE)) - 1
 
 
 def test_a_row_that_differs_by_rounding_is_equal(copy):
-    before = rows(copy, EXPOSURE)["exposure,none"]
+    before = rows(copy, EXPOSURE)["control_exposure,none"]
     compared = change(
-        copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": math.nextafter(before, math.inf)})
+        copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": math.nextafter(before, math.inf)})
     )
     assert (compared.differences, compared.equal) == ((), len(rows(copy, EXPOSURE)))
 
 
 def test_a_row_that_is_null_differs_from_one_that_is_zero(copy):
-    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"exposure,none": None}))
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": None}))
     assert len(compared.differences) == 1
 
 
@@ -214,8 +217,10 @@ def test_a_row_that_cannot_be_scored_is_named(copy):
 
 
 def test_rows_that_came_later_are_no_difference(copy):
-    compared = change(copy, lambda data: data["results"][EXPOSURE].pop("rank,none"))
-    assert (compared.differences, compared.newer) == ((), ("rank,none",))
+    compared = change(copy, lambda data: data["results"][EXPOSURE].pop("missed_below,none"))
+    assert (compared.differences, compared.newer) == ((), ("missed_below,none",))
+    compared = change(copy, lambda data: data["configs"][EXPOSURE]["leakage"]["more_rows"].pop("rank"))
+    assert (compared.differences, compared.newer) == ((), ("rank,none", "missed_below,none"))
 
 
 def test_documents_that_are_missing_are_named(copy):

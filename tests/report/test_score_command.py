@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from leakage_tasks.errors import LeakageError, OptionError, ResultsError
+from leakage_tasks.report.rows import every_row
 from leakage_tasks.report.score import score_file
 from leakage_tasks.report.score_command import score_command
 from tests.report.saved import EXPOSURE, SUFFIXES, canary_run, suffix_run
@@ -59,8 +60,7 @@ def test_a_row_stands_with_its_interval_unit_and_words(run, canaries):
 
 def test_it_ends_with_whether_it_equals_the_run(run, canaries):
     code, text = run(samples_of(canaries, "canary_extraction"))
-    rows = json.loads(canaries.read_text())["results"]["canary_extraction"]
-    number = sum("," in key and "_stderr," not in key for key in rows)
+    number = len(every_row(json.loads(canaries.read_text()), "canary_extraction"))
     assert text.splitlines()[-1] == f"equal to {canaries.name} ({number} rows)"
     assert code == 0
 

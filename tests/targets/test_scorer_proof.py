@@ -118,7 +118,7 @@ def test_a_model_without_scores_is_left_to_the_attacks(manifest):
             raise NotImplementedError
 
     results = evaluate(Writes(), ["canary_extraction"], {**manifest, "attack": "greedy"})
-    assert results["results"]["canary_extraction"]["extracted,none"] == 0
+    assert results["results"]["canary_extraction"]["extracted_x1,none"] == 0
 
 
 class Labels:

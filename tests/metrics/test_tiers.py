@@ -1,0 +1,180 @@
+"""Rows by how often canaries were planted: what they hold, and how often their intervals hold the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.intervals import bounded_mean
+from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.power import least_exposure
+from leakage_tasks.metrics.tiers import FEWEST, copies_of, planted_words
+
+BITS = 20.0
+CHANCE_BITS = math.log2(math.e)
+
+
+def findings(ranks: dict[int, Sequence[float]], **fields: Any) -> list[Finding]:
+    """Canaries planted so often with these ranks; the first place is extracted."""
+    return [
+        Finding(
+            f"{copies}-{n}",
+            "a",
+            copies > 0,
+            copies,
+            "random",
+            BITS,
+            rank=rank,
+            method="exact",
+            correct=(rank == 1,),
+            place=rank,
+            **fields,
+        )
+        for copies, own in ranks.items()
+        for n, rank in enumerate(own)
+    ]
+
+
+def rows(metrics: Callable[[Any], list[Metric[Finding, Any]]], found: Sequence[Finding]) -> dict[str, float | None]:
+    """What the harness makes of the rows of a run."""
+    listed = metrics(copies_of(each.repetitions for each in found))
+    return {row.name: row.aggregate([row.value(each) for each in found]) for row in listed if row.applies(found[0])}
+
+
+RANKS: dict[int, Sequence[float]] = {0: [400_000], 1: [900_000, 2, 4], 4: [2**n for n in range(12)], 16: [1] * 10}
+
+
+def test_each_tier_has_the_mean_of_its_own_canaries() -> None:
+    found = rows(exposure.metrics, findings(RANKS))
+    for copies in (1, 4, 16):
+        bits = [BITS - math.log2(rank) for rank in RANKS[copies]]
+        assert found[f"exposure_x{copies}"] == pytest.approx(statistics.fmean(bits))
+        assert found[f"n_x{copies}"] == len(bits)
+    everyone = [BITS - math.log2(rank) for copies in (1, 4, 16) for rank in RANKS[copies]]
+    assert found["exposure"] == pytest.approx(statistics.fmean(everyone))
+
+
+def test_each_tier_has_the_share_of_its_own_canaries() -> None:
+    found = rows(extraction.metrics, findings(RANKS))
+    assert (found["extracted_x1"], found["extracted_x4"], found["extracted_x16"]) == (0, 1 / 12, 1)
+    low, high = stats.beta.ppf(0.025, 1, 12), stats.beta.ppf(0.975, 2, 11)
+    assert (found["extracted_x4_ci_low"], found["extracted_x4_ci_high"]) == pytest.approx((low, high))
+
+
+def test_the_interval_of_an_exposure_is_students_on_the_log_of_the_mean() -> None:
+    bits = [0.5 * n for n in range(12)]
+    found = rows(exposure.metrics, findings({4: [2 ** (BITS - each) for each in bits]}))
+    mean, error, reach = statistics.fmean(bits), statistics.stdev(bits) / math.sqrt(12), stats.t.ppf(0.975, 11)
+    assert found["exposure_x4_ci_low"] == pytest.approx(mean * math.exp(-reach * error / mean))
+    more = [*bits, max(bits)]
+    mean, error = statistics.fmean(more), statistics.stdev(more) / math.sqrt(13)
+    assert found["exposure_x4_ci_high"] == pytest.approx(mean * math.exp(reach * error / mean))
+
+
+def test_of_secrets_that_are_nearly_all_known_it_is_of_what_they_lack() -> None:
+    found = rows(exposure.metrics, findings({1: [2**n for n in range(12)]}))
+    lacking, more = list(range(12)), [*range(12), 11]
+    assert BITS - statistics.fmean(lacking) == found["exposure_x1"] > BITS / 2
+    reach, mean = stats.t.ppf(0.975, 11), statistics.fmean(lacking)
+    error = statistics.stdev(lacking) / math.sqrt(12)
+    assert found["exposure_x1_ci_high"] == pytest.approx(BITS - mean * math.exp(-reach * error / mean))
+    mean, error = statistics.fmean(more), statistics.stdev(more) / math.sqrt(13)
+    assert found["exposure_x1_ci_low"] == pytest.approx(BITS - mean * math.exp(reach * error / mean))
+
+
+def test_of_a_lower_bound_the_interval_reaches_up_to_what_it_may_be() -> None:
+    exact = findings({1: [2**10] * 12})
+    bounds = [dataclasses.replace(each, method="lower_bound") for each in exact]
+    assert rows(exposure.metrics, bounds)["exposure_x1_ci_high"] == BITS
+    assert rows(exposure.metrics, exact)["exposure_x1_ci_high"] == pytest.approx(10)
+    assert rows(exposure.metrics, bounds)["exposure_x1_ci_low"] == pytest.approx(10)
+
+
+@pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])
+def test_too_few_canaries_have_no_interval_and_the_row_says_so(metrics: Callable[..., list[Metric]]) -> None:
+    found = {row.name: row for row in metrics({1: FEWEST - 1, 4: FEWEST})}
+    name = next(name for name in found if name.endswith("_x1"))
+    assert found[name].interval is None
+    assert "fewer than 10 give no interval" in found[name].words
+    assert not any(row.startswith(f"{name}_ci") for row in found)
+    assert found["n_x1"].brief
+    assert not found["n_x4"].brief
+    other = name.replace("_x1", "_x4")
+    assert found[other].interval == (f"{other}_ci_low", f"{other}_ci_high")
+    assert "no interval" not in found[other].words
+
+
+def test_the_fewest_copies_are_the_headline_and_come_first() -> None:
+    listed = exposure.metrics({16: 10, 4: 12})
+    headlines = [row.name for row in listed if row.headline]
+    assert headlines == ["exposure_x4", "exposure", "exposure_max"]
+    assert listed[0].name == "exposure_x4"
+    assert listed[0].title == "Exposure, planted 4 times"
+    assert (listed[0].of, listed[0].copies, listed[0].count) == ("exposure", 4, "n_x4")
+
+
+def test_a_headline_of_too_few_canaries_raises_an_alarm() -> None:
+    alarms = {row.name: row.alarm for row in exposure.metrics({1: 3, 4: 3})}
+    assert alarms["n_x1"] is not None
+    assert (alarms["n_x1"].below, alarms["n_x1"].name) == (FEWEST, "underpowered")
+    assert alarms["n_x4"] is None
+
+
+def test_what_could_have_been_missed_is_of_the_headline() -> None:
+    assert rows(exposure.metrics, findings(RANKS))["missed_below"] == pytest.approx(least_exposure(3))
+
+
+@pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])
+def test_a_person_can_read_the_table_of_a_routine_audit(metrics: Callable[..., list[Metric]]) -> None:
+    assert len([row for row in metrics({1: 11, 4: 11, 16: 10}) if row.brief]) <= 14
+
+
+def test_without_canaries_there_are_no_tiers() -> None:
+    assert exposure.metrics({}) == exposure.METRICS
+
+
+def test_how_often_in_words() -> None:
+    assert [planted_words(copies) for copies in (1, 4, 1000)] == [
+        "planted once",
+        "planted 4 times",
+        "planted 1,000 times",
+    ]
+
+
+@pytest.mark.parametrize("times", [1.0, 2.0, 5.0], ids=["chance", "twice chance", "five times chance"])
+@pytest.mark.parametrize("number", [10, 11, 32])
+def test_intervals_hold_the_mean_as_often_as_they_say(number: int, times: float) -> None:
+    """Exposures of Lehmann's alternative: those of chance, so many times as large."""
+    stream = np.random.default_rng(number)
+    most = np.full(number, 1000.0)
+    held = [
+        low <= times * CHANCE_BITS <= high
+        for low, high in (
+            bounded_mean(bits, most) for bits in stream.exponential(times * CHANCE_BITS, size=(3000, number))
+        )
+    ]
+    assert np.mean(held) >= 0.93
+
+
+def test_intervals_hold_the_mean_of_secrets_that_are_nearly_all_known() -> None:
+    stream = np.random.default_rng(0)
+    samples = BITS - np.minimum(stream.exponential(2.0, size=(3000, 11)), BITS)
+    truth = BITS - 2.0 * (1 - math.exp(-BITS / 2.0))
+    held = [low <= truth <= high for low, high in (bounded_mean(each, np.full(11, BITS)) for each in samples)]
+    assert np.mean(held) >= 0.93
+
+
+def test_exposures_that_are_all_0_are_bounded_from_above() -> None:
+    low, high = bounded_mean(np.zeros(12), np.full(12, BITS))
+    assert low == 0
+    assert 0 < high <= BITS
+    assert bounded_mean(np.full(12, BITS), np.full(12, BITS)) == (BITS - high, BITS)
