@@ -169,11 +169,13 @@ class CanaryTask(LocalTask):
         planted = [canary for canary in there if canary.planted]
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
+        shares = planting.shares if len(there) == len(self._canaries) else {}
         example = next((canary.template for canary in there if canary.kind != "natural"), None)
         return {
             "planted": len(planted),
             "planting": planting.state,
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
+            **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
             "controls": len(there) - len(planted),
             "repetitions": dict(sorted(Counter(str(canary.repetitions) for canary in planted).items(), key=_as_number)),
             "kinds": sorted({canary.kind for canary in there}),

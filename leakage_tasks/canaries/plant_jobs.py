@@ -27,9 +27,18 @@ class Job:
         return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
 
     def record(
-        self, layout: Layout, kind: Format, manifest: str, hashes: tuple[str, str], copies: dict[str, int]
+        self,
+        layout: Layout,
+        kind: Format,
+        manifest: str,
+        hashes: tuple[str, str],
+        copies: dict[str, int],
+        characters: int,
     ) -> Sidecar:
-        """The record of the copy: its format, the manifest's hash, those of input and output, and what was inserted."""
+        """The record of the copy: its format, the manifest's hash, those of input and output, and what was inserted.
+
+        ``characters`` is how long all its texts are.
+        """
         return Sidecar(
             seed=self.seed,
             format=kind.name,
@@ -48,6 +57,7 @@ class Job:
             copies=copies,
             part=self.part,
             before="chat turn" if layout.chat else "line break" if kind.running else "start of a row",
+            characters=characters,
         )
 
 

@@ -93,7 +93,11 @@ def _plant(
     kind.write(job.source, beside, layout, job.wanted, points)
     copy_mode(job.source, beside)
     copies = {canary.id: canary.repetitions for canary in here}
-    record = job.record(layout, kind, manifest_hash(canaries), (before, sha256_of(beside)), copies)
+    characters = sum(len(turn) for turns in kind.texts(job.source, layout, job.wanted) for turn in turns)
+    # A line of running text ends in a character of it.
+    characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in here)
+    hashes = before, sha256_of(beside)
+    record = job.record(layout, kind, manifest_hash(canaries), hashes, copies, characters)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls

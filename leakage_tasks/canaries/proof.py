@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
-from leakage_tasks.canaries.sidecar import records_of, sha256_of
+from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.canaries.verify import verify
 from leakage_tasks.errors import OptionError
 
@@ -20,12 +21,14 @@ State = Literal["proven", "claimed", "none"]
 class Planting:
     """``data`` is the name of what proves it, ``sha256`` its hash; None where nothing does.
 
-    Proven is that the data hold the copies, not that a model was trained on the data.
+    ``shares`` are of the data's text, by characters, what canaries of so many copies are, all copies together; nothing
+    where no record tells. Proven is that the data hold the copies, not that a model was trained on the data.
     """
 
     state: State
     data: str | None = None
     sha256: str | None = None
+    shares: Mapping[int, float] = field(default_factory=dict)
 
 
 def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> Planting:
@@ -37,15 +40,15 @@ def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None
     if not any(canary.planted for canary in canaries):
         return Planting("none")
     if planted is not None:
-        return _searched(manifest, planted)
+        return _searched(manifest, canaries, planted)
     for _, record in records_of(manifest, manifest_hash(canaries)):
         data = manifest.parent / record.output
         if data.exists() and sha256_of(data) == record.output_sha256:
-            return Planting("proven", data.name, record.output_sha256)
+            return Planting("proven", data.name, record.output_sha256, _shares(canaries, record))
     return Planting("claimed")
 
 
-def _searched(manifest: Path, planted: Path) -> Planting:
+def _searched(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planting:
     report = verify(planted, manifest)
     if not report.ok:
         more = len(report.problems) - 1
@@ -54,4 +57,16 @@ def _searched(manifest: Path, planted: Path) -> Planting:
             f"--metadata planted={planted}: does not hold the canaries of {manifest} ({report.problems[0]}{others}): "
             "give the data that 'leakage plant' wrote from it"
         )
-    return Planting("proven", planted.name, sha256_of(planted))
+    digest = sha256_of(planted)
+    record = read_sidecar(sidecar_path(planted))
+    shares = {} if record is None or record.output_sha256 != digest else _shares(canaries, record)
+    return Planting("proven", planted.name, digest, shares)
+
+
+def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
+    """By repetitions, the share of the text that a record's copies of canaries are."""
+    lengths: Counter[int] = Counter()
+    for canary in canaries:
+        if canary.kind not in ("natural", "supporting"):
+            lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
+    return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

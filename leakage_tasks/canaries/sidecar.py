@@ -28,7 +28,7 @@ TRAINED_AFTER: dict[Before, str] = {
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
 _BLOCK = 1 << 20
-_READ = {"copies": dict, "text_column": str} | dict.fromkeys(
+_READ: dict[str, Any] = {"copies": dict, "text_column": str, "characters": (int, NoneType)} | dict.fromkeys(
     ("label_column", "split", "source_column", "part", "before"), (str, NoneType)
 )
 """Types of the fields that are put to use."""
@@ -38,8 +38,8 @@ _READ = {"copies": dict, "text_column": str} | dict.fromkeys(
 class Sidecar:
     """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
 
-    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`. ``before`` is None in records of
-    before it was written down.
+    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`. ``characters`` are those of all
+    texts, the canaries among them. It and ``before`` are None in records of before they were written down.
 
     ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
     bytes of the file, or of all files of a folder.
@@ -62,6 +62,7 @@ class Sidecar:
     source_column: str | None = None
     part: Part | None = None
     before: Before | None = None
+    characters: int | None = None
     schema: int = SCHEMA
     version: str = __version__
 
@@ -103,7 +104,7 @@ def read_sidecar(path: Path) -> Sidecar | None:
     names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
-    data = {"source_column": None, "part": None, "before": None, **data}
+    data = {"source_column": None, "part": None, "before": None, "characters": None, **data}
     wrong = sorted(set(names) ^ data.keys()) or [
         name for name, kinds in _READ.items() if not isinstance(data[name], kinds)
     ]

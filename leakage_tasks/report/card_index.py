@@ -46,7 +46,12 @@ def unfit(board: Board) -> dict[str, str]:
 def _result(task: str, column: Column, found: Figure) -> EvalResult:
     from huggingface_hub import EvalResult
 
+    # Who takes one number from a card takes the worse end of what it may be.
+    worse = found.value
+    if column.leakage and found.low is not None and found.high is not None:
+        worse = found.low if column.better == "higher" else found.high
     told = {
+        "estimate": None if worse == found.value else found.value,
         "ci_low": found.low,
         "ci_high": found.high,
         "ci_level": None if found.low is None else LEVEL,
@@ -63,8 +68,8 @@ def _result(task: str, column: Column, found: Figure) -> EvalResult:
         dataset_type=f"{OURS}/{re.sub(r'[^A-Za-z0-9_.-]', '_', column.task)}",
         dataset_name=one_line(column.task),
         metric_type=one_line(column.metric),
-        metric_value=found.value,
-        metric_name=one_line(column.title),
+        metric_value=worse,
+        metric_name=one_line(column.title if worse == found.value else f"{column.title} (worse end of the interval)"),
         metric_args={
             name: one_line(value) if isinstance(value, str) else value
             for name, value in told.items()

@@ -14,6 +14,7 @@ from leakage_tasks.report.command_line import command_of
 from leakage_tasks.report.figures import Figure, row_of
 from leakage_tasks.report.markdown import escaped, table
 from leakage_tasks.report.run import Run, TaskResult
+from leakage_tasks.report.sentences import sentence
 from leakage_tasks.report.wording import NOTHING, flag_words, heading, interval, number
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
     yield table(["Figure", "Value", "95 % interval", "Rests on", "Without a leak", "Controls"], rows)
     yield bullets(_meaning(column, found) for column, found in shown if column.shown)
     yield _legend(run, shown)
+    yield "### To be quoted"
+    yield bullets(escaped(sentence(run.tasks[column.task], column, found)) for column, found in shown)
 
 
 def _legend(run: Run, shown: Sequence[Shown]) -> str:

@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leakage_tasks.attacks.registry import ATTACKS, Attack
 from leakage_tasks.report.declared import Declared
 from leakage_tasks.report.figures import HEADLINE, row_of
 from leakage_tasks.report.markdown import escaped
 from leakage_tasks.report.run import Run
+from leakage_tasks.report.sentences import KINDS
 from leakage_tasks.report.wording import number, percent
+from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
+GOALS = {"canary_exposure": "exposure", "canary_extraction": "extraction", "suffix_extraction": "suffixes"}
+"""Tasks of this package that measure leakage, and what their attacks are for."""
 _MOST = 50
 """log2 of the largest number that is written out."""
 
@@ -26,7 +31,7 @@ def what_was_tested(tested: Mapping[str, Any]) -> str:
     hidden = "natural" in _list(tested.get("kinds"))
     said = []
     for name, value in tested.items():
-        if name in ("repetitions", "example", "planted_data", "planted_sha256"):
+        if name in ("repetitions", "example", "planted_data", "planted_sha256", "planted_share"):
             continue
         said.append(_words(name, value, tested))
     example = tested.get("example")
@@ -49,6 +54,12 @@ def limits(run: Run) -> Iterator[str]:
         "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
         "training data are safe."
     )
+    yield from _chance(run)
+    yield from _not_tried(run)
+    yield (
+        "They are about memorization: what of its training text a model gives away. They do not say whether a "
+        "benchmark's test set was in that text, which is called contamination."
+    )
     missed = list(_missed(run))
     if missed:
         yield f"With so few canaries it would have missed, in 1 of 5 runs or more, {' and '.join(missed)}."
@@ -65,6 +76,32 @@ def limits(run: Run) -> Iterator[str]:
             "text the model never saw is a leak."
         )
     yield "The figures hold for the model as tested, not for versions trained further, cut down or quantized."
+
+
+def _chance(run: Run) -> Iterator[str]:
+    if any(row_of(result, "exposure") is not None for result in run.tasks.values()):
+        yield (
+            "An exposure of 1.44 bits is chance: what secrets have on average that the model never saw. It does not "
+            "prove that nothing leaks."
+        )
+
+
+def _not_tried(run: Run) -> Iterator[str]:
+    """Tasks and attacks of this package that the run did without."""
+    ran = {attack for each in _declared(run) for attack, _ in each.attacks}
+    goals = {GOALS[task] for task, result in run.tasks.items() if task in GOALS and result.answered}
+    tasks = [task for task in GOALS if GOALS[task] not in goals]
+    classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
+    fitting = [name for name, each in ATTACKS.items() if each.goal in goals and _of_classifiers(each) == classes]
+    attacks = [name for name in fitting if name not in ran]
+    named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
+    named += [f"the attacks {', '.join(attacks)}"] if attacks else []
+    also = "text before a secret other than what the task put there, and models trained further on what they give away"
+    yield f"Not tried: {'; '.join([*named, also])}."
+
+
+def _of_classifiers(attack: Attack) -> bool:
+    return not {ProposesValues, RelaxesTokens, ScoresLabels}.isdisjoint(attack.needs)
 
 
 def _missed(run: Run) -> Iterator[str]:
@@ -134,7 +171,7 @@ def _ends(value: Any) -> tuple[float, float]:
 
 
 def _kinds(value: Any, tested: Mapping[str, Any]) -> str:
-    return f"kind: {escaped(', '.join(value))}"
+    return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
 
 
 def _list(value: Any) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,20 @@ def planted(tmp_path: Path, manifest: Path) -> Path:
 
 
 def test_data_beside_the_manifest_that_are_as_planted_prove_it(manifest: Path, planted: Path, canaries) -> None:
-    assert planting_of(manifest, canaries) == Planting("proven", "planted.txt", sha256_of(planted))
+    found = planting_of(manifest, canaries)
+    assert replace(found, shares={}) == Planting("proven", "planted.txt", sha256_of(planted))
+
+
+def test_the_share_of_the_text_that_canaries_are_is_counted_in_characters(
+    manifest: Path, planted: Path, canaries
+) -> None:
+    text, own = planted.read_text(), Counter()
+    for canary in canaries:
+        own[canary.repetitions] += text.count(canary.text) * len(canary.text)
+    expected = {times: length / len(text) for times, length in own.items() if length}
+    assert expected
+    assert planting_of(manifest, canaries).shares == pytest.approx(expected)
+    assert planting_of(manifest, canaries, planted).shares == pytest.approx(expected)
 
 
 def test_named_data_prove_it_wherever_they_are_and_without_a_record(

@@ -22,7 +22,7 @@ from leakage_tasks.report.card import make_card, read_one_run
 from leakage_tasks.report.card_command import card_command
 from leakage_tasks.report.card_file import END, START, split_card
 from leakage_tasks.report.card_words import what_was_tested, which_attacks
-from tests.report.made import STAMP, declaration, leaking, results, write
+from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 USEFUL = {"lambada": {"acc": 0.5, "acc_stderr,none": 0.05}, "heldout_bits_per_byte": {"bits_per_byte": 1.25}}
@@ -71,6 +71,27 @@ def test_the_day_is_that_on_which_leakage_was_measured(tmp_path):
     assert "in the same run" not in made.section
 
 
+def test_the_headline_is_what_was_planted_once_and_each_number_of_copies_has_its_row(tmp_path):
+    made = card(tmp_path, content=tiered())
+    titles = [line.split("|")[1].strip() for line in made.section.splitlines() if line.startswith("| E")]
+    assert titles[:4] == [
+        "Exposure, planted once, bits ↓",
+        "Exposure, planted 16 times, bits ↓",
+        "Exposure, pooled, bits ↓",
+        "Exposure, maximum, bits ↓",
+    ]
+    named = [each.metric_type for each in ModelCard(made.text).data.eval_results]
+    assert named == ["exposure_x1", "exposure", "exposure_max", "extracted_x1", "extracted"]
+
+
+def test_it_says_what_the_figures_are_not(tmp_path):
+    text = card(tmp_path, content=tiered()).section
+    assert "An exposure of 1.44 bits is chance: what secrets have on average that the model never saw. It" in text
+    assert "They do not say whether a benchmark's test set was in that text, which is called contamination." in text
+    assert "- Not tried: the task suffix_extraction; the attacks beam, brute-force, sampled, greedy, sampling, " in text
+    assert "### To be quoted" in text
+
+
 def test_rows_that_are_not_shown_are_counted(tmp_path):
     content = results(
         {
@@ -90,14 +111,15 @@ def test_the_results_are_the_headline_figures(tmp_path):
     found = ModelCard(card(tmp_path).text).data.eval_results
     told = {(each.dataset_type, each.metric_type): each.metric_value for each in found}
     assert told == {
-        ("lm-eval-leakage/canary_exposure", "exposure"): 9.0,
+        ("lm-eval-leakage/canary_exposure", "exposure"): 10.5,
         ("lm-eval-leakage/canary_exposure", "exposure_max"): 12.0,
-        ("lm-eval-leakage/canary_extraction", "extracted"): 0.25,
+        ("lm-eval-leakage/canary_extraction", "extracted"): 0.49,
         ("lm-eval-leakage/lambada", "acc"): 0.5,
         ("lm-eval-leakage/heldout_bits_per_byte", "bits_per_byte"): 1.25,
     }
     exposure = next(each for each in found if each.metric_type == "exposure")
-    assert exposure.metric_name == "Exposure, pooled"
+    assert exposure.metric_name == "Exposure, pooled (worse end of the interval)"
+    assert exposure.metric_args["estimate"] == 9.0
     assert exposure.metric_args["ci_low"] == 7.5
     assert exposure.metric_args["ci_high"] == 10.5
     assert exposure.metric_args["controls"] == 1.5
@@ -153,7 +175,8 @@ def test_what_was_tested_in_words():
     }
     assert what_was_tested(tested) == (
         "20 canaries planted (7 of them once, 13 of them 4 times); 1,000 controls, made alike and never planted; kind: "
-        "random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about 1,000,000,000) possible values; for instance "
+        "synthetic, drawn at random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about 1,000,000,000) possible "
+        "values; for instance "
         "“The &lt;pin&gt; of nudilu is {digits:9}.”, where the secret stands in braces"
     )
     pairs = {"pairs": 1000, "prefix_tokens": [50, 50], "suffix_tokens": [10, 50]}
@@ -241,7 +264,7 @@ def test_rude_results_break_nothing(tmp_path, where):
     made = card(tmp_path, "# Body\n", content=content)
     assert card(tmp_path, made.text, content=content).text == made.text
     assert made.text.count(f"\n{END}\n") == made.text.count(f"\n{START}\n") == 1
-    assert ModelCard(made.text).data.eval_results[0].metric_value == 9.0
+    assert ModelCard(made.text).data.eval_results[0].metric_value == 10.5
     text = MARKDOWN.parse(made.section)
     assert [token.type for token in text].count("table_open") == 1
     assert {len(row) for row in rows_of(text)} == {6}

@@ -1,0 +1,86 @@
+"""A figure as one sentence that can be quoted by itself: the value and all that it may not be said without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leakage_tasks.metrics.tiers import FEWEST, planted_words
+from leakage_tasks.report.board import Column
+from leakage_tasks.report.figures import Figure, row_of
+from leakage_tasks.report.run import TaskResult
+from leakage_tasks.report.wording import number, percent
+
+KINDS = {
+    "random": "synthetic, drawn at random",
+    "organic": "synthetic, written by a person",
+    "natural": "natural, of the training text itself",
+}
+LOWER_BOUND = "This is a lower bound on what leaks: another attack may get more."
+
+
+def sentence(result: TaskResult, column: Column, found: Figure) -> str:
+    """Value, interval, what it rests on, the tier, kind and share of the training text, the attack and its access."""
+    declared = result.declared
+    tested = {} if declared is None else declared.tested
+    ran = [] if declared is None else [f"{attack} ({access})" for attack, access in declared.attacks]
+    by = f", by {'the attack' if len(ran) == 1 else 'the attacks'} {' and '.join(ran)}" if ran else ""
+    over = _over(result, column, found, tested)
+    figure = f"{_value(found.value, column.unit)}{_interval(column, found)}"
+    return f"{_title(column)}: {figure}{over}{by}. {LOWER_BOUND}"
+
+
+def _title(column: Column) -> str:
+    """The title without the number of copies, which is said with the number of canaries."""
+    planted = "pooled" if column.copies is None else planted_words(column.copies)
+    return column.title.removesuffix(f" ({column.task})").removesuffix(f", {planted}")
+
+
+def _value(value: float | None, unit: str) -> str:
+    if value is not None and unit == "share":
+        return percent(value)
+    return f"{number(value)} {unit}".strip()
+
+
+def _interval(column: Column, found: Figure) -> str:
+    if found.low is None or found.high is None:
+        few = column.copies is not None and found.count is not None and found.count < FEWEST
+        return f" (no interval{': too few canaries' if few else ''})"
+    low = _value(found.low, column.unit).removesuffix(column.unit).strip()
+    kind = f", {found.kind}" if found.kind else ""
+    return f" (95 % interval {low} to {_value(found.high, column.unit)}{kind})"
+
+
+def _over(result: TaskResult, column: Column, found: Figure, tested: Mapping[str, Any]) -> str:
+    if found.count is None:
+        return ""
+    row = row_of(result, column.metric)
+    counted = None if row is None or row.count is None else row_of(result, row.count)
+    facts = [*_copies(column, tested), *_kinds(tested), *_share(column, tested)]
+    told = f" ({'; '.join(facts)})" if facts else ""
+    return f", over {found.count:,} {counted.words if counted else 'documents'}{told}"
+
+
+def _copies(column: Column, tested: Mapping[str, Any]) -> list[str]:
+    """How many copies there were of a canary, where they are of several numbers of copies."""
+    copies = tested.get("repetitions")
+    if column.copies is not None or not isinstance(copies, Mapping) or not copies:
+        return []
+    *most, last = map(str, copies)
+    several = f"{', '.join(most)} or {last} copies" if most else f"{last} {'copy' if last == '1' else 'copies'}"
+    return [f"{several} of each"]
+
+
+def _kinds(tested: Mapping[str, Any]) -> list[str]:
+    kinds = tested.get("kinds")
+    named = [KINDS.get(str(kind), str(kind)) for kind in kinds] if isinstance(kinds, list) else []
+    return [" or ".join(named)] if named else []
+
+
+def _share(column: Column, tested: Mapping[str, Any]) -> list[str]:
+    """What share of the training text the canaries are, all their copies together; nothing where it is not known."""
+    shares = tested.get("planted_share")
+    if not isinstance(shares, Mapping) or not all(isinstance(each, int | float) for each in shares.values()):
+        return []
+    own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
+    return [f"{percent(own)} of the training text by characters"] if own else []

@@ -1,0 +1,79 @@
+"""One sentence a figure, with all that the figure may not be said without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakage_tasks.report.board import make_board
+from leakage_tasks.report.results import read_runs
+from leakage_tasks.report.sentences import LOWER_BOUND, sentence
+from tests.report.made import leaking, results, tiered, write
+
+
+def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str, str]:
+    """By the figure's name, what is said of it."""
+    for config in content["configs"].values():
+        config["leakage"]["tested"].update(tested)
+    (run,) = read_runs([write(folder, content)])
+    board = make_board([run])
+    figures = board.groups[0].entries[0].figures
+    return {
+        f"{column.task}/{column.metric}": sentence(run.tasks[column.task], column, figures[column.key])
+        for column in board.columns
+    }
+
+
+def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
+    shares = {"1": 0.0004, "16": 0.004}
+    found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
+    over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
+    rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
+    assert found == f"{rate}, {over}, by the attack exposure (black box). {LOWER_BOUND}"
+
+
+def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered())["canary_exposure/exposure_x1"]
+    assert found.startswith(
+        "Exposure: 1.50 bits (95 % interval 0.800 to 2.60 bits, log-t), over 12 canaries planted once ("
+    )
+    assert "training text" not in found
+
+
+def test_too_few_canaries_for_an_interval_are_said(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered())["canary_exposure/exposure_x16"]
+    assert found.startswith("Exposure: 19.0 bits (no interval: too few canaries), over 8 canaries planted 16 times (")
+
+
+def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_in_all(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered(), planted_share={"1": 0.0004, "16": 0.004})["canary_exposure/exposure"]
+    assert "over 20 canaries planted (1 or 16 copies of each; synthetic, drawn at random; 0.44 % of the" in found
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["natural"], "natural, of the training text itself"),
+        (["organic"], "synthetic, written by a person"),
+        (["natural", "random"], "natural, of the training text itself or synthetic, drawn at random"),
+        (["other"], "other"),
+    ],
+)
+def test_the_kind_of_canary_is_said(tmp_path: Path, kinds: list[str], said: str) -> None:
+    assert f"({said})" in sentences(tmp_path, tiered(), kinds=kinds)["canary_exposure/exposure_x1"]
+
+
+@pytest.mark.parametrize("shares", ["much", {"1": "much"}, {}, None, {"16": 0.5}])
+def test_a_share_that_is_not_known_is_not_said(tmp_path: Path, shares: Any) -> None:
+    found = sentences(tmp_path, tiered(), planted_share=shares)["canary_exposure/exposure_x1"]
+    assert "training text" not in found
+
+
+def test_older_results_have_sentences_of_what_they_say(tmp_path: Path) -> None:
+    found = sentences(tmp_path, json.loads(json.dumps(results(leaking()))))
+    assert found["canary_exposure/exposure"].startswith(
+        "Exposure: 9.00 bits (95 % interval 7.50 to 10.5 bits, bootstrap)"
+    )
