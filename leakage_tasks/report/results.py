@@ -23,7 +23,13 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     Each run has a name that no other has. Raises ResultsError naming the file, and what of it, cannot be used.
     """
     files = list(dict.fromkeys(file.resolve() for path in paths for file in results_files(path)))
-    runs = sorted(map(_read, files), key=lambda run: (run.source, run.model, run.date, str(run.files[0])))
+    read = [run for run in map(_read, files) if run is not None]
+    if files and not read:
+        raise ResultsError(
+            f"{files[0]}: holds a self-test alone, which says nothing of the model: run lm_eval with --metadata "
+            "canaries=…"
+        )
+    runs = sorted(read, key=lambda run: (run.source, run.model, run.date, str(run.files[0])))
     return named(_joined(runs))
 
 
@@ -42,10 +48,10 @@ def results_files(path: str | Path) -> list[Path]:
     return [place]
 
 
-def _read(file: Path) -> Run:
+def _read(file: Path) -> Run | None:
     """A file's run without self-tests, and without tasks of ours that say nothing about their rows.
 
-    Those would pass for usefulness, a self-test for a clean audit.
+    Those would pass for usefulness, a self-test for a clean audit; None where there is nothing else.
     """
     run = read_run(file)
     old = [task for task in OURS if task in run.tasks and run.tasks[task].declared is None]
@@ -54,7 +60,8 @@ def _read(file: Path) -> Run:
     tests = [task for task, each in run.tasks.items() if each.declared is not None and each.declared.built_in]
     for task in tests:
         warn_once(f"{file}: {task}: a self-test on built-in canaries, which says nothing of the model: left out")
-    return dataclasses.replace(run, tasks={task: each for task, each in run.tasks.items() if task not in old + tests})
+    kept = {task: each for task, each in run.tasks.items() if task not in old + tests}
+    return None if tests and not kept else dataclasses.replace(run, tasks=kept)
 
 
 def _joined(runs: Sequence[Run]) -> list[Run]:

@@ -69,11 +69,11 @@ def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None
 
 def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:
     file = run_of(tmp_path, no_headline="a self-test", built_in=True)
-    (run,) = read_runs([file])
-    assert run.tasks == {}
-    code, _, err = leakage("check", file, "--max-extracted", 1)
-    assert code == 2
-    assert "extracted is not in it, so its limit cannot be checked" in err
-    code, _, err = leakage("card", file, "--card", tmp_path / "README.md")
-    assert code == 2
-    assert "no leakage was measured" in err
+    card = ("card", file, "--card", tmp_path / "README.md")
+    for command in (("check", file, "--max-extracted", 1), card, ("leaderboard", file)):
+        code, _, err = leakage(*command)
+        assert code == 2
+        assert f"{file}: holds a self-test alone, which says nothing of the model: run lm_eval with" in err
+    other = run_of(tmp_path / "other", model="models/two")
+    (run,) = read_runs([file, other])
+    assert run.source == "models/two"
