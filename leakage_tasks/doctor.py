@@ -20,6 +20,8 @@ from typing import Any
 
 DISTRIBUTION = "lm-eval-leakage"
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
+FEW = 5
+"""Leftovers that are each named."""
 TEMPLATE, FILLINGS = "The code is {digits:2}.", 100
 
 
@@ -36,7 +38,7 @@ class Line:
 
 def doctor() -> int:
     """Run all checks, print their lines as they come; return 0 if all is well, else 1."""
-    checks: tuple[Callable[[], Iterator[Line]], ...] = (versions, device, harness, adapters, end_to_end)
+    checks: tuple[Callable[[], Iterator[Line]], ...] = (versions, device, harness, adapters, whole_files, end_to_end)
     problems = 0
     for check in checks:
         for line in _lines(check):
@@ -107,6 +109,19 @@ def adapters() -> Iterator[Line]:
     for name, target in MODELS.items():
         import_module(target.partition(":")[0])
         yield Line(f"--model {name} can be imported")
+
+
+def whole_files() -> Iterator[Line]:
+    """See whether runs that were killed left something behind in the current folder, or a few levels below it."""
+    from leakage_tasks.files import leftovers
+
+    found = list(leftovers(Path.cwd()))
+    for path in found[:FEW]:
+        yield Line(f"{path}: left by a run that was killed", "remove it: it may hold private text")
+    if len(found) > FEW:
+        yield Line(f"{len(found) - FEW} more of the kind", "remove them as well")
+    if not found:
+        yield Line("no run left anything half-written here")
 
 
 def end_to_end() -> Iterator[Line]:

@@ -14,10 +14,10 @@ from leakage_tasks import doctor, plugin
 
 
 def test_a_clean_bill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for check in ("versions", "device", "harness", "adapters", "end_to_end"):
+    for check in ("versions", "device", "harness", "adapters", "whole_files", "end_to_end"):
         monkeypatch.setattr(doctor, check, lambda: iter([doctor.Line("fine")]))
     assert doctor.doctor() == 0
-    assert capsys.readouterr().out == "ok       fine\n" * 5 + "all is well\n"
+    assert capsys.readouterr().out == "ok       fine\n" * 6 + "all is well\n"
 
 
 def test_problems_come_with_remedies_and_a_count(
@@ -27,7 +27,7 @@ def test_problems_come_with_remedies_and_a_count(
         yield doctor.Line("half done")
         raise RuntimeError("two\nlines")
 
-    for check in ("device", "harness", "adapters"):
+    for check in ("device", "harness", "adapters", "whole_files"):
         monkeypatch.setattr(doctor, check, lambda: iter(()))
     monkeypatch.setattr(doctor, "versions", lambda: iter([doctor.Line("it is old", "pip install new")]))
     monkeypatch.setattr(doctor, "end_to_end", broken)
@@ -38,6 +38,17 @@ def test_problems_come_with_remedies_and_a_count(
         "PROBLEM  broken failed: see to this first: RuntimeError: two lines",
         "2 problems",
     ]
+
+
+def test_what_killed_runs_left_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert texts(doctor.whole_files()) == ["ok       no run left anything half-written here"]
+    for number in range(7):
+        (tmp_path / "data" / f".leakage-{number}.part").mkdir(parents=True)
+    found = texts(doctor.whole_files())
+    place = tmp_path / "data" / ".leakage-0.part"
+    assert found[0] == f"PROBLEM  {place}: left by a run that was killed: remove it: it may hold private text"
+    assert found[-1] == "PROBLEM  2 more of the kind: remove them as well"
 
 
 def texts(lines: Iterator[doctor.Line]) -> list[str]:

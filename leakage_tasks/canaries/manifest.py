@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -65,14 +64,9 @@ def _read_json(line: str, where: str) -> Any:
 def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
     """Write a manifest whole or not at all, readable by its owner only if a secret is natural."""
     items = list(canaries)
-    mode = 0o600 if _private(items) else 0o666
-    with replacing(path) as beside:
-        # A file left there by another run, or a link put there, would keep its own rights: only a new one will do.
-        beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            for canary in items:
-                out.write(json.dumps(canary.to_json(), ensure_ascii=False) + "\n")
+    with replacing(path, private=is_private(items)) as beside, beside.open("w", encoding="utf-8") as out:
+        for canary in items:
+            out.write(json.dumps(canary.to_json(), ensure_ascii=False) + "\n")
 
 
 def manifest_hash(canaries: Iterable[Canary]) -> str:
@@ -84,10 +78,10 @@ def manifest_hash(canaries: Iterable[Canary]) -> str:
     items = list(canaries)
     lines = sorted(json.dumps(canary.to_json(), ensure_ascii=False, sort_keys=True) for canary in items)
     content = "\n".join(lines).encode()
-    if not _private(items):
+    if not is_private(items):
         return hashlib.sha256(content).hexdigest()
     return hashlib.scrypt(content, salt=b"lm-eval-leakage manifest", dklen=32, **_SLOW).hex()
 
 
-def _private(canaries: Iterable[Canary]) -> bool:
+def is_private(canaries: Iterable[Canary]) -> bool:
     return any(canary.kind == "natural" for canary in canaries)

@@ -11,7 +11,7 @@ from pathlib import Path
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
-from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
+from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.places import check_places
 from leakage_tasks.canaries.plant_jobs import Job, jobs_of
 from leakage_tasks.canaries.plant_report import PlantReport
@@ -24,7 +24,7 @@ from leakage_tasks.canaries.sidecar import (
     write_sidecar,
 )
 from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.files import copy_mode, replacing
+from leakage_tasks.files import replacing
 
 
 def plant(
@@ -89,9 +89,8 @@ def _plant(
     before = sha256_of(job.source)
     _check_not_planted_before(job.source, before, canaries)
     record_beside = files.enter_context(replacing(sidecar_path(job.output)))
-    beside = files.enter_context(replacing(job.output))
+    beside = files.enter_context(replacing(job.output, like=job.source))
     kind.write(job.source, beside, layout, job.wanted, points)
-    copy_mode(job.source, beside)
     copies = {canary.id: canary.repetitions for canary in here}
     characters = sum(len(turn) for turns in kind.texts(job.source, layout, job.wanted) for turn in turns)
     # A line of running text ends in a character of it.
@@ -129,10 +128,7 @@ def _label(canaries: list[Canary], job: Job, layout: Layout, label: str | None) 
 
 def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> None:
     """Write the manifest anew; it takes its place when ``files`` closes, as the planted data does."""
-    place = manifest.resolve()
-    beside = files.enter_context(replacing(place))
-    write_manifest(canaries, beside)
-    copy_mode(place, beside)
+    write_manifest(canaries, files.enter_context(replacing(manifest, private=is_private(canaries))))
 
 
 def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ from leakage_tasks.canaries.formats.dropping import row_texts, write_without
 from leakage_tasks.canaries.places import overlap
 from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.errors import OptionError
-from leakage_tasks.files import check_place, copy_mode, replacing
+from leakage_tasks.files import check_place, replacing
 from leakage_tasks.lab.sanitize import (
     BATCH_SIZE,
     EPOCHS,
@@ -89,10 +89,8 @@ def sanitize(
     gone = {row for sample in ranked[:drop] for row in sample.rows}
     with ExitStack() as files:
         if report is not None:
-            _write_report(ranked, drop, reveal, files.enter_context(replacing(report)))
-        beside = files.enter_context(replacing(output))
-        write_without(source, beside, layout, wanted, gone)
-        copy_mode(source, beside)
+            _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
+        write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
     return Sanitized(output, ranked[:drop], samples, len(texts), by)
 
 

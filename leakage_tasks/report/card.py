@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,12 +95,8 @@ def read_card(path: Path) -> str | None:
 
 def write_card(path: Path, text: str) -> None:
     """Write a card whole or not at all, with the rights of the file it replaces. Raises LeakageError."""
-    # A link stays one: what it leads to is replaced.
-    place = path.resolve()
-    with replacing(place) as beside:
+    with replacing(path) as beside:
         beside.write_bytes(text.encode("utf-8"))
-        if place.exists():
-            shutil.copymode(place, beside)
 
 
 def _check_loads(parts: CardParts) -> None:

@@ -31,7 +31,7 @@ def card_command(
     run = read_one_run(result)
     old = read_card(card)
     if not dry_run:
-        check_place(card.resolve())
+        check_place(card)
     made = make_card(old, card, run, asked=name, delta=delta, audited=audit_of(run, delta))
     if dry_run:
         print(made.section)

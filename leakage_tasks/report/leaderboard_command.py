@@ -41,7 +41,7 @@ def leaderboard_command(
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(as_text(board, every=every, width=width), end="")
     for path, text in zip(paths, texts, strict=True):
-        with replacing(path) as beside:
+        with replacing(path, private=reveal) as beside:
             beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
         print(f"wrote {path}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.errors import LeakageError, ManifestError
+from leakage_tasks.files import leftovers
 
 CANARIES = make_canaries("The pin of {unique} is {digits:4}.", 3, repetitions=(1, 10), controls=2)
 LINES = [json.dumps(canary.to_json()) for canary in CANARIES]
@@ -37,25 +37,32 @@ def test_natural_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     write_manifest([replace(CANARIES[0], kind="natural")], path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    write_manifest([replace(CANARIES[0], kind="natural")], path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_manifest_is_as_open_as_the_one_that_it_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
     write_manifest(CANARIES, path)
-    assert stat.S_IMODE(path.stat().st_mode) != 0o600
+    assert stat.S_IMODE(path.stat().st_mode) & 0o400
+    path.chmod(0o640)
+    write_manifest(CANARIES, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_natural_manifest_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.jsonl"
-    beside = tmp_path / f".m.jsonl.{os.getpid()}.part"
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_text("")
-    elsewhere.chmod(0o666)
-    beside.symlink_to(elsewhere)  # as a run that was killed might leave a file, or another user a link
     modes = []
-    monkeypatch.setattr(
-        "json.dumps", lambda value, dumps=json.dumps, **options: modes.append(beside.stat()) or dumps(value, **options)
-    )
+
+    def looking(value, dumps=json.dumps, **options):
+        modes.extend(stat.S_IMODE(each.stat().st_mode) for each in leftovers(tmp_path))
+        return dumps(value, **options)
+
+    monkeypatch.setattr("json.dumps", looking)
     write_manifest([replace(CANARIES[0], kind="natural")], path)
-    assert [stat.S_IMODE(each.st_mode) for each in modes] == [0o600]
-    assert not path.is_symlink()
-    assert elsewhere.read_text() == ""
+    assert modes == [0o700]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_the_hash_of_a_natural_manifest_is_slow_to_try_guesses_on() -> None:

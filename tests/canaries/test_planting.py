@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, verify, write_manifest
+from leakage_tasks.canaries import Canary, make_canaries, plant, planting, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.planting import draw_gaps
 from leakage_tasks.errors import LeakageError, PlantingError
 
@@ -364,3 +367,35 @@ def test_a_natural_canary_is_given_no_label(tmp_path: Path) -> None:
     write_manifest([replace(canaries[0], kind="natural"), canaries[1]], manifest)
     plant(manifest, source, tmp_path / "out.csv", label_column="label", label="rarest")
     assert [canary.label for canary in read_manifest(manifest)] == [None, "fear"]
+
+
+def test_at_no_moment_can_others_read_private_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "train.txt"
+    source.write_text("private\n" * 50)
+    source.chmod(0o600)
+    write_manifest(make_canaries("pin {unique} is {digits:4}", 3), tmp_path / "c.jsonl")
+    looks = []
+    usual = planting.sha256_of
+
+    def looking(path: Path) -> str:
+        looks.append([each for each in _open_to_others(tmp_path) if b"private" in each.read_bytes()])
+        return usual(path)
+
+    monkeypatch.setattr(planting, "sha256_of", looking)
+    before = os.umask(0)
+    try:
+        plant(tmp_path / "c.jsonl", source, tmp_path / "planted.txt")
+    finally:
+        os.umask(before)
+    assert looks == [[], []]
+    assert stat.S_IMODE((tmp_path / "planted.txt").stat().st_mode) == 0o600
+
+
+def _open_to_others(folder: Path) -> Iterator[Path]:
+    """Files that users other than the owner can reach and read."""
+    for each in folder.iterdir():
+        mode = each.stat().st_mode
+        if each.is_dir() and mode & 0o011:
+            yield from _open_to_others(each)
+        elif each.is_file() and mode & 0o044:
+            yield each

@@ -127,11 +127,12 @@ def test_a_copy_of_a_folder_is_as_private_as_its_files_and_can_be_replaced(utter
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_the_folder_one_stands_in_is_replaced(utterances, tmp_path, monkeypatch):
+def test_the_folder_one_stands_in_is_not_replaced(utterances, tmp_path, monkeypatch):
     write_folder(ROWS, tmp_path / "out")
     monkeypatch.chdir(tmp_path / "out")
-    cleaned(utterances, Path("."), drop=1)
-    assert len(read_utterances(tmp_path / "out")) == len(ROWS) - 1
+    with pytest.raises(LeakageError, match="the current folder, or one above"):
+        cleaned(utterances, Path("."), drop=1)
+    assert len(read_utterances(tmp_path / "out")) == len(ROWS)
 
 
 def test_a_copy_of_a_file_is_as_private_as_the_original(source, tmp_path):
