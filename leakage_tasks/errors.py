@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+LONGEST = 2_000
+"""Characters of a message; what is cut out of a longer one is its middle, as the place comes first, the remedy last."""
+
 
 class LeakageError(Exception):
-    """Base of every error this package raises on purpose; its message is a single line."""
+    """Base of every error this package raises on purpose; its message is a single line that a terminal can show.
+
+    Whatever a message echoes, control characters in it are escaped.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_one_line(str(message)))
+
+
+def _one_line(text: str) -> str:
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 class SpaceError(LeakageError):

@@ -47,15 +47,16 @@ def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64], level: 
     """Two-sided interval of the mean of a few skewed values, each from 0 to its own ``most``.
 
     :func:`positive_mean` of the values or, where they are nearer to the most, of what they lack, since there the tail
-    is that. Where all are 0, or all the most, nothing tells their spread: :func:`bounded_mean_at_most` has the other
-    end. Raises ValueError for fewer than two values.
+    is that. Values that are all alike do not tell their spread: by Clopper and Pearson, of n values a share of up to
+    1 − (α/2)^(1/n) may be another, from 0 to the most. Raises ValueError for no values.
     """
-    largest = float(most.mean())
-    if values.mean() > largest / 2:
-        low, high = bounded_mean(most - values, most, level)
-        return largest - high, largest - low
-    if not values.any():
-        return 0.0, min(largest, bounded_mean_at_most(values, float(most.max()), (1 + level) / 2))
+    mean, largest, lacking = float(values.mean()), float(most.mean()), most - values
+    if not np.ptp(values) or not np.ptp(lacking):
+        other = clopper_pearson(0, len(values), level)[1]
+        return mean * (1 - other), largest - (largest - mean) * (1 - other)
+    if mean > largest / 2:
+        low, high = positive_mean(lacking, level)
+        return max(0.0, largest - high), largest - low
     low, high = positive_mean(values, level)
     return low, min(high, largest)
 

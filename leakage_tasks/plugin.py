@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 MODELS = {
@@ -125,6 +126,20 @@ class HarnessHooks:
         __init__.knows_leakage_tasks = True  # type: ignore[attr-defined]
         manager_class.__init__ = __init__
         self.introduce_tasks(manager_class)
+        self.quieten_errors()
+
+    def quieten_errors(self) -> None:
+        """Let an error that the user can put right end ``lm_eval`` with its one line instead of a traceback."""
+        usual = sys.excepthook
+
+        @functools.wraps(usual)
+        def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            if _is_ours(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
+                print(f"leakage: {error}", file=sys.stderr)
+            else:
+                usual(kind, error, trace)
+
+        sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
         """Let our tasks know, as all of a run are loaded, whether there are others; a harness may load otherwise."""
@@ -211,6 +226,19 @@ def hiding_message(place: str) -> str:
 
 def _hooks() -> HarnessHooks | None:
     return next((finder for finder in sys.meta_path if isinstance(finder, HarnessHooks)), None)
+
+
+def _is_ours(error: BaseException) -> bool:
+    errors = sys.modules.get("leakage_tasks.errors")
+    return errors is not None and isinstance(error, errors.LeakageError)
+
+
+def _runs_lm_eval() -> bool:
+    """Whether the process is the harness' own command, and not a program that uses it."""
+    started = Path(sys.argv[0]) if sys.argv else Path()
+    return started.stem in ("lm_eval", "lm-eval") or (
+        started.name == "__main__.py" and started.parent.name == "lm_eval"
+    )
 
 
 def _log() -> logging.Logger:

@@ -143,7 +143,7 @@ class CanaryTask(LocalTask):
     def _copies(self) -> Copies:
         """How many canaries of the run were planted how often."""
         if self._counted is None or self._counted[0] is not self.used:
-            self._counted = self.used, copies_of(doc["repetitions"] for doc in self.used if doc["planted"])
+            self._counted = self.used, copies_of((doc["planted"], doc["kind"], doc["repetitions"]) for doc in self.used)
         return self._counted[1]
 
     def protocol(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from leakage_tasks.errors import LeakageError, ManifestError, MissingOption, Opt
 from leakage_tasks.local_task import LocalTask
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.report.rows import every_row
 from leakage_tasks.requests import answer_by_order
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
@@ -71,11 +72,7 @@ def evaluate(lm: LM, tasks: Sequence[str], include: Sequence[Path] = (), **optio
 
 
 def row(results: dict[str, Any], task: str) -> dict[str, Any]:
-    return {
-        key.split(",")[0]: value
-        for key, value in results["results"][task].items()
-        if "," in key and "_stderr" not in key
-    }
+    return every_row(results, task)
 
 
 @contextmanager
@@ -191,7 +188,7 @@ def test_a_task_the_model_cannot_answer_is_null_and_the_others_are_not(
     with warned(caplog) as said:
         results = evaluate(Writer(), ["leakage"], metadata=metadata)
     assert set(row(results, "canary_exposure").values()) == {None}
-    assert {"exposure", "rank", "control_exposure", "n_planted"} <= set(row(results, "canary_exposure"))
+    assert {"exposure", "control_exposure", "n_planted"} <= set(row(results, "canary_exposure"))
     assert row(results, "canary_extraction")["n_planted"] == 3
     (line,) = [line for line in said if SUFFIXES not in line]
     assert line.startswith("leakage: canary_exposure is null: canary 'canary-0': Writer gives no log-likelihoods")
@@ -304,7 +301,7 @@ def test_a_task_without_its_option_is_null(
     with warned(caplog) as said:
         results = evaluate(lm, ["two"], [needing], metadata={"canaries": manifest}, **settings)
     assert row(results, "needs_file") == {"size": None, "n": None}
-    assert row(results, "canary_exposure")["rank"] is not None or settings
+    assert row(results, "canary_exposure")["exposure"] is not None or settings
     assert said == ["leakage: needs_file is null: needs_file needs a file: pass --metadata file=…"]
     assert "needs_file" in make_table(results)
 

@@ -125,7 +125,7 @@ def test_what_a_model_wrote_by_itself_is_not_shown(private: Private) -> None:
     lm = Writes(pretrained=private.lm.model, tokenizer=private.lm.tokenizer, batch_size=8)
     as_target.register(Writes, lambda lm, texts=(), private=False: HarnessTarget(lm))
     results = evaluate(lm, private, "canary_extraction", attack="greedy")
-    assert results["results"]["canary_extraction"]["extracted_x1,none"] > 0
+    assert results["results"]["canary_extraction"]["extracted,none"] > 0
     assert private.shown(json.dumps(results, default=str)) == []
 
 

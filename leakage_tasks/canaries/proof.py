@@ -41,7 +41,8 @@ def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None
         return Planting("none")
     if planted is not None:
         return _searched(manifest, canaries, planted)
-    for _, record in records_of(manifest, manifest_hash(canaries)):
+    records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
+    for record in records:
         data = manifest.parent / record.output
         if data.exists() and sha256_of(data) == record.output_sha256:
             return Planting("proven", data.name, record.output_sha256, _shares(canaries, record))
@@ -59,7 +60,8 @@ def _searched(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Plan
         )
     digest = sha256_of(planted)
     record = read_sidecar(sidecar_path(planted))
-    shares = {} if record is None or record.output_sha256 != digest else _shares(canaries, record)
+    trained_on = record is not None and record.output_sha256 == digest and record.part != "validation"
+    shares = _shares(canaries, record) if trained_on and record is not None else {}
     return Planting("proven", planted.name, digest, shares)
 
 

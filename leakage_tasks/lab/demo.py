@@ -15,6 +15,7 @@ import typer
 from leakage_tasks.files import replacing
 from leakage_tasks.lab.demo_report import DemoFiles, DemoResult, by_repetitions, show
 from leakage_tasks.lab.harness_run import HarnessCommand
+from leakage_tasks.lab.own_folder import own_folder
 from leakage_tasks.lab.threads import one_thread
 from leakage_tasks.report.plots import EpochExposure, plot_exposure_by_epoch
 
@@ -51,11 +52,11 @@ def demo(
 
     ``corpus`` defaults to Python's help text, ``budget`` (sequences scored a canary) to the tasks' own.
     Everything goes to ``output``; an earlier run there is replaced. Needs no network. Raises LeakageError if
-    the folder cannot be written or the harness fails.
+    the folder cannot be written or holds anything else, or the harness fails.
     """
     started = time.perf_counter()
     folder = Path(output)
-    _make_folder(folder)
+    own_folder(folder, "leakage demo", DemoFiles.names())
     files = DemoFiles.under(folder)
     canaries, alphabet = _prepare(files, corpus, controls, seed)
     history: list[EpochExposure] = []
@@ -109,15 +110,6 @@ def _report(files: DemoFiles) -> None:
 
     write_board(files.results, files.board)
     update_card(files.results, files.card, name="demo")
-
-
-def _make_folder(folder: Path) -> None:
-    from leakage_tasks.errors import LeakageError
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LeakageError(f"{folder}: cannot be made ({error.strerror}): choose another --output") from None
 
 
 def _train(

@@ -49,6 +49,11 @@ class DemoFiles:
         """The demo's files in ``folder``."""
         return cls(**{field: folder / name for field, (name, _) in _FILES.items()})
 
+    @staticmethod
+    def names() -> set[str]:
+        """What a demo leaves in its folder."""
+        return {name.partition("/")[0] for name, _ in _FILES.values()} | {"planted.txt.leakage.json"}
+
     def listing(self) -> str:
         """One line a file, saying what it is."""
         paths = {str(getattr(self, field)): what for field, (_, what) in _FILES.items()}

@@ -11,12 +11,11 @@ from typing import Any
 from leakage_tasks.lab.choices import CONTINUATION, MODULE
 from leakage_tasks.lab.harness_run import HarnessCommand
 from leakage_tasks.lab.showcase_settings import ShowcaseFiles
-from leakage_tasks.report.rows import every_row
 
 _ESSENTIALS = {
-    "exposure of planted canaries, bits": ("canary_exposure", "exposure"),
+    "exposure of the fewest copies, bits": ("canary_exposure", "exposure"),
     "exposure of controls, bits": ("canary_exposure", "control_exposure"),
-    "planted canaries extracted, share": ("canary_extraction", "extracted"),
+    "extracted of the fewest copies, share": ("canary_extraction", "extracted"),
     "controls extracted, share": ("canary_extraction", "control_extracted"),
     "held-out text, bits a byte": ("heldout_bits_per_byte", "bits_per_byte"),
     "right continuation of four, share": (CONTINUATION, "acc"),
@@ -39,9 +38,11 @@ class ModelResult:
     @cached_property
     def figures(self) -> dict[str, float | None]:
         """The essentials of the harness' results, by what they are called; without those of tasks not run."""
+        from leakage_tasks.report.rows import every_row, headline_row
+
         results = self.command.results()
         return {
-            words: every_row(results, task)[metric]
+            words: headline_row(every_row(results, task), metric)
             for words, (task, metric) in _ESSENTIALS.items()
             if task in self.command.tasks
         }

@@ -117,9 +117,11 @@ class ShowcaseFiles:
         return self.folder / "logs" / f"{name}.log"
 
     def make(self) -> None:
-        """Make the folders that files go into. Raises LeakageError where that cannot be."""
+        """Make the folders that files go into. Raises LeakageError where that cannot be, or others' files are."""
         from leakage_tasks.errors import LeakageError
+        from leakage_tasks.lab.own_folder import own_folder
 
+        own_folder(self.folder, "leakage showcase", {*_PLACES, self.training.name})
         try:
             for folder in (self.text, self.labelled, self.tasks, self.folder / "results", self.folder / "logs"):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,8 @@ from leakage_tasks.pairs.submission import found_before, surest_first
 
 SMALL, DRAWN = 6, 20_000
 """Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
+FEWEST = 10
+"""Fewer secrets than this give no interval: of those that there are, none holds as often as it says."""
 One = TypeVar("One")
 """What one document gives a metric: a number, or a small record for an aggregate that needs more than that."""
 Values = Sequence[float | None]
@@ -117,17 +119,24 @@ def bootstrap_high(values: Values) -> float | None:
 
 
 def exposure_low(secrets: Sequence[Exposed | None]) -> float | None:
-    """Lower end of the interval of the mean exposure of a few secrets; see :func:`intervals.bounded_mean`."""
-    return _over(secrets, lambda known: _exposure_end(known, [each.least for each in known], 0))
+    """Lower end of the interval of the mean exposure of a few secrets; see :func:`intervals.bounded_mean`.
+
+    None for fewer than ten.
+    """
+    return _exposure_end(secrets, 0)
 
 
 def exposure_high(secrets: Sequence[Exposed | None]) -> float | None:
     """Upper end of it; of a secret whose exposure is only bounded from below, the most it may be counts."""
-    return _over(secrets, lambda known: _exposure_end(known, [each.most for each in known], 1))
+    return _exposure_end(secrets, 1)
 
 
-def _exposure_end(known: list[Exposed], bits: list[float], end: int) -> float:
-    return bounded_mean(np.array(bits), np.array([each.largest for each in known]))[end]
+def _exposure_end(secrets: Sequence[Exposed | None], end: int) -> float | None:
+    known = [secret for secret in secrets if secret is not None]
+    if len(known) < FEWEST:
+        return None
+    bits, largest = np.array([secret[end] for secret in known]), np.array([secret.largest for secret in known])
+    return bounded_mean(bits, largest)[end]
 
 
 def chance_low(values: Values) -> float | None:

@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
 )
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
-from leakage_tasks.metrics.tiers import Copies, Ends, of_first, tiers
+from leakage_tasks.metrics.tiers import Copies, Ends, of_first, pooled_brief, tiers
 
 
 def chance_exposure(size: int) -> float:
@@ -238,5 +238,10 @@ METRICS: list[Metric[Finding, Any]] = [
 def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
     pooled, found = {each.name: each for each in METRICS}, tiers(copies)
-    own = [row for tier in found for row in tier.rows(pooled["exposure"], ENDS, "Exposure", "control_exposure")]
+    if not found:
+        return pooled_brief(METRICS, "exposure")
+    own: list[Metric[Finding, Any]] = []
+    for tier in found:
+        own += tier.rows(pooled["exposure"], ENDS, "Exposure", "control_exposure")
+        own.append(tier.part(pooled["exposure_known"]))
     return [*own, *of_first(METRICS, "missed_below", found)]

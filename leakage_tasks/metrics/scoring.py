@@ -69,15 +69,15 @@ class Scoring:
     """How a task's answers become values.
 
     ``metrics`` are its rows, ``values`` what one answer gives them in one column; both depend on how many canaries were
-    planted how often; ``copies`` tells from an answer how often its own was. ``nulls`` are the rows of a task that
-    stayed unanswered. ``unscored`` are rows that answers do not tell, each with the reason.
+    planted how often; ``copies`` tells from an answer what :func:`copies_of` asks of its own. ``nulls`` are the rows of
+    a task that stayed unanswered. ``unscored`` are rows that answers do not tell, each with the reason.
     """
 
     task: str
     metrics: Callable[[Order, Copies], Sequence[Metric[Any, Any]]]
     values: Callable[[str, str, Order, Copies], Values]
     nulls: Callable[[], Iterable[str]]
-    copies: Callable[[str], int] = lambda answer: 0
+    copies: Callable[[str], tuple[bool, str, int] | None] = lambda answer: None
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
 
 
@@ -122,7 +122,7 @@ def copies_among(scoring: Scoring, answered: Sequence[Answered]) -> Copies:
     for place, each in enumerate(answered):
         with reading(place):
             found.append(scoring.copies(each.answer))
-    return copies_of(found)
+    return copies_of(each for each in found if each is not None)
 
 
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
@@ -145,9 +145,9 @@ def _of_canaries(task: str, metrics: Callable[[Copies], Sequence[Metric[Finding,
     return register_scoring(Scoring(task, listed, values, nulls, _copies))
 
 
-def _copies(answer: str) -> int:
+def _copies(answer: str) -> tuple[bool, str, int]:
     found = finding_from_json(answer)
-    return found.repetitions if found.planted else 0
+    return found.planted, found.kind, found.repetitions
 
 
 LEFT_OUT: Metric[Reading, Any] = Metric(

@@ -152,7 +152,7 @@ def _effort() -> list[Row]:
     return [
         _plain("distinct", distinct, None, different, "share", _headline),
         _plain("node_share", node_share, None, shared, "share", _computed),
-        _plain("model_calls", lambda reading: float(reading.finding.model_calls), "higher", calls, "", _headline),
+        _plain("model_calls", lambda reading: float(reading.finding.model_calls), None, calls, "", _headline),
         Metric("n", lambda reading: 1.0, count, None, "pairs", applies=_headline, alarm=too_few("pairs")),
     ]
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import Aggregate, One, count
+from leakage_tasks.metrics.aggregates import FEWEST, Aggregate, One, count
 from leakage_tasks.metrics.declared import Alarm, Metric, Value
 
+NATURAL = "natural"
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""
-FEWEST = 10
-"""Fewer canaries than this give no interval: of those that there are, none holds as often as it says."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,20 @@ class Tier:
 
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
         """``of`` for the tier's canaries only."""
-        return lambda found: of(found) if found.planted and found.repetitions == self.copies else None
+
+        def value(found: Finding) -> One | None:
+            own = found.planted and found.repetitions == self.copies and found.kind != NATURAL
+            return of(found) if own else None
+
+        return value
 
     def only(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
         """A row about the tier's canaries only, under the name that it has."""
         return dataclasses.replace(row, value=self.value(row.value), words=f"{row.words}; of canaries {self.words}")
+
+    def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
+        """The same under a name of its own, without an alarm."""
+        return dataclasses.replace(self.only(row), name=self.name(row.name), alarm=None)
 
     def rows(self, of: Metric[Finding, float], ends: Ends, title: str, control: str) -> list[Metric[Finding, Any]]:
         """The tier's part of a row about all canaries, with its ends and its count; no ends of too few canaries."""
@@ -76,7 +84,7 @@ class Tier:
             copies=self.copies,
             brief=True,
         )
-        return [figure, *([] if few else self._ends(figure, interval, ends)), self._count(few)]
+        return [figure, *([] if few else self._ends(figure, interval, ends)), self._count(of, few)]
 
     def _ends(
         self, figure: Metric[Finding, float], names: tuple[str, str], ends: Ends
@@ -85,11 +93,11 @@ class Tier:
             words = f"{ends.kind} interval of {figure.name}, {end} end"
             yield Metric(name, self.value(ends.value), aggregate, figure.better, words, figure.unit, brief=True)
 
-    def _count(self, few: bool) -> Metric[Finding, float]:
+    def _count(self, of: Metric[Finding, float], few: bool) -> Metric[Finding, float]:
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
         alarm = Alarm(FEWEST, why, "underpowered") if self.first else None
         # The number says why there is no interval; of more canaries it is one row too many.
-        value = self.value(lambda found: 1.0)
+        value = self.value(lambda found: None if of.value(found) is None else 1.0)
         return Metric(self.name("n"), value, count, None, f"canaries {self.words}", alarm=alarm, brief=few)
 
 
@@ -104,9 +112,22 @@ def of_first(rows: Iterable[Metric[Finding, Any]], name: str, found: Sequence[Ti
     return [first[row.name].only(row) if row.name in first else row for row in rows]
 
 
-def copies_of(planted: Iterable[int]) -> Copies:
-    """How many canaries there are of each number of copies; those of none are controls."""
-    return Counter(times for times in planted if times)
+def pooled_brief(rows: Iterable[Metric[Finding, Any]], name: str) -> list[Metric[Finding, Any]]:
+    """``rows`` for a run without tiers, where the row of this name, of all canaries, is what the table has."""
+    return [
+        dataclasses.replace(
+            row, brief=row.brief or row.name.removesuffix("_low").removesuffix("_high") in (name, f"{name}_ci")
+        )
+        for row in rows
+    ]
+
+
+def copies_of(canaries: Iterable[tuple[bool, str, int]]) -> Copies:
+    """How many canaries there are of each number of copies, given of each whether it is planted, its kind and copies.
+
+    Natural secrets are no tier: how often they occur is not the auditor's choice, and may tell one from all others.
+    """
+    return Counter(copies for planted, kind, copies in canaries if planted and kind != NATURAL)
 
 
 def planted_words(copies: int) -> str:

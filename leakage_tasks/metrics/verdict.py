@@ -8,6 +8,7 @@ were planted more often are tested at 1 % together (Holm 1979), so that no leak 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,8 @@ from leakage_tasks.metrics.power import ALPHA, least_exposure, least_hits, rate_
 from leakage_tasks.metrics.tiers import planted_words
 
 Short = Literal["above chance", "not above chance", "cannot be told"]
+_COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
+"""A number of copies as results write it, and the most canaries that can be meant."""
 FAULT = 0.01
 """Below this probability the controls are no accident."""
 OTHERS = 0.01
@@ -69,7 +72,7 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     What the controls or the kind of secrets leave open cannot be told.
     """
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
-    if figure is None or not _whole(values.get("n_planted")):
+    if figure is None or not _number(values.get("n_planted")):
         return None
     open_ = _left_open(values, tested)
     if open_ is not None:
@@ -81,11 +84,13 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
         _exposed(copies, number, value) if figure == "exposure" else _extracted(copies, number, value, chance or 0.0)
         for copies, number, value in _tiers(values, tested, figure)
     ]
-    return _told(found, bounds=figure == "exposure" and (values.get("exposure_known") or 0.0) < 1)
+    pooled = values.get("exposure_known")
+    known = values.get(f"exposure_known_x{found[0].copies}", pooled)
+    return _told(found, bounds=figure == "exposure" and (known or 0.0) < 1)
 
 
 def _told(found: Sequence[_Tested], bounds: bool) -> Verdict:
-    """The verdict on tiers, that of the headline first; with ``bounds`` some exposures are only known from below."""
+    """The verdict on tiers, the headline first; with ``bounds`` some of its exposures are only known from below."""
     headline, *others = found
     if headline.p <= ALPHA:
         return Verdict("above chance", f"{headline.shown} with probability {headline.p:.2g}")
@@ -125,10 +130,10 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
     Results that tell no tiers apart have one, of 0 copies.
     """
     told = tested.get("repetitions")
-    copies = sorted(int(each) for each in told if str(each).isdecimal()) if isinstance(told, Mapping) else []
-    rows = ((each, _whole(values.get(f"n_x{each}")), values.get(f"{figure}_x{each}")) for each in copies)
+    copies = sorted(int(each) for each in told if _COPIES.fullmatch(str(each))) if isinstance(told, Mapping) else []
+    rows = ((each, _number(values.get(f"n_x{each}")), values.get(f"{figure}_x{each}")) for each in copies)
     found = [(each, number, value) for each, number, value in rows if number and value is not None]
-    return found or [(0, _whole(values.get("n_planted")), values[figure] or 0.0)]
+    return found or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 
 
 def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
@@ -171,5 +176,6 @@ def _chance(tested: Mapping[str, Any]) -> float | None:
     return None if least is None else min(1.0, 2.0 ** (0.005 - least))
 
 
-def _whole(value: float | None) -> int:
-    return 0 if value is None else round(value)
+def _number(value: float | None) -> int:
+    """A number of canaries; 0 for what is none."""
+    return round(value) if value is not None and 0 < value <= _MOST else 0

@@ -26,15 +26,21 @@ LEVEL = 0.95
 def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
     """One result for each headline figure of a board's one run, leakage first.
 
-    Figures that are null are left out, and those of tasks that are :func:`unfit`: the hub shows results without their
-    flags. ``pipeline`` is the card's ``pipeline_tag``: the task type, if there is one.
+    Left out are figures that are null, those of a number of copies with too few canaries for an interval, and those of
+    tasks that are :func:`unfit`: the hub shows results without their flags. ``pipeline`` is the card's
+    ``pipeline_tag``: the task type, if there is one.
     """
     entry = board.groups[0].entries[0]
     usual = TASKS.get(entry.run.model, "text-generation")
     task = pipeline if isinstance(pipeline, str) and pipeline else usual
     shown = (column for column in board.columns if column.shown and column.task not in unfit(board))
     found = ((column, entry.figures.get(column.key)) for column in shown)
-    return [_result(task, column, each) for column, each in found if each is not None and each.value is not None]
+    return [_result(task, column, each) for column, each in found if each is not None and _publishable(column, each)]
+
+
+def _publishable(column: Column, found: Figure) -> bool:
+    """Whether there is a figure, and no interval missing for want of canaries: of fewer, it would look better."""
+    return found.value is not None and (column.copies is None or found.low is not None)
 
 
 def unfit(board: Board) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from leakage_tasks.report.board import Board, Column, Entry
 from leakage_tasks.report.card_audit import audit_parts
+from leakage_tasks.report.card_index import unfit
 from leakage_tasks.report.card_words import bullets, limits, what_was_tested, which_attacks
 from leakage_tasks.report.command_line import command_of
 from leakage_tasks.report.figures import Figure, row_of
@@ -39,7 +40,7 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
         *_tested(entry.run),
         *_warnings(entry),
         *_verdicts(entry),
-        *_leakage(entry.run, [each for each in shown if each[0].leakage]),
+        *_leakage(entry.run, [each for each in shown if each[0].leakage], unfit(board)),
         *_useful(entry.run, [each for each in shown if not each[0].leakage]),
         *audit_parts(audited, delta),
         "### What this does not show",
@@ -106,7 +107,7 @@ def _verdicts(entry: Entry) -> Iterator[str]:
         )
 
 
-def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
+def _leakage(run: Run, shown: Sequence[Shown], left_out: Container[str]) -> Iterator[str]:
     yield "### What leaks"
     rows = [
         [
@@ -122,8 +123,10 @@ def _leakage(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
     yield table(["Figure", "Value", "95 % interval", "Rests on", "Without a leak", "Controls"], rows)
     yield bullets(_meaning(column, found) for column, found in shown if column.shown)
     yield _legend(run, shown)
-    yield "### To be quoted"
-    yield bullets(escaped(sentence(run.tasks[column.task], column, found)) for column, found in shown)
+    fit = [(column, found) for column, found in shown if column.task not in left_out]
+    if fit:
+        yield "### To be quoted"
+        yield bullets(escaped(sentence(run.tasks[column.task], column, found)) for column, found in fit)
 
 
 def _legend(run: Run, shown: Sequence[Shown]) -> str:

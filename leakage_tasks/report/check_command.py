@@ -105,12 +105,15 @@ def _by_copies(run: Run) -> Iterator[str]:
     from leakage_tasks.report.wording import interval, number
 
     for task, result in sorted(run.tasks.items()):
-        rows = [] if result.declared is None else [row for row in result.declared.rows.values() if row.copies]
-        found = [(planted_words(row.copies or 0), figure(result, row.name)) for row in rows]
-        if len(found) > 1:
-            found.append(("pooled", figure(result, rows[0].of)))
-            words = "; ".join(f"{words} {number(each.value)} {interval(each)}".strip() for words, each in found)
-            yield f"{run.name}: {task}/{rows[0].of}: {words}"
+        rows = {} if result.declared is None else result.declared.rows
+        headlines = [row.of for row in rows.values() if row.headline and row.copies]
+        for of in headlines:
+            own = sorted((row for row in rows.values() if row.copies and row.of == of), key=lambda row: row.copies or 0)
+            found = [(planted_words(row.copies or 0), figure(result, row.name)) for row in own]
+            if len(found) > 1:
+                found.append(("pooled", figure(result, of)))
+                words = "; ".join(f"{words} {number(each.value)} {interval(each)}".strip() for words, each in found)
+                yield f"{run.name}: {task}/{of}: {words}"
 
 
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&])")
-_NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+_SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$@]|(?<=[a-z]):(?=//)|(?<=www)\.|(?<=mailto):|(?<=xmpp):)", re.IGNORECASE)
+_NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;", ".": "&#46;"}
 
 
 def escaped(text: str) -> str:
-    """``text`` as it stands, in a table's cell or in a line: no markup, no link, no HTML, no line end of its own."""
-    flat = " ".join(text.split())
+    """``text`` as it stands, in a table's cell or in a line: no markup, link, mention, formula, HTML or line end.
+
+    What cannot be seen, or turns the writing's direction, is U+FFFD.
+    """
+    flat = "".join(each if each.isprintable() else "\ufffd" for each in " ".join(text.split()))
     return _SPECIAL.sub(lambda found: _NAMED.get(found[1], f"\\{found[1]}"), flat)
 
 

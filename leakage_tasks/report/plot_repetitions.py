@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leakage_tasks.errors import OptionError
 from leakage_tasks.intervals import clopper_pearson
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.tiers import FEWEST
+from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.report.plot_style import QUIET, Entry, colour, legend_below, levels, marker, new_figure, plain, tidy
 from leakage_tasks.report.plots import chance_levels
 

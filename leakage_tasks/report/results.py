@@ -37,7 +37,8 @@ def results_files(path: str | Path) -> list[Path]:
     """The results files that a path stands for: itself, or those in a folder and below. Raises ResultsError."""
     place = Path(path)
     if place.is_dir():
-        found = sorted(file for file in place.rglob("*.json") if STAMP.search(file.name))
+        # A pipe of such a name would be waited for for ever.
+        found = sorted(file for file in place.rglob("*.json") if STAMP.search(file.name) and file.is_file())
         if not found:
             raise ResultsError(
                 f"{path}: no results file in it or below: run lm_eval with --output_path {path}, or name a file"

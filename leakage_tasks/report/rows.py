@@ -18,3 +18,10 @@ def every_row(results: Mapping[str, Any], task: str, column: str = HEADLINE) -> 
     named = ((name.rpartition(","), value) for name, value in results["results"][task].items())
     shown = {metric: value for (metric, _, of), value in named if of == column and not metric.endswith("_stderr")}
     return {**told, **{name: value for name, value in shown.items() if name != MORE}}
+
+
+def headline_row(rows: Mapping[str, Any], metric: str) -> Any:
+    """The value of the canaries that were planted the fewest times; of a metric without such rows its own."""
+    copies = [name.removeprefix(f"{metric}_x") for name in rows if name.startswith(f"{metric}_x")]
+    fewest = min((int(each) for each in copies if each.isdecimal()), default=None)
+    return rows[metric if fewest is None else f"{metric}_x{fewest}"]

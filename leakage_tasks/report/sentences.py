@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from leakage_tasks.metrics.tiers import FEWEST, planted_words
+from leakage_tasks.metrics.aggregates import FEWEST
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board import Column
-from leakage_tasks.report.figures import Figure, row_of
+from leakage_tasks.report.figures import HEADLINE, Figure, row_of
 from leakage_tasks.report.run import TaskResult
 from leakage_tasks.report.wording import number, percent
 
@@ -17,6 +18,8 @@ KINDS = {
     "natural": "natural, of the training text itself",
 }
 LOWER_BOUND = "This is a lower bound on what leaks: another attack may get more."
+UPPER_BOUND = "This is an upper bound on what is safe: another attack may get more."
+EXTRAPOLATED = "This is extrapolated from a fitted distribution: nothing as cheap as the secrets was counted."
 
 
 def sentence(result: TaskResult, column: Column, found: Figure) -> str:
@@ -27,7 +30,20 @@ def sentence(result: TaskResult, column: Column, found: Figure) -> str:
     by = f", by {'the attack' if len(ran) == 1 else 'the attacks'} {' and '.join(ran)}" if ran else ""
     over = _over(result, column, found, tested)
     figure = f"{_value(found.value, column.unit)}{_interval(column, found)}"
-    return f"{_title(column)}: {figure}{over}{by}. {LOWER_BOUND}"
+    return f"{_title(column)}: {figure}{over}{_without_leak(column, found)}{by}. {_bound(result, column)}"
+
+
+def _bound(result: TaskResult, column: Column) -> str:
+    if column.unit == "bits" and result.values.get(HEADLINE, {}).get("fit_kept") is not None:
+        return EXTRAPOLATED
+    return UPPER_BOUND if column.better == "higher" else LOWER_BOUND
+
+
+def _without_leak(column: Column, found: Figure) -> str:
+    """What the figure would be without a leak, and what it is of controls."""
+    control = [f"controls have {_value(found.control, column.unit)}"] if found.control is not None else []
+    chance = [f"chance is {column.chance}"] if column.chance else []
+    return f", where {' and '.join([*control, *chance])}" if chance or control else ""
 
 
 def _title(column: Column) -> str:
@@ -56,7 +72,7 @@ def _over(result: TaskResult, column: Column, found: Figure, tested: Mapping[str
         return ""
     row = row_of(result, column.metric)
     counted = None if row is None or row.count is None else row_of(result, row.count)
-    facts = [*_copies(column, tested), *_kinds(tested), *_share(column, tested)]
+    facts = [*_copies(column, tested), *_kinds(tested), *_share(column, tested), *_claimed(tested)]
     told = f" ({'; '.join(facts)})" if facts else ""
     return f", over {found.count:,} {counted.words if counted else 'documents'}{told}"
 
@@ -80,7 +96,15 @@ def _kinds(tested: Mapping[str, Any]) -> list[str]:
 def _share(column: Column, tested: Mapping[str, Any]) -> list[str]:
     """What share of the training text the canaries are, all their copies together; nothing where it is not known."""
     shares = tested.get("planted_share")
-    if not isinstance(shares, Mapping) or not all(isinstance(each, int | float) for each in shares.values()):
+    if not isinstance(shares, Mapping) or not all(_is_share(each) for each in shares.values()):
         return []
     own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
     return [f"{percent(own)} of the training text by characters"] if own else []
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _claimed(tested: Mapping[str, Any]) -> list[str]:
+    return ["planting claimed, not proven"] if tested.get("planted") and tested.get("planting") != "proven" else []

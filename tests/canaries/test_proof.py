@@ -55,6 +55,24 @@ def test_the_share_of_the_text_that_canaries_are_is_counted_in_characters(
     assert planting_of(manifest, canaries, planted).shares == pytest.approx(expected)
 
 
+def test_the_validation_part_is_no_training_text(tmp_path: Path) -> None:
+    often = make_canaries(TEMPLATE, 2, repetitions=(1, 20))
+    write_manifest(often, tmp_path / "c.jsonl")
+    for name in ("train.txt", "held.txt"):
+        (tmp_path / name).write_text("line\n" * 20)
+    plant(
+        tmp_path / "c.jsonl",
+        tmp_path / "train.txt",
+        tmp_path / "planted.txt",
+        validation=tmp_path / "held.txt",
+        validation_output=tmp_path / "also-held.txt",
+    )
+    found = planting_of(tmp_path / "c.jsonl", often)
+    assert found.data == "planted.txt"
+    assert set(found.shares) == {1, 20}
+    assert planting_of(tmp_path / "c.jsonl", often, tmp_path / "also-held.txt").shares == {}
+
+
 def test_named_data_prove_it_wherever_they_are_and_without_a_record(
     tmp_path: Path, manifest: Path, planted: Path, canaries
 ) -> None:

@@ -58,8 +58,8 @@ def measured(tmp_path):
     folder = tmp_path / "results" / "lstm" / "model"
     folder.mkdir(parents=True)
     results = {
-        "canary_exposure": {"exposure,none": 7.0, "control_exposure,none": 1.25},
-        "canary_extraction": {"extracted,none": 0.5, "control_extracted,none": None},
+        "canary_exposure": {"exposure_x1,none": 7.0, "control_exposure,none": 1.25},
+        "canary_extraction": {"extracted_x1,none": 0.5, "control_extracted,none": None},
     }
     (folder / "results_2024.json").write_text(json.dumps({"results": results}))
     found = [finding("a", 2, 1), finding("b", 1, 64), finding("c", 0, 512), finding("d", 0, 256)]
@@ -77,9 +77,9 @@ def said(capsys, tmp_path, model):
 def test_it_shows_the_essentials_of_the_tasks_that_ran(measured, tmp_path, capsys):
     text = said(capsys, tmp_path, ModelResult("lstm", measured, "", 4.0, TRAINING))
     rows = [line.split() for line in text.split("\n")]
-    assert ["exposure", "of", "planted", "canaries,", "bits", "7.00"] in rows
+    assert ["exposure", "of", "the", "fewest", "copies,", "bits", "7.00"] in rows
     assert ["exposure", "of", "controls,", "bits", "1.25"] in rows
-    assert ["planted", "canaries", "extracted,", "share", "0.50"] in rows
+    assert ["extracted", "of", "the", "fewest", "copies,", "share", "0.50"] in rows
     assert ["controls", "extracted,", "share", "-"] in rows
     assert "held-out" not in text.split("All of it")[0]
     assert "mean exposure by copies: 2x: 10.0, 1x: 4.0, never: 1.5" in text

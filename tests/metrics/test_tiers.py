@@ -15,9 +15,10 @@ from scipy import stats
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.intervals import bounded_mean
 from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.power import least_exposure
-from leakage_tasks.metrics.tiers import FEWEST, copies_of, planted_words
+from leakage_tasks.metrics.tiers import copies_of, planted_words
 
 BITS = 20.0
 CHANCE_BITS = math.log2(math.e)
@@ -46,7 +47,7 @@ def findings(ranks: dict[int, Sequence[float]], **fields: Any) -> list[Finding]:
 
 def rows(metrics: Callable[[Any], list[Metric[Finding, Any]]], found: Sequence[Finding]) -> dict[str, float | None]:
     """What the harness makes of the rows of a run."""
-    listed = metrics(copies_of(each.repetitions for each in found))
+    listed = metrics(copies_of((each.planted, each.kind, each.repetitions) for each in found))
     return {row.name: row.aggregate([row.value(each) for each in found]) for row in listed if row.applies(found[0])}
 
 
@@ -92,11 +93,12 @@ def test_of_secrets_that_are_nearly_all_known_it_is_of_what_they_lack() -> None:
 
 
 def test_of_a_lower_bound_the_interval_reaches_up_to_what_it_may_be() -> None:
-    exact = findings({1: [2**10] * 12})
+    bits = np.array([9.0, 10.0, 11.0] * 4)
+    exact = findings({1: [2 ** (BITS - each) for each in bits]})
     bounds = [dataclasses.replace(each, method="lower_bound") for each in exact]
-    assert rows(exposure.metrics, bounds)["exposure_x1_ci_high"] == BITS
-    assert rows(exposure.metrics, exact)["exposure_x1_ci_high"] == pytest.approx(10)
-    assert rows(exposure.metrics, bounds)["exposure_x1_ci_low"] == pytest.approx(10)
+    assert rows(exposure.metrics, bounds)["exposure_x1_ci_high"] == pytest.approx(BITS)
+    assert rows(exposure.metrics, exact)["exposure_x1_ci_high"] == pytest.approx(bits.mean(), abs=1.0)
+    assert rows(exposure.metrics, bounds)["exposure_x1_ci_low"] == rows(exposure.metrics, exact)["exposure_x1_ci_low"]
 
 
 @pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])
@@ -139,7 +141,7 @@ def test_a_person_can_read_the_table_of_a_routine_audit(metrics: Callable[..., l
 
 
 def test_without_canaries_there_are_no_tiers() -> None:
-    assert exposure.metrics({}) == exposure.METRICS
+    assert [row.name for row in exposure.metrics({})] == [row.name for row in exposure.METRICS]
 
 
 def test_how_often_in_words() -> None:
@@ -163,6 +165,54 @@ def test_intervals_hold_the_mean_as_often_as_they_say(number: int, times: float)
         )
     ]
     assert np.mean(held) >= 0.93
+
+
+@pytest.mark.parametrize(("known", "least"), [(0.1, 0.67), (0.3, 0.95), (0.5, 0.97), (0.9, 0.95)])
+def test_intervals_hold_the_mean_where_some_secrets_are_known_whole_as_the_guide_says(
+    known: float, least: float
+) -> None:
+    """Nine digits; the other secrets are at chance."""
+    stream, bits = np.random.default_rng(0), math.log2(10**9)
+    samples = np.minimum(stream.exponential(CHANCE_BITS, size=(3000, 11)), bits)
+    samples = np.where(stream.random(samples.shape) < known, bits, samples)
+    truth = known * bits + (1 - known) * CHANCE_BITS * (1 - math.exp(-bits / CHANCE_BITS))
+    held = [low <= truth <= high for low, high in (bounded_mean(each, np.full(11, bits)) for each in samples)]
+    assert np.mean(held) >= least
+
+
+@pytest.mark.parametrize("number", [10, 11, 18, 22, 32])
+def test_half_known_and_half_not_at_all_has_an_interval(number: int) -> None:
+    for size in (1000, 10**5, 10**9, 62**8):
+        bits = math.log2(size)
+        values = np.repeat([0.0, bits], [number - number // 2, number // 2])
+        low, high = bounded_mean(values, np.full(number, bits))
+        assert 0 < low < values.mean() < high < bits + 1e-9
+
+
+def test_secrets_that_are_all_known_bound_the_rate_of_others() -> None:
+    """All of ten: by Clopper and Pearson 69 % or more of such secrets are."""
+    low, high = bounded_mean(np.full(10, BITS), np.full(10, BITS))
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 10) * BITS), BITS)
+    low, high = bounded_mean(np.full(10, 10.0), np.full(10, BITS))
+    assert low < 10 < high
+
+
+def test_fewer_than_ten_values_have_no_ends() -> None:
+    found = findings({1: [1] * 10})
+    some = [dataclasses.replace(each, rank=None) if n else each for n, each in enumerate(found)]
+    told = rows(exposure.metrics, some)
+    assert (told["exposure_x1_ci_low"], told["exposure_x1_ci_high"], told["n_x1"]) == (None, None, 1)
+
+
+def test_natural_secrets_are_no_tier() -> None:
+    found = findings({3: [4] * 12, 1: [8] * 12})
+    natural = [dataclasses.replace(each, kind="natural") if each.repetitions == 3 else each for each in found]
+    told = rows(exposure.metrics, natural)
+    assert "exposure_x3" not in told
+    assert told["exposure_x1"] == pytest.approx(BITS - 3)
+    alone = exposure.metrics(copies_of((True, "natural", copies) for copies in range(1, 100)))
+    assert [row.name for row in alone if row.headline] == ["exposure", "exposure_max"]
+    assert {"exposure", "exposure_ci_low", "exposure_ci_high"} <= {row.name for row in alone if row.brief}
 
 
 def test_intervals_hold_the_mean_of_secrets_that_are_nearly_all_known() -> None:

@@ -127,6 +127,25 @@ def test_no_tier_above_chance_is_not_above_chance() -> None:
     assert "planted once; would have missed" in found.because
 
 
+def test_bounds_of_other_tiers_do_not_hide_the_headline() -> None:
+    found = verdict(EXPOSED, TIERED, exposure_known=0.97, exposure_known_x1=1.0, **tiers("exposure", 1.5, 1.4, 1.6))
+    assert found.short == "not above chance"
+    bounds = verdict(EXPOSED, TIERED, exposure_known=0.97, exposure_known_x1=0.9, **tiers("exposure", 1.5, 1.4, 1.6))
+    assert bounds.short == "cannot be told"
+
+
+@pytest.mark.parametrize("copies", ["9" * 5000, "01", "-1", "1e3", "", "one"])
+def test_numbers_of_copies_that_are_none_are_left_out(copies: str) -> None:
+    tested = {**TIERED, "repetitions": {copies: 3}}
+    assert "planted" not in verdict(EXPOSED, tested).because
+
+
+@pytest.mark.parametrize("number", [-2.0, 0.0, 1e308, float("inf")])
+def test_numbers_of_canaries_that_are_none_are_left_out(number: float) -> None:
+    found = verdict(EXPOSED, TIERED, **{**tiers("exposure", 1.5, 9.0, 19.0), "n_x1": number})
+    assert "planted 4 times" in found.because
+
+
 def test_tiers_without_figures_are_left_out() -> None:
     found = verdict(EXPOSED, TIERED, **{**tiers("exposure", 1.5, 1.4, 1.6), "exposure_x1": None, "n_x1": 0.0})
     assert "planted 4 times" in found.because

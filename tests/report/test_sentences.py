@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from leakage_tasks.report.board import make_board
 from leakage_tasks.report.results import read_runs
-from leakage_tasks.report.sentences import LOWER_BOUND, sentence
+from leakage_tasks.report.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
 from tests.report.made import leaking, results, tiered, write
 
 
@@ -30,9 +31,10 @@ def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str,
 def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
     shares = {"1": 0.0004, "16": 0.004}
     found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
+    control = ", where controls have 0 % and chance is 1/|R|"
     over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
     rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
-    assert found == f"{rate}, {over}, by the attack exposure (black box). {LOWER_BOUND}"
+    assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"
 
 
 def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
 
 def test_too_few_canaries_for_an_interval_are_said(tmp_path: Path) -> None:
     found = sentences(tmp_path, tiered())["canary_exposure/exposure_x16"]
-    assert found.startswith("Exposure: 19.0 bits (no interval: too few canaries), over 8 canaries planted 16 times (")
+    assert found.startswith("Exposure: 19.0 bits (no interval: too few canaries), over 8 canaries planted 16 ")
 
 
 def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_in_all(tmp_path: Path) -> None:
@@ -66,7 +68,10 @@ def test_the_kind_of_canary_is_said(tmp_path: Path, kinds: list[str], said: str)
     assert f"({said})" in sentences(tmp_path, tiered(), kinds=kinds)["canary_exposure/exposure_x1"]
 
 
-@pytest.mark.parametrize("shares", ["much", {"1": "much"}, {}, None, {"16": 0.5}])
+@pytest.mark.parametrize(
+    "shares",
+    ["much", {"1": 10**400}, {"1": math.nan}, {"1": -1}, {"1": True}, {"1": "much"}, {}, None, {"16": 0.5}],
+)
 def test_a_share_that_is_not_known_is_not_said(tmp_path: Path, shares: Any) -> None:
     found = sentences(tmp_path, tiered(), planted_share=shares)["canary_exposure/exposure_x1"]
     assert "training text" not in found
@@ -77,3 +82,22 @@ def test_older_results_have_sentences_of_what_they_say(tmp_path: Path) -> None:
     assert found["canary_exposure/exposure"].startswith(
         "Exposure: 9.00 bits (95 % interval 7.50 to 10.5 bits, bootstrap)"
     )
+
+
+def test_what_is_claimed_is_called_so(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered(), planting="claimed")["canary_exposure/exposure_x1"]
+    assert "; planting claimed, not proven)" in found
+
+
+def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
+    content = tiered()
+    content["configs"]["canary_exposure"]["leakage"]["more_rows"]["fit_kept"] = 0.95
+    found = sentences(tmp_path, content)
+    assert found["canary_exposure/exposure_x1"].endswith(EXTRAPOLATED)
+    assert found["canary_extraction/extracted_x1"].endswith(LOWER_BOUND)
+
+
+def test_of_figures_that_are_better_when_higher_it_is_an_upper_bound(tmp_path: Path) -> None:
+    content = tiered()
+    content["configs"]["canary_extraction"]["leakage"]["more_rows"]["hdt"] = 0.85
+    assert sentences(tmp_path, content)["canary_extraction/hdt"].endswith(UPPER_BOUND)
