@@ -6,6 +6,7 @@ therefore lets attacks of many rounds run on every model, with the harness unmod
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ from leakage_tasks.requests import attack
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
+BUILT_IN = "builtin"
+"""What ``canaries=`` takes for them."""
 
 
 class CanaryTask(LocalTask):
@@ -53,6 +56,7 @@ class CanaryTask(LocalTask):
         super().__init__(config)
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
+        self._note_built_in()
         given = _canaries(self.options)
         self._counted: tuple[list[dict[str, Any]], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
@@ -61,6 +65,16 @@ class CanaryTask(LocalTask):
         self._canaries = given if known is None else [known_as(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
+
+    def _note_built_in(self) -> None:
+        """Take the built-in canaries where they are asked for, and warn where no others are."""
+        if self.options.canaries == BUILT_IN:
+            self.options = dataclasses.replace(self.options, canaries=None)
+        elif self.options.canaries is None:
+            warn_once(
+                "no canaries=… given: a self-test on built-in canaries, which show chance and nothing of this model; "
+                "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
+            )
 
     def _proven(self) -> Planting:
         """How well it is known that the canaries were planted; reads their data."""
@@ -224,10 +238,6 @@ class CanaryExtraction(CanaryTask):
 
 def _canaries(options: Options) -> list[Canary]:
     if options.canaries is None:
-        warn_once(
-            "no canaries=… given: a self-test on built-in canaries, which show chance and nothing of this model; "
-            "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
-        )
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
     canaries = [canary for canary in read_manifest(options.canaries) if canary.kind != "supporting"]
     if not canaries:

@@ -105,6 +105,15 @@ def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
     assert results["configs"]["canary_exposure"]["leakage"]["built_in"]
 
 
+def test_a_self_test_that_is_asked_for_needs_no_warning(lm, caplog):
+    notices.warn_once.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        results = evaluate(lm, ["canary_exposure"], {"canaries": "builtin"}, limit=2)
+    assert results["results"]["canary_exposure"]["alias"] == "canary_exposure (self-test)"
+    assert results["configs"]["canary_exposure"]["leakage"]["built_in"]
+    assert "self-test on built-in canaries" not in caplog.text
+
+
 def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
     made = make_canaries("pin {unique} is {digits:2}", 1, controls=1)
     write_manifest([replace(canary, profile="smoke") for canary in made], tmp_path / "c.jsonl")
