@@ -87,7 +87,10 @@ def typed_options(
 
 def _typed(name: str, wanted: type, value: Any) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise OptionError(f"--metadata {name}: too large a number: expected one below 1e308") from None
     if wanted is str:
         if isinstance(value, (bool, dict, list)):
             raise OptionError(f"--metadata {name}={value!r}: expected text")

@@ -41,6 +41,7 @@ def test_numbers_the_command_line_made_floats_are_whole_again():
         ({"budget": "many"}, "budget='many': expected int"),
         ({"budget": 1.5}, "budget=1.5: expected int"),
         ({"seed": True}, "seed=True: expected int"),
+        ({"lambda": 10**400}, "lambda: too large a number: expected one below 1e308"),
         ({"reveal": "yes"}, "reveal='yes': expected bool"),
         ({"canaries": True}, "canaries=True: expected text"),
         ({"canaries": ["a"]}, "canaries=.'a'.: expected text"),

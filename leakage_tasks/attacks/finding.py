@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -115,7 +116,8 @@ def _check(data: dict[str, Any]) -> None:
         for value in values:
             if value is None and name not in _NEVER_NONE:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            # A whole number may be too large for any other.
+            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
                 raise ValueError(f"{name} is no number")
             if value < least.get(name, -math.inf):
                 raise ValueError(f"{name} is below {least[name]}")

@@ -81,7 +81,7 @@ def limit_from(text: str) -> Limit:
         worst = float(value)
     except ValueError:
         worst = math.nan
-    if not name.strip() or math.isnan(worst):
+    if not name.strip() or not math.isfinite(worst):
         raise OptionError(
             f"--limit {text!r}: expected metric=number, task/metric=number or task/metric/filter=number, as in --limit "
             "recall=0.01"

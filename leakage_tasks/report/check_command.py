@@ -83,8 +83,8 @@ def _verdicts(run: Run) -> dict[str, Verdict]:
 
 def _check_values(exposure: float | None, extracted: float | None, recall: float | None) -> None:
     """Raise OptionError for a limit that is none."""
-    if exposure is not None and math.isnan(exposure):
-        raise OptionError("--max-exposure is nan: give a number of bits, such as 10")
+    if exposure is not None and not math.isfinite(exposure):
+        raise OptionError(f"--max-exposure is {exposure:g}: give a number of bits, such as 10")
     for option, share in (("--max-extracted", extracted), ("--max-recall", recall)):
         if share is not None and not 0 <= share <= 1:
             raise OptionError(f"{option} is {share:g}: give a share from 0 to 1, such as 0.01")

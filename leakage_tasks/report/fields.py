@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 _KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
@@ -35,6 +36,13 @@ def finite(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise WrongField(name, "a finite number", value, "none")
     return number
+
+
+def is_finite(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    # Infinity is larger, and so may a whole number be; what is no number is not.
+    return number and abs(value) <= sys.float_info.max
 
 
 def printable(text: str) -> str:

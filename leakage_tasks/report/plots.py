@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.errors import OptionError, ResultsError
+from leakage_tasks.report.fields import is_finite
 from leakage_tasks.report.plot_style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ def read_history(path: str | Path) -> list[EpochExposure]:
 def _sound(point: EpochExposure) -> EpochExposure:
     """The point itself. Raises ValueError for one that cannot be drawn."""
     numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
-    if not isinstance(point.canary, str) or not all(
-        isinstance(each, int | float) and math.isfinite(each) and each >= 0 for each in numbers
-    ):
+    if not isinstance(point.canary, str) or not all(is_finite(each) and each >= 0 for each in numbers):
         raise ValueError(point.canary)
     return point
 

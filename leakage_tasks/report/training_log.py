@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.errors import OptionError, ResultsError
+from leakage_tasks.report.fields import is_finite
 from leakage_tasks.report.plots import read_history
 
 if TYPE_CHECKING:
@@ -114,12 +114,8 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
 
 def _points(entries: Iterable[Mapping[str, Any]], key: str, over: Over) -> list[Point]:
     """The finite values of one key; of entries at one place, as a resumed run may have, the last counts."""
-    found = {entry[over]: entry[key] for entry in entries if _number(entry.get(over)) and _number(entry.get(key))}
+    found = {entry[over]: entry[key] for entry in entries if is_finite(entry.get(over)) and is_finite(entry.get(key))}
     return sorted(found.items())
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _file_of(source: Path) -> Path:
@@ -159,7 +155,7 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> Curves:
         grouped.setdefault(point.repetitions, {}).setdefault(point.epoch, []).append(point.exposure)
     means = {times: sorted((epoch, fmean(bits)) for epoch, bits in at.items()) for times, at in grouped.items()}
     training, validation = (
-        [(epoch, loss[name]) for epoch, loss in enumerate(losses, 1) if _number(loss.get(name))]
+        [(epoch, loss[name]) for epoch, loss in enumerate(losses, 1) if is_finite(loss.get(name))]
         for name in ("training", "validation")
     )
     size = max(point.log2_size for point in points)

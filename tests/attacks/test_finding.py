@@ -39,6 +39,8 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
     [
         ("rank", 0),
         ("rank", float("nan")),
+        ("rank", 10**400),
+        ("log_perplexity", float("-inf")),
         ("repetitions", "x"),
         ("model_calls", "x"),
         ("canary", ["x"]),

@@ -104,7 +104,15 @@ def test_another_file_is_no_history(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("epoch", "x"), ("canary", 3), ("exposure", None), ("exposure", math.nan), ("log2_size", -4)]
+    ("field", "value"),
+    [
+        ("epoch", "x"),
+        ("canary", 3),
+        ("exposure", None),
+        ("exposure", math.nan),
+        ("exposure", 10**400),
+        ("log2_size", -4),
+    ],
 )
 def test_a_point_that_cannot_be_drawn_is_no_history(tmp_path, field, value):
     points = [{**asdict(point), field: value} for point in history()]

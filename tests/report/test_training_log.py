@@ -74,6 +74,7 @@ def test_curves_are_read_by_epoch_and_by_step():
 
 def test_of_two_entries_at_one_place_the_last_counts_and_a_loss_that_is_no_number_does_not():
     again = [*LOG, {"loss": 2.5, "epoch": 2.0, "step": 10}, {"loss": math.nan, "epoch": 3.0, "step": 15}]
+    again += [{"loss": 10**400, "epoch": 4.0, "step": 20}, {"loss": 1.0, "epoch": 10**400, "step": 10**400}]
     assert curves_of_log(again).training == [(1.0, 4.0), (2.0, 2.5)]
 
 
