@@ -147,7 +147,7 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
-        "exposure_x10",
+        *("exposure_x10", "exposure_known_x10"),
         *("exposure_known", "control_exposure", "control_exposure_max", "control_p_less"),
     },
     EXTRACTION: {

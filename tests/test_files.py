@@ -209,7 +209,9 @@ def test_no_two_names_are_alike(tmp_path: Path) -> None:
 # -- ends before the end ------------------------------------------------------------------------------------
 
 WRITES = """
-import sys, time
+import signal, sys, time
+# Programs that a shell starts in the background are told to let Ctrl-C pass.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from leakage_tasks.files import replacing
 with replacing(Path(sys.argv[1]) / "outer") as outer, replacing(Path(sys.argv[1]) / "inner") as inner:

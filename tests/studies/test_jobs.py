@@ -171,6 +171,8 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
     """Ctrl-C reaches all processes; what ends the first alone leaves the others to themselves."""
     code = (
         "from pathlib import Path; from tests.studies.test_jobs import *\n"
+        # Programs that a shell starts in the background are told to let Ctrl-C pass.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "study = with_run(make_study(Toy()), stop_second)\n"
         "if __name__ == '__main__': list(trials_run(TrialStore(Path(sys.argv[1])), study, stopping('hangs'), 2))"
     )
