@@ -32,10 +32,10 @@ then offers the secret of another canary."""
 REPETITIONS = (1, 10)
 PLANTED = 4
 CONTROLS = 8
-CHARACTERS = 220_000
+CHARACTERS = 130_000
 EPOCHS = 9
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
-WATCH_BUDGET = 2_000
+WATCH_BUDGET = 500
 """Sequences scored a canary after each epoch: enough for a picture; the harness run spends the full budget."""
 
 
