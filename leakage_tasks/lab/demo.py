@@ -32,7 +32,7 @@ then offers the secret of another canary."""
 REPETITIONS = (1, 10)
 PLANTED = 4
 CONTROLS = 8
-CHARACTERS = 130_000
+CHARACTERS = 100_000
 EPOCHS = 9
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 WATCH_BUDGET = 500
