@@ -17,6 +17,7 @@ from lm_eval.api import registry
 from lm_eval.tasks import TaskManager, manager
 
 from leakage_tasks import plugin
+from leakage_tasks.errors import OptionError
 
 TASK = "task: {name}\ntag: {tag}\ndataset_path: json\noutput_type: generate_until\n"
 
@@ -251,3 +252,37 @@ def test_a_foreign_adapters_package_is_noticed_without_importing_it(
     for name in [name for name in sys.modules if name.partition(".")[0] == "adapters"]:
         monkeypatch.delitem(sys.modules, name)
     assert plugin.hidden_by() == str(tmp_path / "adapters" / "__init__.py")
+
+
+# -- errors under lm_eval -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", ["/venv/bin/lm_eval", "/venv/bin/lm-eval", "/site-packages/lm_eval/__main__.py"])
+def test_our_errors_end_the_harness_command_with_their_line_alone(
+    hooks: plugin.HarnessHooks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    said = []
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setattr(sys, "excepthook", lambda *told: said.append(told[1]))
+    monkeypatch.delenv("LM_EVAL_LEAKAGE_DEBUG", raising=False)
+    hooks.quieten_errors()
+    ours, theirs = OptionError("seed is x: give a number"), ValueError("theirs")
+    sys.excepthook(OptionError, ours, None)
+    assert capsys.readouterr().err == "leakage: seed is x: give a number\n"
+    sys.excepthook(ValueError, theirs, None)
+    monkeypatch.setenv("LM_EVAL_LEAKAGE_DEBUG", "1")
+    sys.excepthook(OptionError, ours, None)
+    assert said == [theirs, ours]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_program_that_uses_the_harness_keeps_its_tracebacks(
+    hooks: plugin.HarnessHooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+    monkeypatch.setattr(sys, "argv", ["/work/audit.py"])
+    monkeypatch.setattr(sys, "excepthook", lambda *told: said.append(told[1]))
+    hooks.quieten_errors()
+    error = OptionError("seed is x: give a number")
+    sys.excepthook(OptionError, error, None)
+    assert said == [error]

@@ -60,9 +60,9 @@ def _searched(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Plan
         )
     digest = sha256_of(planted)
     record = read_sidecar(sidecar_path(planted))
-    trained_on = record is not None and record.output_sha256 == digest and record.part != "validation"
-    shares = _shares(canaries, record) if trained_on and record is not None else {}
-    return Planting("proven", planted.name, digest, shares)
+    if record is None or record.output_sha256 != digest or record.part == "validation":
+        return Planting("proven", planted.name, digest)
+    return Planting("proven", planted.name, digest, _shares(canaries, record))
 
 
 def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:

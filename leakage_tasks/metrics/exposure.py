@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
 )
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
 from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
-from leakage_tasks.metrics.tiers import Copies, Ends, of_first, pooled_brief, tiers
+from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
 
 
 def chance_exposure(size: int) -> float:
@@ -244,4 +244,4 @@ def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
     for tier in found:
         own += tier.rows(pooled["exposure"], ENDS, "Exposure", "control_exposure")
         own.append(tier.part(pooled["exposure_known"]))
-    return [*own, *of_first(METRICS, "missed_below", found)]
+    return [*own, *of_headline(METRICS, "missed_below", found[0])]

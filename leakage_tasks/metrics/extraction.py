@@ -12,7 +12,7 @@ from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.inversion import UNFINISHED, inverted
-from leakage_tasks.metrics.tiers import Copies, Ends, of_first, pooled_brief, tiers
+from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
@@ -165,4 +165,4 @@ def metrics(copies: Copies) -> list[Metric]:
     own = [
         row for tier in found for row in tier.rows(pooled["extracted"], ENDS, "Extraction rate", "control_extracted")
     ]
-    return [*own, *of_first(METRICS, "missed_below", found)]
+    return [*own, *of_headline(METRICS, "missed_below", found[0])]

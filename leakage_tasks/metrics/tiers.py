@@ -106,20 +106,16 @@ def tiers(copies: Copies) -> list[Tier]:
     return [Tier(times, number, not at) for at, (times, number) in enumerate(sorted(copies.items()))]
 
 
-def of_first(rows: Iterable[Metric[Finding, Any]], name: str, found: Sequence[Tier]) -> list[Metric[Finding, Any]]:
-    """``rows``, the one of this name about the canaries of the first tier alone, where there is one."""
-    first = {name: found[0]} if found else {}
-    return [first[row.name].only(row) if row.name in first else row for row in rows]
+def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) -> list[Metric[Finding, Any]]:
+    """``rows``, the one of this name about the canaries of the first tier alone."""
+    return [first.only(row) if row.name == name else row for row in rows]
 
 
-def pooled_brief(rows: Iterable[Metric[Finding, Any]], name: str) -> list[Metric[Finding, Any]]:
-    """``rows`` for a run without tiers, where the row of this name, of all canaries, is what the table has."""
-    return [
-        dataclasses.replace(
-            row, brief=row.brief or row.name.removesuffix("_low").removesuffix("_high") in (name, f"{name}_ci")
-        )
-        for row in rows
-    ]
+def pooled_brief(rows: Sequence[Metric[Finding, Any]], name: str) -> list[Metric[Finding, Any]]:
+    """``rows`` for a run without tiers: the one of this name, of all canaries, stands in the table with its ends."""
+    pooled = next(row for row in rows if row.name == name)
+    shown = (name, *(pooled.interval or ()))
+    return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
 
 
 def copies_of(canaries: Iterable[tuple[bool, str, int]]) -> Copies:

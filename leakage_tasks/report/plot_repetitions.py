@@ -122,9 +122,7 @@ def _exposure_ends(points: Sequence[Exposed]) -> tuple[float, float] | None:
         )
         for each in points
     ]
-    low, high = (
-        (aggregates.exposure_low(known), aggregates.exposure_high(known)) if len(known) >= FEWEST else (None,) * 2
-    )
+    low, high = aggregates.exposure_low(known), aggregates.exposure_high(known)
     return None if low is None or high is None else (low, high)
 
 

@@ -18,7 +18,7 @@ KINDS = {
     "natural": "natural, of the training text itself",
 }
 LOWER_BOUND = "This is a lower bound on what leaks: another attack may get more."
-UPPER_BOUND = "This is an upper bound on what is safe: another attack may get more."
+UPPER_BOUND = "This is an upper bound, which another attack that gets more out would lower."
 EXTRAPOLATED = "This is extrapolated from a fitted distribution: nothing as cheap as the secrets was counted."
 
 

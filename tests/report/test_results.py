@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,13 @@ def test_a_folder_stands_for_all_results_below_it_and_nothing_else(tmp_path: Pat
     write(tmp_path / "deep" / "b", results(leaking(), model="b"))
     (tmp_path / "a" / "tokenizer.json").write_text("{}")
     assert [run.name for run in read_runs([tmp_path, tmp_path / "a"])] == ["a", "b"]
+
+
+def test_a_pipe_among_results_is_not_waited_for(tmp_path: Path):
+    path = write(tmp_path / "real", results(leaking()))
+    (tmp_path / "other").mkdir()
+    os.mkfifo(tmp_path / "other" / path.name)
+    assert [run.files for run in read_runs([tmp_path])] == [(path.resolve(),)]
 
 
 def test_files_of_one_model_with_different_tasks_are_one_run(tmp_path: Path):
