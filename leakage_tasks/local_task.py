@@ -259,9 +259,9 @@ class LocalTask(Task):
     def _aggregate_more(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """What the rows come to that the table does without, for the results file; their number."""
         metrics = {metric.name: metric for metric in self.metrics}
-        self._more = list(rows[0])
+        self._more = list(dict.fromkeys(name for row in rows for name in row))
         for name in self._more:
-            self._aggregated(metrics[name], [row[name] for row in rows])
+            self._aggregated(metrics[name], [row.get(name) for row in rows])
         return len(self._more)
 
     def higher_is_better(self) -> dict[str, Any]:

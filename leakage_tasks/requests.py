@@ -18,11 +18,11 @@ from tqdm import tqdm
 
 from leakage_tasks import __version__
 from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.private import hiding
 from leakage_tasks.attacks.skew_normal import warn_of_rejected
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
-from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.known import known_as
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
@@ -147,7 +147,7 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
         dataclasses.replace(found, manifest=order["manifest"], settings=digest, supporting=beside[found.canary])
         for found in findings
     )
-    return [found if order["reveal"] else _redacted(found) for found in stamped]
+    return [found if order["reveal"] else coarsened(found) for found in stamped]
 
 
 def _tell_of_contexts(target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
@@ -189,22 +189,3 @@ def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> li
         )
     found = [known[doc["id"]] for doc in docs]
     return found if part is None else [known_as(canary, part) for canary in found]
-
-
-def _redacted(found: Finding) -> Finding:
-    """A natural secret's guesses masked, and what else an attack wrote down: it may be it, or another person's."""
-    if found.kind != "natural":
-        return found
-    guesses = tuple(
-        dataclasses.replace(guess, filling=tuple(MASK for _ in guess.filling), text=MASK) for guess in found.guesses
-    )
-    return dataclasses.replace(found, guesses=guesses, extra=_masked(found.extra))
-
-
-def _masked(value: Any) -> Any:
-    """A JSON value with every text in it masked, the keys of objects excepted."""
-    if isinstance(value, str):
-        return MASK
-    if isinstance(value, Mapping):
-        return {name: _masked(each) for name, each in value.items()}
-    return [_masked(each) for each in value] if isinstance(value, list | tuple) else value

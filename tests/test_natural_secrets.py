@@ -124,8 +124,9 @@ def test_what_a_model_wrote_by_itself_is_not_shown(private: Private) -> None:
 
     lm = Writes(pretrained=private.lm.model, tokenizer=private.lm.tokenizer, batch_size=8)
     as_target.register(Writes, lambda lm, texts=(), private=False: HarnessTarget(lm))
+    open_ = evaluate(lm, private, "canary_extraction", attack="greedy", reveal=True)
+    assert any(all(found.correct) for found in findings(open_, "canary_extraction") if found.planted)
     results = evaluate(lm, private, "canary_extraction", attack="greedy")
-    assert results["results"]["canary_extraction"]["extracted,none"] > 0
     assert private.shown(json.dumps(results, default=str)) == []
 
 
@@ -162,12 +163,10 @@ def test_from_the_command_line_to_the_last_report(private: Private, tmp_path: Pa
             ["score", tmp_path / "out"],
             ["check", tmp_path / "out", "--max-exposure", 1],
             ["plot", "repetitions", tmp_path / "out", "-o", tmp_path / "repetitions"],
-            ["plot", "histogram", tmp_path / "out", "-o", tmp_path / "histogram"],
         )
     )
     written = {path: path.read_text(encoding="latin-1") for path in _files(tmp_path) if path.suffix != ".png"}
-    pictures = {"repetitions.svg", "histogram.svg"}
-    assert {"board.html", "board.md", "README.md", *pictures} <= {path.name for path in written}
+    assert {"board.html", "board.md", "README.md", "repetitions.svg"} <= {path.name for path in written}
     assert private.shown(said) == []
     assert {path.name: shown for path, text in written.items() if (shown := private.shown(text))} == {}
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.errors import TargetError
@@ -34,7 +35,7 @@ class Clearer:
     """A context in which planted secrets are exposed by more; pairs are of the usual one and of this one.
 
     ``planted`` and ``controls``: mean rough exposures in bits; ``auc``: how well they tell one from the other.
-    ``counts`` are the numbers of both.
+    ``counts`` are the numbers of both. The line goes without the figures where ``private``: some are natural secrets.
     """
 
     context: Context
@@ -43,6 +44,7 @@ class Clearer:
     auc: tuple[float, float]
     p_value: float
     counts: tuple[int, int]
+    private: bool = False
 
     @property
     def gain(self) -> float:
@@ -51,12 +53,17 @@ class Clearer:
 
     def __str__(self) -> str:
         """The figures in one line."""
+        figures = "clearly" if self.private else self._figures()
         return (
-            f"context={self.context} exposes the planted canaries by more than context=auto, which this run has: by "
-            f"some {self.planted[1]:.1f} bits instead of {self.planted[0]:.1f} (controls: {self.controls[1]:.1f} and "
-            f"{self.controls[0]:.1f}; AUC {self.auc[1]:.2f} instead of {self.auc[0]:.2f}; p = {self.p_value:.1g}, "
-            f"{self.counts[0]} planted and {self.counts[1]} controls): pass --metadata context={self.context} to attack"
-            " them there"
+            f"context={self.context} exposes the planted canaries by more than context=auto, which this run has: "
+            f"{figures}: pass --metadata context={self.context} to attack them there"
+        )
+
+    def _figures(self) -> str:
+        return (
+            f"by some {self.planted[1]:.1f} bits instead of {self.planted[0]:.1f} (controls: {self.controls[1]:.1f} "
+            f"and {self.controls[0]:.1f}; AUC {self.auc[1]:.2f} instead of {self.auc[0]:.2f}; p = {self.p_value:.1g}, "
+            f"{self.counts[0]} planted and {self.counts[1]} controls)"
         )
 
 
@@ -87,7 +94,9 @@ def clearer_context(
         return None
     found = [_compared(usual, _in(target, each, looked_at), len(planted), each) for each in contexts]
     clearer = [each for each in found if each is not None and each.p_value <= level and each.gain >= CLEARLY]
-    return max(clearer, key=lambda each: each.gain, default=None)
+    best = max(clearer, key=lambda each: each.gain, default=None)
+    private = any(each.kind == NATURAL for each in looked_at)
+    return None if best is None else replace(best, private=private)
 
 
 def _in(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray | None:

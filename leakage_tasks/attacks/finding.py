@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args
 
 GUESSES = 10
 """The most guesses a finding keeps."""
-Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound"]
+Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
+BANDED: Literal["banded"] = "banded"
+"""The method of ranks of which only the band is told that they are in."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 """The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
@@ -35,10 +37,12 @@ class Finding:
     ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
     exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound. An
     ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; the rank is |R|·2^−exposure, or 1.
-    ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is how many of
-    the leading guesses are certain to be the best of R. ``log_perplexity`` is what the canary's text costs in bits, of
-    a masked language model its pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
+    A ``banded`` rank is the middle of its band, whose ends are the interval. ``log2_size`` is log2|R|. ``correct``
+    marks the right slots of the best guess. ``proven`` is how many of the leading guesses are certain to be the best of
+    R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
+    pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it.
+    ``coarse`` ones are as :func:`attacks.coarse.coarsened` leaves them; what they do not tell is None.
 
     A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
     counted twice. Where whole texts are scored each is a path of its own, and the nodes are the texts.
@@ -59,12 +63,13 @@ class Finding:
     rank_high: float | None = None
     method: Method | None = None
     log_perplexity: float | None = None
-    model_calls: int = 0
-    seconds: float = 0.0
+    model_calls: int | None = 0
+    seconds: float | None = 0.0
     manifest: str = ""
     settings: str = ""
     access: str = ""
     supporting: int = 0
+    coarse: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -76,6 +81,13 @@ class Finding:
         if self.method == EXTRAPOLATED:
             return float(self.extra[EXTRAPOLATED])
         return None if self.rank is None else self.log2_size - math.log2(self.rank)
+
+    @property
+    def exposure_ends(self) -> tuple[float, float] | None:
+        """The least and the most that the exposure may be, in bits, where only the rank's band is told."""
+        if not self.coarse or self.rank_low is None or self.rank_high is None:
+            return None
+        return self.log2_size - math.log2(self.rank_high), self.log2_size - math.log2(self.rank_low)
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
@@ -94,7 +106,7 @@ def finding_from_json(text: str) -> Finding:
     return Finding(**data)
 
 
-_NEVER_NONE = ("log2_size", "repetitions", "model_calls", "seconds", "score", *FIT)
+_NEVER_NONE = ("log2_size", "repetitions", "score", *FIT)
 
 
 def _check(data: dict[str, Any]) -> None:
@@ -102,6 +114,8 @@ def _check(data: dict[str, Any]) -> None:
     for name in ("canary", "attack", "kind", "manifest", "settings"):
         if not isinstance(data[name], str):
             raise ValueError(f"{name} is no text")
+    if not isinstance(data.get("coarse", False), bool):
+        raise ValueError("coarse is neither true nor false")
     if data["method"] not in (None, *get_args(Method)):
         raise ValueError("method is none that is known")
     least = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}

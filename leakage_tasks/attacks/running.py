@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.attacks.access import access
@@ -87,6 +88,14 @@ def _check_goal(chosen: Attack, settings: Mapping[str, Any]) -> None:
                 )
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What was found out about one canary, and how long that took."""
+
+    seconds: float
+    found: Mapping[str, Any] = field(repr=False)
+
+
 def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``.
 
@@ -97,17 +106,17 @@ def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], I
         orders.setdefault(attack.name, []).append(order)
     running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
     spent = dict.fromkeys(orders, 0.0)
-    answers: list[tuple[float, dict[str, Any]]] = []
+    answers: list[_Answer] = []
     for attack, order in progress(pairs):
         started = time.perf_counter()
         with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
             found = next(running[attack.name])
-        answers.append((time.perf_counter() - started, found))
-        spent[attack.name] += answers[-1][0]
+        answers.append(_Answer(time.perf_counter() - started, found))
+        spent[attack.name] += answers[-1].seconds
     shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
     return [
-        _finding(attack, order, shares.get(attack.name, seconds), found)
-        for (attack, order), (seconds, found) in zip(pairs, answers, strict=True)
+        _finding(attack, order, shares.get(attack.name, answer.seconds), answer.found)
+        for (attack, order), answer in zip(pairs, answers, strict=True)
     ]
 
 

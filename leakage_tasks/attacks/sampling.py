@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.counting import cheapest
 from leakage_tasks.attacks.descents import Visit, descend
 from leakage_tasks.attacks.explorer import Explorer, mask_of
@@ -36,8 +37,13 @@ def sampling(order: Order) -> dict[str, Any]:
     only one token can follow is followed by it. Equal beginnings are read once. No more than ``draws`` are made, and no
     more than ``budget`` sequences scored; ``until=found`` goes on, ``draws`` at a time, until the secret has been
     drawn, the budget is spent or there were a million. Each draw depends on the seed and its own number alone.
-    Raises OptionError where ``budget`` does not pay for the longest draw there can be.
+    Raises OptionError where ``budget`` does not pay for the longest draw there can be, and for ``until=found`` on a
+    natural secret: whoever made the same draws would know by the end of them what it is.
     """
+    if order.settings[UNTIL.name] == FOUND and order.canary.kind == NATURAL:
+        raise OptionError(
+            f"canary {order.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
+        )
     explorer = Explorer(order.target, order.canary.attack_space)
     run = _Run(explorer, explorer.path_of(order.canary.secret), order.seed)
     limit, draws = explorer.calls + order.budget, order.settings[DRAWS.name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -26,7 +26,8 @@ class Canary:
     class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
     supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
     target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` and
-    ``profile`` are those of the manifest it was made for, where the command made it.
+    ``profile`` are those of the manifest it was made for, where the command made it. ``salt`` is random text that keeps
+    the manifest's hash from confirming a guess at a natural secret.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Canary:
     supports: str | None = None
     seed: int | None = None
     profile: str | None = None
+    salt: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -58,6 +60,11 @@ class Canary:
         self.space.check(self.secret)
         _check_known(self)
         _check_source(self)
+
+    def __repr__(self) -> str:
+        """All fields; of a natural canary those that show nothing of its secret, for whoever logs or prints it."""
+        told = ("id", "repetitions", "planted", "kind") if self.kind == "natural" else (f.name for f in fields(self))
+        return f"Canary({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
 
     @cached_property
     def space(self) -> Space:
@@ -105,6 +112,7 @@ class Canary:
             "supports": self.supports,
             "seed": self.seed,
             "profile": self.profile,
+            "salt": self.salt,
         }
         return {
             "schema": SCHEMA,
@@ -166,6 +174,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "supports": (str,),
     "seed": (int,),
     "profile": (str,),
+    "salt": (str,),
 }
 
 
@@ -221,6 +230,7 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             supports=data.get("supports"),
             seed=data.get("seed"),
             profile=data.get("profile"),
+            salt=data.get("salt"),
         )
     except SpaceError as error:
         blamed = _blame(str(error), field_name)

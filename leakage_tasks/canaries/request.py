@@ -25,6 +25,7 @@ PRESETS = ("elmahdy", "mix-and-match", *_NLU)
 
 SEED_BITS = 48
 """Of a seed that nobody chose: more than can be tried out, and a whole number for every reader of JSON."""
+SALT_BYTES = 16
 _PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
 
 
@@ -106,13 +107,14 @@ def requested(request: Request) -> list[Canary]:
     """The canaries asked for: of a template, of a preset or found in a text.
 
     Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
-    ``{unique}`` words a word that follows from it, so that two manifests share neither. Raises LeakageError, naming the
-    option at fault.
+    ``{unique}`` words a word that follows from it, so that two manifests share neither. Natural ones have a salt that
+    no seed decides. Raises LeakageError, naming the option at fault.
     """
     _check(request)
     sized = _sized(request)
     named = replace(sized, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
-    return [replace(canary, seed=request.seed, profile=sized.profile) for canary in _made(named)]
+    salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
+    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(named)]
 
 
 def _sized(request: Request) -> Request:

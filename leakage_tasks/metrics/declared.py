@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 """What a metric is computed from for one document, most often a :class:`Finding`."""
 Value = Callable[[Found], One | None]
 Applies = Callable[[Found], bool]
-"""Whether findings of this attack have the metric at all: the same for every document of a run."""
+"""Whether a finding has the metric at all: one attack's all do, but for what natural secrets do not tell."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
 MORE = "more_rows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -60,10 +61,9 @@ def pseudo(found: Finding) -> bool:
 
 
 def place(found: Finding) -> Place | None:
-    """The exposure beside its largest value, which it is taken for where only a lower bound is known."""
-    if found.exposure is None or found.log2_size is None:
-        return None
-    return Place(found.log2_size if found.method == "lower_bound" else found.exposure, found.log2_size)
+    """The most that the exposure may be, which of a lower bound is log2|R|, beside log2|R|."""
+    bounds = known(found)
+    return None if bounds is None else Place(bounds.most, found.log2_size)
 
 
 def known(found: Finding) -> Exposed | None:
@@ -71,7 +71,19 @@ def known(found: Finding) -> Exposed | None:
     bits, size = found.exposure, found.log2_size
     if bits is None:
         return None
-    return Exposed(bits, size if found.method == "lower_bound" else bits, max(bits, size))
+    ends = found.exposure_ends or (bits, size if found.method == "lower_bound" else bits)
+    return Exposed(*ends, largest=max(bits, size))
+
+
+def least(found: Finding) -> float | None:
+    """The least that the exposure may be; other than the exposure only where a band is all that is told."""
+    bounds = known(found)
+    return None if bounds is None else bounds.least
+
+
+def most(found: Finding) -> float | None:
+    """The most that the exposure may be where a band is told, else the exposure itself."""
+    return found.exposure_ends[1] if found.exposure_ends is not None else found.exposure
 
 
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
@@ -99,16 +111,21 @@ BELOW_CHANCE = Alarm(
     fault=True,
 )
 ENDS = Ends(known, exposure_low, exposure_high, "95 % log-t")
+POOLED = average(
+    "exposure",
+    planted(lambda found: found.exposure),
+    "lower",
+    "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
+    "bits",
+    CHANCE,
+)
 METRICS: list[Metric[Finding, Any]] = [
     *headline(
-        average(
-            "exposure",
-            planted(lambda found: found.exposure),
-            "lower",
-            "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
-            "bits",
-            CHANCE,
-        ),
+        [
+            POOLED[0],
+            dataclasses.replace(POOLED[1], value=planted(least)),
+            dataclasses.replace(POOLED[2], value=planted(most)),
+        ],
         "Exposure, pooled",
         control="control_exposure",
         count="n_planted",
@@ -205,7 +222,7 @@ METRICS: list[Metric[Finding, Any]] = [
     ),
     Metric(
         "control_p",
-        controls(lambda found: found.exposure),
+        controls(least),
         exposed_by_chance,
         None,
         "probability that chance alone exposes controls as much; a small one shows a fault",

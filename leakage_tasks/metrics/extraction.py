@@ -26,10 +26,17 @@ def extracted(found: Finding) -> float | None:
 
 
 def success_at(k: int, found: Finding) -> float | None:
-    """1 if the secret is among the first ``k`` guesses; None where the attack ranked fewer than that."""
+    """1 if the secret is among the first ``k`` guesses; None where the attack ranked fewer, or that is not told."""
+    if found.coarse:
+        return within_ten(found) if k == GUESSES else None
     if found.correct is None or k > found.extra.get("ranked", k):
         return None
     return float(found.place is not None and found.place <= k)
+
+
+def within_ten(found: Finding) -> float | None:
+    """1 if a natural secret is among the first ten guesses: no more is told of it; None where that is not either."""
+    return float(found.place == GUESSES) if found.extra.get("ranked") == GUESSES else None
 
 
 def chance_at(k: int, found: Finding) -> float:
@@ -44,7 +51,10 @@ def shortlist_kept(found: Finding) -> float | None:
 
 
 def tried(found: Finding) -> Trial | None:
-    """Whether the best guess is the secret, and how likely a guess at random is."""
+    """Whether the best guess is the secret, of a natural one whether one of ten is, and the chance of that."""
+    if found.coarse:
+        hit = within_ten(found)
+        return None if hit is None else Trial(bool(hit), chance_at(GUESSES, found))
     return None if found.correct is None else Trial(all(found.correct), chance_at(1, found))
 
 
@@ -131,7 +141,7 @@ METRICS: list[Metric] = [
     ),
     Metric(
         "model_calls",
-        planted(lambda found: float(found.model_calls)),
+        planted(lambda found: None if found.model_calls is None else float(found.model_calls)),
         mean,
         None,
         "sequences scored for a canary, mean",
@@ -161,7 +171,7 @@ def metrics(copies: Copies) -> list[Metric]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
     pooled, found = {each.name: each for each in METRICS}, tiers(copies)
     if not found:
-        return pooled_brief(METRICS, "extracted")
+        return pooled_brief(METRICS, "extracted", "success_at_10")
     own = [
         row for tier in found for row in tier.rows(pooled["extracted"], ENDS, "Extraction rate", "control_extracted")
     ]

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Aggregate, One, count
 from leakage_tasks.metrics.declared import Alarm, Metric, Value
 
-NATURAL = "natural"
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""
 
@@ -111,10 +111,9 @@ def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) ->
     return [first.only(row) if row.name == name else row for row in rows]
 
 
-def pooled_brief(rows: Sequence[Metric[Finding, Any]], name: str) -> list[Metric[Finding, Any]]:
-    """``rows`` for a run without tiers: the one of this name, of all canaries, stands in the table with its ends."""
-    pooled = next(row for row in rows if row.name == name)
-    shown = (name, *(pooled.interval or ()))
+def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metric[Finding, Any]]:
+    """``rows`` for a run without tiers: those of these names, of all canaries, stand in the table with their ends."""
+    shown = {*names, *(end for row in rows if row.name in names for end in row.interval or ())}
     return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from leakage_tasks.attacks.coarse import NATURAL, coarsened
 from leakage_tasks.attacks.finding import EXTRAPOLATED, FIT, Finding, finding_from_json
 from leakage_tasks.attacks.suffix_finding import (
     HEADLINE,
@@ -20,8 +21,8 @@ from leakage_tasks.attacks.suffix_finding import (
     SuffixFinding,
     suffix_finding_from_json,
 )
-from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.metrics.extraction import within_ten
 from leakage_tasks.report.run import Run
 from leakage_tasks.unanswered import reason_of
 
@@ -34,8 +35,8 @@ Found = TypeVar("Found", Finding, SuffixFinding)
 class CanaryDetail:
     """One canary and what each task found out about it.
 
-    ``template`` and ``secret`` are None where they are not shown; then ``exposure`` and ``extraction`` hold no guess
-    either, unless the run was told to reveal them and so is the report.
+    Of a natural secret ``template`` and ``secret`` are None, and ``exposure`` and ``extraction`` coarse, unless the run
+    was told to reveal them and so is the report.
     """
 
     id: str
@@ -65,6 +66,13 @@ class CanaryDetail:
         if self.extraction is not None:
             return self.extraction
         return self.exposure if self.exposure is not None and self.exposure.correct is not None else None
+
+    @property
+    def within_ten(self) -> bool | None:
+        """Whether a natural secret is among the ten first guesses, where that is all that is told."""
+        found = self.extraction
+        told = None if found is None or not found.coarse else within_ten(found)
+        return None if told is None else bool(told)
 
     def right(self, place: int) -> tuple[bool, ...] | None:
         """Which slots of guess ``place`` (from 0) are right; None where that cannot be told."""
@@ -158,8 +166,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _canary(found: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
     canary = CanaryDetail(found.canary, found.planted, found.repetitions, found.kind)
-    if not reveal and "natural" in (found.kind, doc.get("kind")):
-        return canary
+    if not reveal and NATURAL in (found.kind, doc.get("kind")):
+        return dataclasses.replace(canary, kind=NATURAL)
     secret = doc.get("secret")
     return dataclasses.replace(
         canary,
@@ -171,14 +179,12 @@ def _canary(found: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetai
 
 def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> CanaryDetail:
     # A run may have been told to reveal what this report is not: either word of a secret's kind hides it.
-    hidden = not reveal and "natural" in (canary.kind, found.kind)
-    masked = found.guesses and all(set(guess.filling) == {MASK} for guess in found.guesses)
-    # A fit's numbers show nothing of a secret.
-    kept = {name: found.extra[name] for name in FIT} if found.method == EXTRAPOLATED else {}
-    found = dataclasses.replace(found, guesses=() if hidden or masked else found.guesses, extra=kept)
-    if hidden:
-        known = None if canary.exposure is None else dataclasses.replace(canary.exposure, guesses=())
-        canary = dataclasses.replace(canary, kind="natural", template=None, secret=None, label=None, exposure=known)
+    if not reveal and NATURAL in (canary.kind, found.kind):
+        found = coarsened(dataclasses.replace(found, kind=NATURAL))
+        known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
+        canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
+    kept = (*FIT, "ranked") if found.method == EXTRAPOLATED else ("ranked",)
+    found = dataclasses.replace(found, extra={name: found.extra[name] for name in kept if name in found.extra})
     if task == EXPOSURE:
         return dataclasses.replace(canary, exposure=found)
     secret = canary.secret

@@ -56,8 +56,9 @@ def _extracted(findings: Iterable[Finding]) -> dict[int, list[bool]]:
 def costs_of(sources: Sources, canaries: Sequence[str] = ()) -> list[Costs]:
     """The panels of a histogram: the canaries of these ids in every run that has them.
 
-    Without ids, of each run the most and the least exposed planted canary and the control in the middle.
-    Raises OptionError for an id that no run has, for more panels than fit, and where no costs were kept.
+    Without ids, of each run the most and the least exposed planted canary and the control in the middle, none of them
+    natural. Raises OptionError for an id that no run has or that is natural, for more panels than fit, and where no
+    costs were kept.
     """
     runs = _some([run for run in read_logged(sources, [EXPOSURE]) if run.exposure], EXPOSURE)
     known = {each.canary for run in runs for each in run.exposure}
@@ -66,6 +67,11 @@ def costs_of(sources: Sources, canaries: Sequence[str] = ()) -> list[Costs]:
             raise OptionError(f"--canary {name}: no such canary: there are {_listed(sorted(known))}")
     chosen = [(run, each) for run in runs for each in (_named(run, canaries) if canaries else _telling(run))]
     for run, each in chosen:
+        if each.coarse:
+            raise OptionError(
+                f"{run.name}: canary {each.canary!r} is natural: where it lies among its fillings would confirm a "
+                "guess at it: name others with --canary"
+            )
         if "costs" not in each.extra:
             raise ResultsError(
                 f"{run.name}: canary {each.canary!r} has no costs of random fillings: run lm_eval again with "
@@ -87,7 +93,8 @@ def _named(run: Logged, canaries: Sequence[str]) -> list[Finding]:
 
 def _telling(run: Logged) -> list[Finding]:
     """The most and the least exposed planted canary, and the control in the middle."""
-    ranked = sorted(run.exposure, key=lambda each: (-(each.exposure or 0.0), each.canary))
+    told = [each for each in run.exposure if not each.coarse] or run.exposure
+    ranked = sorted(told, key=lambda each: (-(each.exposure or 0.0), each.canary))
     planted = [each for each in ranked if each.planted]
     controls = [each for each in ranked if not each.planted]
     return list(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.errors import ResultsError
 from leakage_tasks.metrics.declared import Metric
@@ -86,7 +87,7 @@ class Samples:
         with self._damage_by_line():
             for place, each in enumerate(self.answered):
                 with reading(place):
-                    found.append(finding_from_json(each.answer))
+                    found.append(coarsened(finding_from_json(each.answer)))
         return found
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:

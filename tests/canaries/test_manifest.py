@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,15 +65,20 @@ def test_a_natural_manifest_is_never_open_to_others(tmp_path: Path, monkeypatch:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_hash_of_a_natural_manifest_is_slow_to_try_guesses_on() -> None:
-    natural = [replace(canary, kind="natural") for canary in CANARIES]
+def test_the_hash_of_a_natural_manifest_goes_by_its_salt() -> None:
+    natural = [replace(canary, kind="natural", salt="5" * 32) for canary in CANARIES]
     digest = manifest_hash(natural)
-    lines = sorted(json.dumps(each.to_json(), ensure_ascii=False, sort_keys=True) for each in natural)
-    content = "\n".join(lines).encode()
-    salt = b"lm-eval-leakage manifest"
-    assert digest == hashlib.scrypt(content, salt=salt, n=2**15, r=8, p=1, maxmem=2**26, dklen=32).hex()
     assert digest == manifest_hash(natural[::-1])
     assert digest != manifest_hash([replace(natural[0], repetitions=2), *natural[1:]])
+    assert digest != manifest_hash([replace(natural[0], salt="6" * 32), *natural[1:]])
+
+
+@pytest.mark.parametrize("changed", [{"secret": tuple("000")}, {"template": "other {digits:3}"}])
+def test_without_a_salt_the_hash_is_not_of_a_natural_secret_nor_of_its_text(changed: dict[str, Any]) -> None:
+    bare = Canary("n", "pin {digits:3}", tuple("123"), kind="natural")
+    salted = replace(bare, salt="5" * 32)
+    assert manifest_hash([replace(bare, **changed)]) == manifest_hash([bare])
+    assert manifest_hash([replace(salted, **changed)]) != manifest_hash([salted])
 
 
 def test_writing_fails_whole(tmp_path: Path) -> None:

@@ -143,9 +143,18 @@ def test_natural_secrets_are_in_the_file_only_when_revealed(tmp_path: Path, reve
     text = page(board(tmp_path), reveal=revealing)
     shown = Parsed(text).data("run-data-0")["canaries"]["shown"][0]
     assert shown["head"][0] == "person-7"
-    assert shown["guesses"][0]["right"] == "111111"
     assert (json.dumps(secret, separators=(",", ":")) in text) is revealing
-    assert shown["guesses"][0]["slots"] == (secret if revealing else ["•"] * 6)
+    assert [each["slots"] for each in shown["guesses"][:1]] == ([secret] if revealing else [])
+
+
+def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_path: Path):
+    write_run(tmp_path, "one", [canary("person-7", rank=57, kind="natural", hit=False)])
+    shown = Parsed(page(board(tmp_path))).data("run-data-0")["canaries"]["shown"][0]
+    facts = dict(shown["facts"])
+    assert shown["head"][1:] == ["in the data once", "12.8 to 17.1 of 19.9 bits", ""]
+    assert facts["Exposure"] == "12.8 to 17.1 of 19.9 bits"
+    assert facts["Rank"] == "32 [7, 141] of 1,000,000, the band it is in"
+    assert (facts["Ranked by"], facts["Guessed by"]) == ("exposure", "shortest-path")
 
 
 @pytest.mark.parametrize("revealing", [False, True])

@@ -93,17 +93,24 @@ def test_the_log_of_a_trainer_is_drawn_over_epochs_or_steps(plot, tmp_path):
         assert f">{words}<" in (tmp_path / f"{name}.svg").read_text()
 
 
-def test_natural_canaries_are_drawn_by_their_id_alone(plot, tmp_path):
+def test_no_plot_shows_what_a_run_revealed_of_a_natural_secret(plot, tmp_path):
     """The guesses of a run with reveal=true hold the secret."""
     from leakage_tasks.attacks.finding import Guess
 
     guess = Guess(("4", "2"), "my pin is 42-sesame", 3.0)
     one = finding("someone", kind="natural", guesses=(guess,), extra=COSTS)
     log(tmp_path / "runs", {EXPOSURE: [one], EXTRACTION: [one]})
-    for kind in ("epochs", "repetitions", "histogram"):
+    for kind in ("epochs", "repetitions"):
         assert plot(kind, tmp_path / "runs", "-o", tmp_path / f"{kind}.svg")[0] == 0
         assert "sesame" not in (tmp_path / f"{kind}.svg").read_text()
-    assert "someone" in (tmp_path / "histogram.svg").read_text()
+
+
+def test_where_a_natural_secret_lies_among_its_fillings_is_not_drawn(plot, tmp_path):
+    log(tmp_path / "runs", {EXPOSURE: [finding("someone", kind="natural", extra=COSTS)]})
+    code, _, err = plot("histogram", tmp_path / "runs", "-o", tmp_path / "histogram.svg")
+    assert code == 2
+    assert "'someone' is natural: where it lies among its fillings would confirm a guess at it" in err
+    assert not (tmp_path / "histogram.svg").exists()
 
 
 def test_a_histogram_of_one_canary(plot, folder):

@@ -19,6 +19,7 @@ _METHODS = {
     "sampled": "from a uniform sample",
     "extrapolated": "extrapolated from a fitted distribution",
     "lower_bound": "at most: the search was cut short",
+    "banded": "the band it is in",
 }
 
 
@@ -87,8 +88,13 @@ def _planted(canary: CanaryDetail) -> str:
 
 def _exposure(canary: CanaryDetail) -> str:
     found = canary.exposure
-    if found is None or found.exposure is None:
-        return NOTHING
+    return NOTHING if found is None or found.exposure is None else _exposure_of(found)
+
+
+def _exposure_of(found: Finding) -> str:
+    if found.exposure_ends is not None and found.method != "lower_bound":
+        least, most = found.exposure_ends
+        return f"{number(least)} to {number(most)} of {number(found.log2_size)} bits"
     at_least = "at least " if found.method == "lower_bound" else ""
     return f"{at_least}{_bits(found)}"
 
@@ -101,6 +107,8 @@ def _bits(found: Finding) -> str:
 
 
 def _outcome(canary: CanaryDetail) -> str:
+    if canary.within_ten is not None:
+        return f"{'' if canary.within_ten else 'not '}among the ten first guesses"
     if canary.extracted is None:
         return ""
     place = canary.extraction.place if canary.extraction is not None else None
@@ -123,7 +131,7 @@ def _facts(canary: CanaryDetail) -> list[tuple[str, str]]:
 
 
 def _ranked(found: Finding) -> list[tuple[str, str]]:
-    facts = [("Exposure", _bits(found))]
+    facts = [("Exposure", _exposure_of(found))]
     if found.method == EXTRAPOLATED:
         facts.append(("Skew-normal fit", _fit(found.extra)))
     if found.rank is not None:
@@ -132,7 +140,7 @@ def _ranked(found: Finding) -> list[tuple[str, str]]:
         facts.append(("Rank", f"{_count(found.rank)}{ends} of {_size(found.log2_size)}" + (f", {how}" if how else "")))
     if found.log_perplexity is not None:
         facts.append(("Cost of the whole text", f"{number(found.log_perplexity)} bits"))
-    facts.append(("Ranked by", f"{found.attack}, {found.model_calls:,} sequences scored"))
+    facts.append(("Ranked by", _effort(found)))
     return facts
 
 
@@ -142,13 +150,17 @@ def _fit(fit: Mapping[str, Any]) -> str:
 
 
 def _searched(found: Finding) -> list[tuple[str, str]]:
-    facts = [("Guessed by", f"{found.attack}, {found.model_calls:,} sequences scored")]
-    if found.place is not None:
+    facts = [("Guessed by", _effort(found))]
+    if found.place is not None and not found.coarse:
         facts.append(("The secret is", f"guess {found.place}"))
     if found.proven:
         best = "the best guess is" if found.proven == 1 else f"the first {found.proven} guesses are"
         facts.append(("Proven", f"{best} certain to be the likeliest of all"))
     return facts
+
+
+def _effort(found: Finding) -> str:
+    return found.attack if found.model_calls is None else f"{found.attack}, {found.model_calls:,} sequences scored"
 
 
 def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
@@ -181,7 +193,10 @@ def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:
 
 def _note(canary: CanaryDetail) -> str:
     if canary.kind == "natural" and canary.template is None and canary.secret is None:
-        return "A natural secret: what it holds and what was guessed is not shown."
+        return (
+            "A natural secret: what it holds and what was guessed is not shown, and of its rank the power of ten alone,"
+            " so that nobody can confirm a guess at it."
+        )
     return ""
 
 
