@@ -14,6 +14,7 @@ from leakage_tasks.errors import LeakageError
 from leakage_tasks.rights import give_rights
 
 _EXCHANGE, _HERE = 2, -100
+_OF_TOOLS = (".git", ".venv", "node_modules")
 _ROOM = "make room for it"
 _REMEDIES = {
     errno.ENOSPC: _ROOM,
@@ -95,15 +96,15 @@ def check_place(path: str | Path) -> Path:
     return final
 
 
-def leftovers(folder: Path, deep: int = 3) -> Iterator[Path]:
-    """What killed runs left in a folder, or so many levels below it."""
+def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
+    """What killed runs left in a folder, or so many levels below it: as deep as studies write."""
     with suppress(OSError):
         for each in sorted(folder.iterdir()):
             if each.is_symlink() or not each.is_dir():
                 continue
             if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX):
                 yield each
-            elif deep:
+            elif deep and each.name not in _OF_TOOLS:
                 yield from leftovers(each, deep - 1)
 
 

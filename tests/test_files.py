@@ -247,6 +247,12 @@ def test_what_a_kill_leaves_is_found(tmp_path: Path) -> None:
     assert all(mode_of(each) == 0o700 for each in leftovers(tmp_path))
 
 
+def test_what_a_kill_leaves_of_a_study_is_found(tmp_path: Path) -> None:
+    left = tmp_path / "runs" / "studies" / "paper" / "smoke" / "shared" / "0123" / ".leakage-0.part"
+    left.mkdir(parents=True)
+    assert list(leftovers(tmp_path)) == [left]
+
+
 def test_signals_are_met_as_before_once_it_is_written(tmp_path: Path) -> None:
     with replacing(tmp_path / "file") as beside:
         beside.write_text("x")
