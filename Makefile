@@ -1,10 +1,10 @@
-# make demo, make test, make test-all, make compat, make compat-llama-cpp, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make kill, make compat, make compat-llama-cpp, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp lint clean
+.PHONY: demo test test-all kill compat compat-llama-cpp lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -17,6 +17,11 @@ test-all: $(STAMP)
 
 compat: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
+
+# Ends every command at many moments: about five hours on two idle cores. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
+KILLS ?= runs/killing
+kill: $(STAMP)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.killing --rounds 20 --state $(KILLS)
 
 LLAMA := runs/llama-venv
 compat-llama-cpp: $(STAMP)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
-import shutil
-import signal
-import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from leakage_tasks.endings import PREFIX, SUFFIX, ended_in_order, workshop
 from leakage_tasks.errors import LeakageError
+from leakage_tasks.rights import give_rights
 
-PREFIX, SUFFIX = ".leakage-", ".part"
-"""What the name of a folder begins and ends with in which something is being written."""
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a process, and would by themselves leave what it was writing behind."""
-_OWNER, _FILE_MODE = 0o700, 0o600
 _EXCHANGE, _HERE = 2, -100
+_OF_TOOLS = (".git", ".venv", "node_modules")
+_ROOM = "make room for it"
+_REMEDIES = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: "raise the limit (ulimit -f)",
+    errno.EROFS: "choose another place",
+    errno.EIO: "choose another disk",
+}
+"""What keeps a disk from taking what is written, and what helps."""
 
 
 @contextmanager
@@ -30,28 +31,44 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
     """Give a path to write a file or folder to; on success it is synced to disk and takes ``path``'s place.
 
     It is written in a folder of its own beside ``path``, new, of an unpredictable name and open to its owner alone. It
-    then has the rights, owner and group of ``like``, by default of what it replaces; ``private`` ones are for their
-    owner alone. A link stays, and what it leads to is replaced.
+    then has the rights, owner and group of ``like``, without such a thing of what it replaces (a folder's files those
+    of the files there); ``private`` ones are for their owner alone. A link stays, and what it leads to is replaced.
 
     On an error, Ctrl-C, SIGTERM and SIGHUP nothing is left behind and ``path`` is as it was; a folder takes an older
     folder's place. Raises LeakageError if the place cannot be written to.
     """
     final = check_place(path)
     try:
-        with _ended_in_order(), _workshop(final.parent) as workshop:
-            beside = workshop / final.name
+        with ended_in_order(), workshop(final.parent) as folder:
+            beside = folder / final.name
             yield beside
-            _give_rights(beside, like if like is not None else final, private)
+            give_rights(beside, like if like is not None and like.exists() else final, private)
             _sync(beside)
             _take_place(beside, final)
             _sync_folder(final.parent)
-    except OSError as error:
-        raise LeakageError(f"{path}: cannot be written ({error.strerror or error}): choose another place") from None
+    except LeakageError:
+        raise
     except Exception as error:
-        # Libraries that write from other languages raise errors of their own.
-        if isinstance(error, LeakageError) or os.strerror(errno.ENOSPC) not in str(error):
+        message = _told(error, path, final.parent)
+        if message is None:
             raise
-        raise LeakageError(f"{path}: cannot be written ({os.strerror(errno.ENOSPC)}): make room for it") from None
+        raise LeakageError(message) from None
+
+
+def _told(error: Exception, path: str | Path, folder: Path) -> str | None:
+    """One line for what went wrong where files are written; None for what has nothing to do with that.
+
+    Libraries that write from other languages raise errors of their own, which name the system's or follow one.
+    """
+    chain = [each for each in (error, error.__cause__, error.__context__) if each is not None]
+    for code, remedy in _REMEDIES.items():
+        if any(getattr(each, "errno", None) == code or os.strerror(code) in str(each) for each in chain):
+            return f"{path}: cannot be written ({os.strerror(code)}): {remedy}"
+    if not isinstance(error, OSError):
+        return None
+    if isinstance(error.filename, str) and not Path(error.filename).absolute().is_relative_to(folder.absolute()):
+        return f"{error.filename}: {error.strerror}: check the path"
+    return f"{path}: cannot be written ({error.strerror or error}): choose another place"
 
 
 def check_place(path: str | Path) -> Path:
@@ -79,78 +96,16 @@ def check_place(path: str | Path) -> Path:
     return final
 
 
-def leftovers(folder: Path, deep: int = 3) -> Iterator[Path]:
-    """What killed runs left in a folder, or so many levels below it."""
+def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
+    """What killed runs left in a folder, or so many levels below it: as deep as studies write."""
     with suppress(OSError):
         for each in sorted(folder.iterdir()):
             if each.is_symlink() or not each.is_dir():
                 continue
             if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX):
                 yield each
-            elif deep:
+            elif deep and each.name not in _OF_TOOLS:
                 yield from leftovers(each, deep - 1)
-
-
-@contextmanager
-def _workshop(parent: Path) -> Iterator[Path]:
-    """A new folder that nobody else can look into, removed at the end with all that is in it."""
-    place = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
-    place.mkdir(_OWNER)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let signals that end the process be met like Ctrl-C, and end it by them once all is cleared away."""
-    usual = [each for each in ENDING if _is_main_thread() and signal.getsignal(each) is signal.SIG_DFL]
-    received: list[int] = []
-
-    def end(number: int, frame: Any) -> None:
-        received.append(number)
-        for each in usual:
-            signal.signal(each, signal.SIG_IGN)
-        raise SystemExit(128 + number)
-
-    for each in usual:
-        signal.signal(each, end)
-    try:
-        yield
-    finally:
-        for each in usual:
-            signal.signal(each, signal.SIG_DFL)
-        if received:
-            os.kill(os.getpid(), received[0])
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def _give_rights(beside: Path, like: Path, private: bool) -> None:
-    """Make what was written as open as ``like``, where that is there and of its kind; ``private`` for its owner."""
-    if private:
-        for each in (beside, *(beside.rglob("*") if beside.is_dir() else ())):
-            each.chmod(_OWNER if each.is_dir() else _FILE_MODE)
-        return
-    try:
-        known = like.stat()
-    except OSError:
-        return
-    if stat.S_ISDIR(known.st_mode) != beside.is_dir():
-        return
-    mode = stat.S_IMODE(known.st_mode)
-    if beside.is_dir():
-        mode |= _OWNER
-    own = beside.stat()
-    try:
-        os.chown(beside, known.st_uid if os.geteuid() == 0 else -1, known.st_gid)
-    except OSError:
-        # Rights of a group that it cannot be given to would be another group's.
-        mode &= ~stat.S_IRWXG if own.st_gid != known.st_gid else mode
-    beside.chmod(mode)
 
 
 def _sync(path: Path) -> None:

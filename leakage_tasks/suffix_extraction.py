@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.filter import Filter, FilterEnsemble
@@ -114,7 +115,11 @@ class SuffixExtraction(LocalTask):
     def aggregation(self) -> dict[str, Any]:
         """Aggregations by metric; that of ``guesses_written`` writes the file."""
         found = super().aggregation()
-        return found if self.is_null else found | {GUESSES_WRITTEN.name: partial(_submit, self.options.guesses)}
+        return (
+            found
+            if self.is_null
+            else found | {GUESSES_WRITTEN.name: partial(_submit, self.options.guesses, Path(self.options.source.data))}
+        )
 
 
 class Selected(Filter):
@@ -153,10 +158,10 @@ def _guess(place: int, reading: Reading, tokens: tuple[int, ...] | None) -> Suff
     return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits)
 
 
-def _submit(path: str | None, guesses: Sequence[SuffixGuess | None]) -> int:
+def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
     kept = [guess for guess in guesses if guess is not None]
     assert path is not None
-    write_submission(path, kept)
+    write_submission(path, kept, like=data)
     return len(kept)
 
 

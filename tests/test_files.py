@@ -9,11 +9,12 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks import files
+from leakage_tasks import endings, files
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import leftovers, replacing
 
@@ -188,7 +189,7 @@ def test_a_link_to_itself_is_one_line(tmp_path: Path) -> None:
 def test_a_name_that_is_there_already_is_neither_followed_nor_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    monkeypatch.setattr(files.secrets, "token_hex", lambda size: "guessed")
+    monkeypatch.setattr(endings.secrets, "token_hex", lambda size: "guessed")
     (tmp_path / "victim").mkdir()
     ready = tmp_path / ".leakage-guessed.part"
     ready.symlink_to(tmp_path / "victim") if made == "link" else ready.mkdir()
@@ -246,6 +247,12 @@ def test_what_a_kill_leaves_is_found(tmp_path: Path) -> None:
     assert all(mode_of(each) == 0o700 for each in leftovers(tmp_path))
 
 
+def test_what_a_kill_leaves_of_a_study_is_found(tmp_path: Path) -> None:
+    left = tmp_path / "runs" / "studies" / "paper" / "smoke" / "shared" / "0123" / ".leakage-0.part"
+    left.mkdir(parents=True)
+    assert list(leftovers(tmp_path)) == [left]
+
+
 def test_signals_are_met_as_before_once_it_is_written(tmp_path: Path) -> None:
     with replacing(tmp_path / "file") as beside:
         beside.write_text("x")
@@ -264,15 +271,51 @@ def test_a_thread_writes_as_well(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "x"
 
 
+def of_system(code: int) -> OSError:
+    return OSError(code, os.strerror(code))
+
+
+def followed_by(error: OSError) -> RuntimeError:
+    """What torch raises after a write of its failed."""
+    own = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
+    own.__context__ = error
+    return own
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), RuntimeError("No space left on device (os error 28)")]
+    "raised",
+    [
+        of_system,
+        lambda code: Exception(f"{os.strerror(code)} (os error {code})"),
+        lambda code: followed_by(of_system(code)),
+    ],
+    ids=["of Python", "of another language", "of torch"],
 )
-def test_a_full_disk_is_one_line_and_leaves_what_was_there(tmp_path: Path, error: Exception) -> None:
+def test_a_disk_that_takes_no_more_is_one_line_and_leaves_what_was_there(
+    tmp_path: Path, code: int, raised: Callable[[int], Exception]
+) -> None:
     (tmp_path / "file").write_text("old")
-    with pytest.raises(LeakageError, match="No space left on device"), replacing(tmp_path / "file"):
-        raise error
+    with (
+        pytest.raises(LeakageError, match=rf"file: cannot be written \({os.strerror(code)}\): ."),
+        replacing(tmp_path / "file"),
+    ):
+        raise raised(code)
     assert (tmp_path / "file").read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_could_not_be_read_is_the_one_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LeakageError, match=r"gone: No such file or directory: check the path"),
+        replacing(tmp_path / "file"),
+    ):
+        (tmp_path.parent / "gone").read_bytes()
+
+
+def test_an_error_of_the_program_stays_one(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "file"):
+        _ = 1 / 0
 
 
 def test_it_is_on_the_disk_before_it_takes_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

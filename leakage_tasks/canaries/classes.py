@@ -11,6 +11,7 @@ from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.canaries.formats.base import MAX_CLASSES
 from leakage_tasks.canaries.formats.labels import labels_of
 from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.steady import unchanged
 
 RAREST, MOST_POPULAR = "rarest", "most-popular"
 BY_COUNT = (RAREST, MOST_POPULAR)
@@ -26,10 +27,11 @@ def class_counts(
     the data cannot be read, lacks a column, or if the column holds no class or 100,000 and more.
     """
     source, wanted = Path(path), Columns(text_column, label_column, split)
-    layout = format_of(source).survey(source, wanted)
-    if len(layout.labels) >= MAX_CLASSES:
-        raise PlantingError(f"{path}: column {label_column!r} holds {MAX_CLASSES:,} values or more: name another")
-    counts = Counter(name for name in labels_of(source, layout, wanted) if name in layout.labels)
+    with unchanged(source):
+        layout = format_of(source).survey(source, wanted)
+        if len(layout.labels) >= MAX_CLASSES:
+            raise PlantingError(f"{path}: column {label_column!r} holds {MAX_CLASSES:,} values or more: name another")
+        counts = Counter(name for name in labels_of(source, layout, wanted) if name in layout.labels)
     if not counts:
         raise PlantingError(f"{path}: column {label_column!r} holds no class: name another with --label-column")
     return {str(name): counts[name] for name in sorted(counts, key=str)}

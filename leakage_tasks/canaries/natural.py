@@ -19,6 +19,7 @@ from leakage_tasks.canaries.formats.base import NoColumnError
 from leakage_tasks.canaries.formats.saved import is_saved
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.steady import unchanged
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""
@@ -94,18 +95,20 @@ def natural_canaries(
 def corpus_passages(path: Path, *, text_column: str = "text", split: str = "train") -> Iterator[Passage]:
     """The text of any file that canaries can be planted into, or of all ``.txt`` files of a folder by name.
 
-    Raises PlantingError where it cannot be read, OptionError for a folder without text.
+    Raises PlantingError where it cannot be read, OptionError for a folder without text, ChangedError for a file that
+    changes meanwhile.
     """
     wanted = Columns(text_column, None, split)
     for source in _sources(path):
         kind = format_of(source)
-        try:
-            layout = kind.survey(source, wanted)
-        except NoColumnError as error:
-            # In a file without a header they are its first row.
-            raise PlantingError(error.nameless) from None
-        turns = (turn for row in kind.texts(source, layout, wanted) for turn in row)
-        yield from _running(turns) if kind.running else map(Passage, turns)
+        with unchanged(source):
+            try:
+                layout = kind.survey(source, wanted)
+            except NoColumnError as error:
+                # In a file without a header they are its first row.
+                raise PlantingError(error.nameless) from None
+            turns = (turn for row in kind.texts(source, layout, wanted) for turn in row)
+            yield from _running(turns) if kind.running else map(Passage, turns)
 
 
 def check_output(path: Path, output: Path) -> None:

@@ -25,6 +25,7 @@ from leakage_tasks.canaries.sidecar import (
 )
 from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.files import replacing
+from leakage_tasks.steady import unchanged
 
 
 def plant(
@@ -58,19 +59,20 @@ def plant(
     ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
     parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
 
-    Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable or does not fit.
+    Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable, does not fit or changes while it
+    is read.
     """
     wanted = Columns(text_column, label_column, split, source_column)
     jobs = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
-    canaries = read_manifest(jobs[0].manifest)
-    for job in jobs:
-        format_of(job.source)
-    check_places([(job.source, job.output) for job in jobs], jobs[0].manifest)
-    layouts = [format_of(job.source).survey(job.source, wanted) for job in jobs]
-    chosen, canaries, labelled = _label(canaries, jobs[0], layouts[0], label)
-    planted = _to_plant(canaries, jobs[0].manifest)
-    _check_sources(planted, source_column)
-    with ExitStack() as files:
+    with ExitStack() as files, unchanged(*(job.source for job in jobs), jobs[0].manifest):
+        canaries = read_manifest(jobs[0].manifest)
+        for job in jobs:
+            format_of(job.source)
+        check_places([(job.source, job.output) for job in jobs], jobs[0].manifest)
+        layouts = [format_of(job.source).survey(job.source, wanted) for job in jobs]
+        chosen, canaries, labelled = _label(canaries, jobs[0], layouts[0], label)
+        planted = _to_plant(canaries, jobs[0].manifest)
+        _check_sources(planted, source_column)
         if labelled:
             _rewrite(jobs[0].manifest, canaries, files)
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
@@ -88,7 +90,7 @@ def _plant(
     points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
     before = sha256_of(job.source)
     _check_not_planted_before(job.source, before, canaries)
-    record_beside = files.enter_context(replacing(sidecar_path(job.output)))
+    record_beside = files.enter_context(replacing(sidecar_path(job.output), like=job.source))
     beside = files.enter_context(replacing(job.output, like=job.source))
     kind.write(job.source, beside, layout, job.wanted, points)
     copies = {canary.id: canary.repetitions for canary in here}

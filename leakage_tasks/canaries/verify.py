@@ -22,6 +22,7 @@ from leakage_tasks.canaries.sidecar import (
     sha256_of,
     sidecar_path,
 )
+from leakage_tasks.steady import unchanged
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,21 @@ def verify(
     each copy must stand beside its canary's source sentence. With ``chunk``, also how many copies a chunk of that many
     characters, or tokens of ``tokenizer``, of the text column concatenated in order would cut in two.
 
-    Raises LeakageError if a file cannot be read; what does not match is in the report.
+    Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
     """
     planted, manifest = Path(planted), Path(manifest)
     check_chunk(chunk, tokenizer)
+    with unchanged(planted, manifest, sidecar_path(planted)):
+        return _verified(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
+
+
+def _verified(
+    planted: Path, manifest: Path, chunk: int | None, tokenizer: str | None, asked: tuple[str | None, ...]
+) -> VerifyReport:
     canaries = read_manifest(manifest)
     kind = format_of(planted)
     record = read_sidecar(sidecar_path(planted))
-    wanted = _columns(record, text_column, source_column, split)
+    wanted = _columns(record, *asked)
     layout = kind.survey(planted, wanted)
     spans = list(_without_nested(_spans(kind, planted, layout, wanted, canaries)))
     part = record.part if record else None

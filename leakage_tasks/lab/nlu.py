@@ -79,9 +79,12 @@ class TrainedTagger:
     best_epoch: int = 0
     promise: Promise | None = None
 
-    def save(self, folder: str | Path) -> None:
-        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them."""
-        with replacing(folder) as beside:
+    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
+        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them.
+
+        The tokenizer holds every word of the training data; ``like`` them, the folder is for their readers alone.
+        """
+        with replacing(folder, like=like) as beside:
             self.model.save_pretrained(beside)
             self.tokenizer.save_pretrained(beside)
 

@@ -79,7 +79,7 @@ def train_nlu_command(
     planted, known = _to_know(canaries, words)
     read = read_nlu_data(data, validation, test)
     trained = train_tagger(read.training, read.validation, recipe, words=known, seed=seed, device=on, private=private)
-    trained.save(place)
+    trained.save(place, like=data)
     typer.echo(_summary(trained, output))
     for name, rows in (("validation", read.validation), ("test", read.test)):
         if rows:

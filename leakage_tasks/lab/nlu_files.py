@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.canaries.formats.utterances import Utterance, holds_utterances, read_utterances
+from leakage_tasks.steady import unchanged
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,12 @@ def read_nlu_data(data: Path, validation: Path | None = None, test: Path | None 
     training = _part(data, "train")
     if training is not None:
         validation, test = validation or _part(data, "valid"), test or _part(data, "test")
-    return NLUData(
-        read_utterances(training or data),
-        *([] if part is None else read_utterances(part) for part in (validation, test)),
-    )
+    training = training or data
+    with unchanged(*(part for part in (training, validation, test) if part is not None)):
+        return NLUData(
+            read_utterances(training),
+            *([] if part is None else read_utterances(part) for part in (validation, test)),
+        )
 
 
 def _part(data: Path, name: str) -> Path | None:

@@ -49,14 +49,17 @@ def check_checkpoint(path: Path | None, resume: bool) -> None:
 
 
 def save_checkpoint(path: Path, progress: Progress, run: Mapping[str, Any]) -> None:
-    """Write ``progress`` of ``run``, which says what it was made from: settings and hashes of model and data."""
+    """Write ``progress`` of ``run``, which says what it was made from: settings and hashes of model and data.
+
+    The file is for its owner alone, who may go on from it.
+    """
     from safetensors.torch import save_file
 
     tensors = {"prompt": progress.prompt, "best": progress.best}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in progress.optimiser.items()}
     about = {"schema": SCHEMA, "run": dict(run), "epochs": [asdict(epoch) for epoch in progress.epochs]}
     held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with replacing(path) as beside:
+    with replacing(path, private=True) as beside:
         save_file(held, beside, metadata={"leakage": json.dumps(about)})
 
 

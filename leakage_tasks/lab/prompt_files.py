@@ -42,18 +42,18 @@ class TunedPrompt:
         """Whether patience ended before the epochs did."""
         return len(self.losses) < self.settings.epochs
 
-    def save(self, folder: str | Path, base: str) -> None:
+    def save(self, folder: str | Path, base: str, *, like: Path | None = None) -> None:
         """Write the adapter for the model called ``base`` and ``training.json`` to ``folder``.
 
-        A base model that is a folder is named by its whole path. An earlier prompt there is replaced. Raises
-        OptionError if something else is there.
+        A base model that is a folder is named by its whole path. An earlier prompt there is replaced. It is as open as
+        ``like``, the data it was tuned on. Raises OptionError if something else is there.
         """
         from safetensors.torch import save_file
 
         place = Path(folder).resolve()
         check_output(place)
         base = str(Path(base).resolve()) if Path(base).is_dir() else base
-        with replacing(place) as beside:
+        with replacing(place, like=like) as beside:
             self._config(base).save_pretrained(str(beside))
             vectors = self.prompt.detach().float().cpu().contiguous()
             save_file({"prompt_embeddings": vectors}, beside / WEIGHTS, metadata={"format": "pt"})

@@ -19,13 +19,15 @@ def quantize_command(
     """Force each weight of a model to one of a few values, as a regularizer that is no defence: audit it and see."""
     from leakage_tasks.lab.quantize import check_levels, quantize
     from leakage_tasks.lab.saved_model import check_output, load_saved, save
+    from leakage_tasks.steady import unchanged
 
     place = output.resolve()
     check_levels(levels)
     check_output(place, model)
-    loaded, tokenizer = load_saved(model)
-    done = quantize(loaded, levels)
-    save(loaded, tokenizer, place)
+    with unchanged(Path(model)):
+        loaded, tokenizer = load_saved(model)
+        done = quantize(loaded, levels)
+    save(loaded, tokenizer, place, like=Path(model))
     for line in lines(done):
         typer.echo(line)
     typer.echo(summary(done, output) + ("" if tokenizer else "; no tokenizer lies beside the model: name its own"))

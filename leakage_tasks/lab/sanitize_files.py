@@ -27,6 +27,7 @@ from leakage_tasks.lab.sanitize import (
     distinct,
     rank_samples,
 )
+from leakage_tasks.steady import unchanged
 
 
 @dataclass(frozen=True)
@@ -73,21 +74,23 @@ def sanitize(
     A sample is a row's text (a line of a text file); all rows with an equal text go with it, and the rows that stay
     are copied byte for byte. ``report`` is a JSON line for every sample, the dropped ones first; texts are masked in
     it unless ``reveal``. ``fit`` defaults to :func:`character_lm`. Raises LeakageError, leaving nothing behind, if
-    anything is unreadable, unwritable or does not fit.
+    anything is unreadable, unwritable, does not fit or changes while it is read.
     """
     check_settings(repeats, by)
     wanted = Columns(text_column, None, split)
     kind, output = format_of(source), named(output)
     _check_places(source, output, report)
-    layout = kind.survey(source, wanted)
-    texts = list(row_texts(source, layout, wanted))
-    samples = len(distinct(texts))
-    if not 1 <= drop < samples:
-        raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
-    fit = fit or character_lm(texts, epochs=epochs, batch_size=batch_size)
-    ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed)
-    gone = {row for sample in ranked[:drop] for row in sample.rows}
-    with ExitStack() as files:
+    with ExitStack() as files, unchanged(source):
+        # Once more for this alone, so that nobody waits for models of a text that is no more.
+        with unchanged(source):
+            layout = kind.survey(source, wanted)
+            texts = list(row_texts(source, layout, wanted))
+        samples = len(distinct(texts))
+        if not 1 <= drop < samples:
+            raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
+        fit = fit or character_lm(texts, epochs=epochs, batch_size=batch_size)
+        ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed)
+        gone = {row for sample in ranked[:drop] for row in sample.rows}
         if report is not None:
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
         write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)

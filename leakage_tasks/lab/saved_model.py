@@ -48,9 +48,14 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
     return model.eval(), _tokenizer(name)
 
 
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path) -> None:
-    """Write the model, and its tokenizer where there is one, to ``folder``, which :func:`check_output` let pass."""
-    with replacing(folder) as beside:
+def save(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path, *, like: Path | None = None
+) -> None:
+    """Write the model, and its tokenizer where there is one, to ``folder``, which :func:`check_output` let pass.
+
+    It is as open as ``like``, the folder of the model it is made of, where there is one.
+    """
+    with replacing(folder, like=like) as beside:
         model.save_pretrained(beside)
         if tokenizer is not None:
             tokenizer.save_pretrained(beside)

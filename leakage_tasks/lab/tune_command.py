@@ -92,14 +92,17 @@ class _Job:
         """Check what can be checked before anything is loaded, tune, save, and put the checkpoint away."""
         from leakage_tasks.lab.prompt_checkpoint import check_checkpoint
         from leakage_tasks.lab.prompt_files import check_output
+        from leakage_tasks.steady import unchanged
 
         check_output(self.output.resolve())
         check_checkpoint(self.checkpoint, self.resume)
-        training, validation = self._pairs("train"), self._pairs("validation")
+        data = Path(self.source["data"])
+        with unchanged(data):
+            training, validation = self._pairs("train"), self._pairs("validation")
         settings = _starting_from(init_text, self.source["tokenizer"], settings)
         _announce(settings, training, validation)
         tuned = self._tune(settings, training, validation)
-        tuned.save(self.output, self.base)
+        tuned.save(self.output, self.base, like=data)
         self.checkpoint.unlink(missing_ok=True)
         typer.echo(_summary(tuned, self.output, self.base))
 

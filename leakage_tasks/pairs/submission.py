@@ -52,13 +52,14 @@ def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
     return len(found)
 
 
-def write_submission(path: str | Path, guesses: Iterable[SuffixGuess]) -> None:
+def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: Path | None = None) -> None:
     """Write the guesses, sorted by confidence, whole or not at all. Raises LeakageError.
 
-    An example's id is the guess's ``pair``; the challenge counts them from 0 within its own test set.
+    An example's id is the guess's ``pair``; the challenge counts them from 0 within its own test set. Guesses may be
+    the training text, so the file is as open as ``like``, the data it was guessed from.
     """
     rows = sorted(guesses, key=lambda each: surest_first(each.confidence, each.bits, each.pair))
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path, like=like) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows((each.pair, json.dumps(each.tokens, separators=(",", ":"))) for each in rows)

@@ -23,16 +23,19 @@ def card_command(
     from leakage_tasks.files import check_place
     from leakage_tasks.report.audits import audit_of
     from leakage_tasks.report.card import make_card, read_card, read_one_run, write_card
+    from leakage_tasks.report.results import files_read
+    from leakage_tasks.steady import unchanged
 
     if not 0 <= delta < 1:
         raise OptionError(f"--delta {delta:g}: no δ: give a number from 0 up to, not including, 1")
     if name is not None and not name.strip():
         raise OptionError("--name: is empty: give the model's name, or leave it out")
-    run = read_one_run(result)
-    old = read_card(card)
-    if not dry_run:
-        check_place(card)
-    made = make_card(old, card, run, asked=name, delta=delta, audited=audit_of(run, delta))
+    with unchanged(*files_read([result]), card):
+        run = read_one_run(result)
+        old = read_card(card)
+        if not dry_run:
+            check_place(card)
+        made = make_card(old, card, run, asked=name, delta=delta, audited=audit_of(run, delta))
     if dry_run:
         print(made.section)
         return

@@ -38,6 +38,8 @@ def compare_command(
     from leakage_tasks.report.changes_text import READING, as_text, page
     from leakage_tasks.report.naming import named
     from leakage_tasks.report.plot_style import save
+    from leakage_tasks.report.results import files_read
+    from leakage_tasks.steady import unchanged
 
     if len(results) < 2:
         raise OptionError("compare takes the results of two runs or more: name the one before first")
@@ -45,8 +47,9 @@ def compare_command(
         if path.suffix.lower() not in KINDS:
             raise OptionError(f"--output {path}: of no kind that is known: let it end in {', '.join(KINDS)}")
         check_place(path)
-    first, *others = named([_one(path) for path in results])
-    found = [compare(first, other) for other in others]
+    with unchanged(*files_read(results)):
+        first, *others = named([_one(path) for path in results])
+        found = [compare(first, other) for other in others]
     print("\n\n".join([*map(as_text, found), READING]))
     for path in output or []:
         kind = path.suffix.lower()

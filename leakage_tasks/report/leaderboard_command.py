@@ -31,13 +31,15 @@ def leaderboard_command(
     from leakage_tasks.files import check_place, replacing
     from leakage_tasks.report.board import make_board
     from leakage_tasks.report.leaderboard import as_text
-    from leakage_tasks.report.results import read_runs
+    from leakage_tasks.report.results import files_read, read_runs
+    from leakage_tasks.steady import unchanged
 
     paths = _checked(output or [])
     for path in paths:
         check_place(path)
-    board = make_board(read_runs(results))
-    texts = [_as(path, board, every, reveal) for path in paths]
+    with unchanged(*files_read(results)):
+        board = make_board(read_runs(results))
+        texts = [_as(path, board, every, reveal) for path in paths]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(as_text(board, every=every, width=width), end="")
     for path, text in zip(paths, texts, strict=True):

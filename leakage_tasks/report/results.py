@@ -12,7 +12,7 @@ from leakage_tasks.report.naming import named
 from leakage_tasks.report.results_file import read_run
 from leakage_tasks.report.run import STAMP, Run, TaskResult
 
-__all__ = ["Run", "TaskResult", "read_runs", "results_files"]
+__all__ = ["Run", "TaskResult", "files_read", "read_runs", "results_files"]
 OURS = ("canary_exposure", "canary_extraction", "suffix_extraction")
 """Tasks of this package, which declare themselves."""
 
@@ -47,6 +47,12 @@ def results_files(path: str | Path) -> list[Path]:
     if not place.is_file():
         raise ResultsError(f"{path}: no such file or folder: give what lm_eval wrote with --output_path")
     return [place]
+
+
+def files_read(paths: Iterable[str | Path]) -> list[Path]:
+    """All files of results and samples that reports of ``paths`` may read. Raises ResultsError."""
+    results = [file for path in paths for file in results_files(path)]
+    return sorted({*results, *(file for each in results for file in each.parent.glob("samples_*.jsonl"))})
 
 
 def _read(file: Path) -> Run | None:

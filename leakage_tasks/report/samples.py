@@ -28,6 +28,7 @@ from leakage_tasks.metrics.scoring import (
 )
 from leakage_tasks.report.fields import WrongField, finite, kind_of
 from leakage_tasks.report.run import STAMP
+from leakage_tasks.steady import unchanged
 from leakage_tasks.unanswered import reason_of
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
@@ -149,7 +150,7 @@ def _scoring(file: Path) -> Scoring:
 def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file's lines that are not empty, with their number."""
     try:
-        with file.open("rb") as lines:
+        with unchanged(file), file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
                 if raw.strip():
                     yield number, _object(file, number, raw)

@@ -1,0 +1,92 @@
+"""Commands whose output finds no room, or no right to be written: one line, and the old output stays."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.killing.commands import COMMANDS, Command
+from tests.killing.folders import contents
+from tests.killing.inputs import make_inputs
+
+Leakage = Callable[..., tuple[int, str, str]]
+WRITING = [
+    each for each in COMMANDS if each.program == "leakage" and each.outputs and not each.name.startswith("study")
+]
+EACH = pytest.mark.parametrize("command", WRITING, ids=lambda command: command.name)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_inputs(tmp_path_factory.mktemp("made") / "inputs")
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A small disk of its own."""
+    place = tmp_path_factory.mktemp("disk")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)]
+    if os.geteuid() or shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no right to mount a disk")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "filling").open("wb", buffering=0) as out:
+        try:
+            while out.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+
+
+def check(outcome: tuple[int, str, str], reason: str) -> None:
+    code, _, err = outcome
+    lines = [line for line in err.splitlines() if line.startswith("leakage: ") and "warning" not in line]
+    assert code == 2, err
+    assert len(lines) == 1
+    assert reason in lines[0]
+    assert "Traceback" not in err
+
+
+def begun(command: Command, inputs: Path, out: Path, leakage: Leakage) -> dict[str, str]:
+    """An older output, as it is."""
+    out.mkdir()
+    code, _, err = leakage(*command.arguments(inputs, out))
+    assert code == 0, err
+    return contents(out)
+
+
+@EACH
+def test_a_full_disk(command: Command, inputs: Path, disk: Path, leakage: Leakage) -> None:
+    shutil.rmtree(disk / "out", ignore_errors=True)
+    before = begun(command, inputs, disk / "out", leakage)
+    fill(disk)
+    try:
+        outcome = leakage(*command.arguments(inputs, disk / "out", command.older))
+    finally:
+        (disk / "filling").unlink()
+    check(outcome, "No space left on device")
+    assert contents(disk / "out") == before
+    assert not list((disk / "out").glob(".leakage-*"))
+
+
+@EACH
+def test_a_limit_on_the_size_of_files(command: Command, inputs: Path, tmp_path: Path, leakage: Leakage) -> None:
+    before = begun(command, inputs, tmp_path / "out", leakage)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        outcome = leakage(*command.arguments(inputs, tmp_path / "out", command.older))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    check(outcome, "File too large")
+    assert contents(tmp_path / "out") == before
+    assert not list((tmp_path / "out").glob(".leakage-*"))
