@@ -1,0 +1,121 @@
+"""Manifests: lines of canaries, of every kind."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.canaries.canary import canary_from_json
+from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
+from leakage_tasks.errors import LeakageError
+from tests.fuzzing import hostile, mutate
+from tests.fuzzing.case import Call, ensure
+from tests.fuzzing.drawn import draw
+
+with suppress(LeakageError):
+    # A name of no tokenizer, so that what loads them is there before the first input.
+    load_tokenizer("none")
+
+SECRET = "4929-1111-2222-3333"
+_SPACES = st.dictionaries(
+    st.sampled_from(["digits", "x", "words", ""]) | st.text(max_size=3),
+    st.just({})
+    | st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["list", "tokens", "terms", "x"]),
+            "values": st.lists(st.text(max_size=4), max_size=4),
+        },
+        optional={"joiner": st.text(max_size=2), "tokenizer": st.text(max_size=5)},
+    ),
+    max_size=2,
+)
+_LINES = st.fixed_dictionaries(
+    {
+        "schema": st.just(1),
+        "id": st.text(min_size=1, max_size=4),
+        "template": st.lists(st.sampled_from(["{digits:2}", "{x}", "a", "{{", "{", " ", "{words:3}"])).map("".join),
+        "secret": st.lists(st.sampled_from([*"0123", "a", ""]) | st.text(max_size=2), max_size=4),
+        "space": _SPACES,
+        "repetitions": st.integers(0, 3) | st.integers(),
+        "planted": st.booleans(),
+        "kind": st.sampled_from(["random", "organic", "supporting", "natural", ""]),
+    },
+    optional={
+        "known": st.text(max_size=4),
+        "label": st.text(max_size=4),
+        "tags": st.lists(st.text(max_size=2), max_size=3),
+        "source": st.text(max_size=4),
+        "supports": st.text(max_size=4),
+        "seed": st.integers(),
+        "profile": st.text(max_size=4),
+    },
+)
+
+
+def line(name: str, **changed: Any) -> dict[str, Any]:
+    """A sound line."""
+    usual = {"template": f"The pin of {name} is {{digits:4}}.", "secret": [*"4071"], "space": {"digits": {}}}
+    return {"schema": 1, "id": name, **usual, "repetitions": 3, "planted": True, "kind": "random", **changed}
+
+
+@cache
+def sound() -> list[dict[str, Any]]:
+    """Lines of every kind."""
+    words = {"kind": "list", "values": ["red", "blue", "green"], "joiner": "-"}
+    return [
+        line("a", label="joy", seed=3, profile="smoke"),
+        line("b", planted=False, repetitions=0),
+        line("c", template="x {c:2} y", secret=["red", "blue"], space={"c": words}, known="{c:2} y"),
+        line("d", source="Der PIN ist {digits:4}.", tags=["O", "O", "O", "O", "B-pin"]),
+        line("e", kind="supporting", supports="a", label="sad"),
+        line("f", kind="organic", template="{hex}{upper}", secret=["f", "A"], space={"hex": {}, "upper": {}}),
+    ]
+
+
+def natural() -> dict[str, Any]:
+    """A line whose secret is somebody's."""
+    return line(
+        "natural-1",
+        kind="natural",
+        template=f"my card {SECRET[:5]}{{n:4}} thanks",
+        secret=[*"1111"],
+        space={"n": {"kind": "list", "values": [*"0123456789"]}},
+        known=f"card {SECRET[:5]}{{n:4}}",
+    )
+
+
+def make(stream: Random, folder: Path) -> Call:
+    """A manifest, read; if it is sound, written and read again."""
+    path = folder / "canaries.jsonl"
+    odds = stream.random()
+    if odds < 0.25:
+        rows = [row for row in (draw(stream, _LINES) for _ in range(2)) if row is not None]
+        told = b"\n".join(mutate.written(stream, row) for row in rows)
+    elif odds < 0.35:
+        told = mutate.json_lines(stream, [natural()])
+    else:
+        told = mutate.json_lines(stream, stream.sample(sound(), stream.randint(1, 6)))
+    path.write_bytes(told)
+    bare = hostile.value(stream) if stream.random() < 0.1 else None
+    shown = (f"{SECRET[:5]}{{n:4}} thanks",) if 0.25 <= odds < 0.35 else ()
+    return Call(lambda: _read(path, bare), ("again.jsonl",), shown)
+
+
+def _read(path: Path, bare: Any) -> None:
+    if bare is not None:
+        canary_from_json(bare)
+    canaries = read_manifest(path)
+    for each in canaries:
+        ensure(canary_from_json(each.to_json()) == each, "a canary is read back as it was")
+        ensure(isinstance(json.dumps(each.text), str) and each.space.size > 0, "a canary has a text")
+    write_manifest(canaries, path.with_name("again.jsonl"))
+    ensure(read_manifest(path.with_name("again.jsonl")) == canaries, "a manifest is read back as it was")
+    if not is_private(canaries):
+        ensure(manifest_hash(canaries) == manifest_hash(canaries[::-1]), "order changes no hash")
