@@ -59,7 +59,7 @@ def _called(call: Call, folder: Path, seconds: float) -> Outcome:
 
 def _found(kind: str, error: BaseException) -> Outcome:
     told = traceback.format_exc()
-    why = reason(error)
+    why = reason(error, _place(error))
     where = f"{type(error).__name__} at {_place(error)}"
     return Outcome("known", f"{why}: {where}", told[-4000:]) if why else Outcome(kind, where, told[-20_000:])
 

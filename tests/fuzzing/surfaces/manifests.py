@@ -24,35 +24,19 @@ with suppress(LeakageError):
     load_tokenizer("none")
 
 SECRET = "4929-1111-2222-3333"
-_SPACES = st.dictionaries(
-    st.sampled_from(["digits", "x", "words", ""]) | st.text(max_size=3),
-    st.just({})
-    | st.fixed_dictionaries(
-        {
-            "kind": st.sampled_from(["list", "tokens", "terms", "x"]),
-            "values": st.lists(st.text(max_size=4), max_size=4),
-        },
-        optional={"joiner": st.text(max_size=2), "tokenizer": st.text(max_size=5)},
-    ),
-    max_size=2,
-)
-_LINES = st.fixed_dictionaries(
-    {
-        "schema": st.just(1),
-        "id": st.text(min_size=1, max_size=4),
-        "template": st.lists(st.sampled_from(["{digits:2}", "{x}", "a", "{{", "{", " ", "{words:3}"])).map("".join),
-        "secret": st.lists(st.sampled_from([*"0123", "a", ""]) | st.text(max_size=2), max_size=4),
-        "space": _SPACES,
-        "repetitions": st.integers(0, 3) | st.integers(),
-        "planted": st.booleans(),
-        "kind": st.sampled_from(["random", "organic", "supporting", "natural", ""]),
-    },
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+_TEXT = _WORDS.map(lambda text: text.replace("{", "{{").replace("}", "}}"))
+_CHANGES = st.fixed_dictionaries(
+    {},
     optional={
-        "known": st.text(max_size=4),
+        "id": st.text(min_size=1, max_size=4),
+        "template": st.tuples(_TEXT, st.sampled_from(["{digits:4}", "{digits}{digits:3}"]), _TEXT).map("".join),
+        "secret": st.lists(st.sampled_from("0123456789") | st.text(max_size=2), min_size=4, max_size=4),
+        "repetitions": st.integers(1, 3) | st.integers(),
+        "known": st.text(max_size=4) | st.just("{digits:4}"),
         "label": st.text(max_size=4),
         "tags": st.lists(st.text(max_size=2), max_size=3),
-        "source": st.text(max_size=4),
-        "supports": st.text(max_size=4),
+        "source": st.tuples(_TEXT, st.sampled_from(["", "{digits:4}"])).map("".join),
         "seed": st.integers(),
         "profile": st.text(max_size=4),
     },
@@ -96,8 +80,7 @@ def make(stream: Random, folder: Path) -> Call:
     path = folder / "canaries.jsonl"
     odds = stream.random()
     if odds < 0.25:
-        rows = [row for row in (draw(stream, _LINES) for _ in range(2)) if row is not None]
-        told = b"\n".join(mutate.written(stream, row) for row in rows)
+        told = b"\n".join(mutate.written(stream, _changed(stream)) for _ in range(stream.randint(1, 2)))
     elif odds < 0.35:
         told = mutate.json_lines(stream, [natural()])
     else:
@@ -106,6 +89,13 @@ def make(stream: Random, folder: Path) -> Call:
     bare = hostile.value(stream) if stream.random() < 0.1 else None
     shown = (f"{SECRET[:5]}{{n:4}} thanks",) if 0.25 <= odds < 0.35 else ()
     return Call(lambda: _read(path, bare), ("again.jsonl",), shown)
+
+
+def _changed(stream: Random) -> dict[str, Any]:
+    """A sound line with other values in it, most of which fit."""
+    found = draw(stream, _CHANGES) or {}
+    kept = stream.sample(list(found), min(len(found), 3))
+    return line("a") | {name: found[name] for name in kept}
 
 
 def _read(path: Path, bare: Any) -> None:
