@@ -6,6 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from leakage_tasks.canaries.canary import canary_from_json
 from leakage_tasks.canaries.manifest import write_manifest
@@ -17,7 +18,7 @@ from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.surfaces.manifests import line
 from tests.lab.utterances import made
 
-_ROWS = [
+_ROWS: list[dict[str, Any]] = [
     {"text": "a first row", "label": "joy", "n": 1, "source": "eins"},
     {"text": 'a second, "quoted" one', "label": "sad", "n": 2.5, "source": "zwei"},
     {"text": "write to anna@example.org, 078-05-1120", "label": "joy", "n": None, "source": "drei"},
@@ -83,7 +84,7 @@ def planted(stream: Random, folder: Path, source: Path, tagged: bool = False) ->
     return Call(lambda: _plant(manifest, source, output, options), (output.name, f"{output.name}.leakage.json"))
 
 
-def _plant(manifest: Path, source: Path, output: Path, options: dict[str, str]) -> None:
+def _plant(manifest: Path, source: Path, output: Path, options: dict[str, Any]) -> None:
     report = plant(manifest, source, output, seed=1, **options)
     ensure(bool(report.summary()), "what was planted is told")
     found = verify(output, manifest, chunk=64)

@@ -31,7 +31,7 @@ _OF: dict[type, tuple[Any, ...]] = {
     str: ("x",),
     object: ("x",),
 }
-_LISTS = ("10:20", "1", [1, 2], [0], "1:x", [])
+_LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
 
 
 def make(stream: Random, folder: Path) -> Call:

@@ -29,6 +29,7 @@ _CONFIG: dict[str, Any] = {
     "token_dim": 4,
 }
 _RECORD = {"hashes": {"model": "ab" * 32}, "losses": []}
+_SET = ("length", "epochs", "batch_size", "learning_rate", "warmup", "alpha", "patience", "seed", "weight_decay")
 _NAMES = ("vocabulary", "random", "text", "")
 
 
@@ -53,7 +54,7 @@ def make(stream: Random, folder: Path) -> Call:
     """An adapter's folder, a checkpoint, or settings."""
     kind = stream.randrange(4)
     if kind == 0:
-        values = {name: hostile.value(stream) for name in stream.sample(sorted(asdict(PromptSettings())), 2)}
+        values = {name: hostile.value(stream) for name in stream.sample(_SET, 2)}
         values["init"] = stream.choice(_NAMES)
         return Call(lambda: _settle(values))
     if kind == 1:

@@ -31,7 +31,7 @@ def _findings() -> dict[str, list[Any]]:
     controls = [finding(f"k{n}", rank=400_000.0 + n, repetitions=0) for n in range(3)]
     named = ("calibrated", "likelihood")
     suffixes = [suffix(n, {name: choice(n % 2 == 0, 0.9 - n / 10) for name in named}) for n in range(3)]
-    extracted = [finding(f"c{n}", attack="greedy", correct=(n == 0,), rank=None) for n in range(3)]
+    extracted = [finding(f"c{n}", attack="greedy", correct=(n == 0,)) for n in range(3)]
     return {EXPOSURE: planted + controls, EXTRACTION: extracted, SUFFIXES: suffixes}
 
 

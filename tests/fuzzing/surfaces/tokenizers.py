@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from leakage_tasks.canaries.alphabets import load_tokenizer, tokenizer_words
 from leakage_tasks.lab.cut_tokenizer import gpt2_tokenizer
@@ -22,7 +24,8 @@ _MERGES = "#version: 0.2\na b\nĠ a\n"
 
 @cache
 def _saved(name: str) -> dict[str, bytes]:
-    tokenizer = {"merging": merging, "wordpiece": wordpiece, "characters": lambda: char_tokenizer("abc ")}[name]()
+    made: dict[str, Callable[[], Any]] = {"merging": merging, "wordpiece": wordpiece}
+    tokenizer = made.get(name, lambda: char_tokenizer("abc "))()
     with tempfile.TemporaryDirectory() as place:
         tokenizer.save_pretrained(place)
         return {path.name: path.read_bytes() for path in sorted(Path(place).iterdir()) if path.is_file()}

@@ -35,13 +35,13 @@ _PLACES = ("trainer_state.json", "checkpoint-5/trainer_state.json", "checkpoint-
 
 
 def make(stream: Random, folder: Path) -> Call:
-    """A log in one of the places where it may be; one of fifty is drawn."""
+    """A log in one of the places where it may be; one of five hundred is drawn."""
     sound = stream.choice((_LOG, _LOG, _DEMO))
     path = folder / (stream.choice(_PLACES) if sound is _LOG else "exposure_by_epoch.json")
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(mutate.json_file(stream, sound))
     over = stream.choice(("epoch", "step"))
-    drawn = stream.random() < 0.02
+    drawn = stream.random() < 0.002
     source = folder if sound is _LOG and stream.random() < 0.5 else path
     return Call(lambda: _read(source, path, over, drawn))
 
