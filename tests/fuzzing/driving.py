@@ -49,6 +49,7 @@ def _drive_one(state: State, wanted: int, folder: Path) -> None:
     while state.done < wanted:
         for number, outcome, seconds in outcomes(state.surface, state.seed, range(state.done, wanted)):
             if state.add(number, outcome, seconds):
+                state.save(folder)
                 keep(folder, state.surface, state.seed, number, outcome)
             if time.monotonic() - saved > EVERY:
                 state.save(folder)
