@@ -112,8 +112,9 @@ def read_gpt2(folder: str | Path) -> tuple[dict[str, int], list[tuple[str, str]]
 
 def _check_vocabulary(path: Path, vocabulary: Any) -> None:
     """Raise LeakageError for anything but tokens with ids from 0 without gaps, the end's among them."""
-    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
-    if not all(type(number) is int for number in ids) or sorted(ids) != list(range(len(ids))) or END not in vocabulary:
+    tokens = vocabulary if isinstance(vocabulary, dict) else {}
+    whole = all(type(number) is int for number in tokens.values())
+    if END not in tokens or not whole or sorted(tokens.values()) != list(range(len(tokens))):
         raise LeakageError(f"{path}: no tokens numbered from 0, {END} among them: give GPT-2's file")
 
 

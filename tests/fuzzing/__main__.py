@@ -19,10 +19,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzzing.driving import drive, outcomes, shares, write_input
+from tests.fuzzing.driving import drive, outcomes, shares
 from tests.fuzzing.guided import GUIDED, fuzz
 from tests.fuzzing.surfaces import SHARES
 from tests.fuzzing.table import findings, table
+from tests.fuzzing.work import write_input
 
 
 def main() -> int:
@@ -41,11 +42,11 @@ def main() -> int:
 
 def _again(surface: str, seed: int, number: int, folder: Path | None) -> int:
     """Feed one input again, and tell what comes of it; its files are written to ``folder``."""
-    [(_, outcome, _)] = outcomes(surface, seed, range(number, number + 1))
+    place = folder or Path(tempfile.mkdtemp(prefix="fuzzing-"))
+    [(_, outcome, _)] = outcomes(surface, seed, range(number, number + 1), place)
     print(f"{outcome.kind}: {outcome.where}\n{outcome.detail}".rstrip())
-    place = folder or Path(tempfile.mkdtemp(prefix=f"{surface}-{number}-"))
     write_input(surface, seed, number, place)
-    print(f"the input: {place}")
+    print(f"the input: {place / f'{surface}-{number}' / 'input'}")
     return int(outcome.kind not in ("success", "declined"))
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.fuzzing.case import Outcome, stream_of
+from tests.fuzzing.case import Outcome
 from tests.fuzzing.state import State, load
 from tests.fuzzing.surfaces import SHARES
-from tests.fuzzing.work import READY, work
+from tests.fuzzing.work import READY, work, write_input
 
+FINDINGS = "findings"
 SILENT = 60.0
 """Seconds after which a process that says nothing is ended: one that no signal reaches."""
 STARTING = 600.0
@@ -47,7 +46,7 @@ def drive(wanted: dict[str, int], seed: int, folder: Path, jobs: int) -> list[St
 def _drive_one(state: State, wanted: int, folder: Path) -> None:
     saved = time.monotonic()
     while state.done < wanted:
-        for number, outcome, seconds in outcomes(state.surface, state.seed, range(state.done, wanted)):
+        for number, outcome, seconds in outcomes(state.surface, state.seed, range(state.done, wanted), folder):
             if state.add(number, outcome, seconds):
                 state.save(folder)
                 keep(folder, state.surface, state.seed, number, outcome)
@@ -57,15 +56,17 @@ def _drive_one(state: State, wanted: int, folder: Path) -> None:
         state.save(folder)
 
 
-def outcomes(surface: str, seed: int, numbers: range) -> Iterator[Told]:
+def outcomes(surface: str, seed: int, numbers: range, folder: Path) -> Iterator[Told]:
     """Outcomes from one process, each with the seconds of computing it took.
 
-    Ends early after an input that the process did not survive. Raises RuntimeError if it cannot start.
+    Inputs that are findings are written to ``folder``. Ends early after an input that the process did not survive.
+    Raises RuntimeError if it cannot start.
     """
     context = multiprocessing.get_context("spawn")
     with _scratch() as scratch:
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(theirs, surface, seed, numbers, str(scratch)), daemon=True)
+        what = (theirs, surface, seed, numbers, str(scratch), str(folder / FINDINGS))
+        process = context.Process(target=work, args=what, daemon=True)
         process.start()
         theirs.close()
         try:
@@ -92,21 +93,19 @@ def _received(ours: Connection, process: BaseProcess, numbers: range) -> Iterato
             return
 
 
-def keep(folder: Path, surface: str, seed: int, number: int, outcome: Outcome) -> Path:
-    """Save a finding with the files of its input."""
-    place = folder / "findings" / f"{surface}-{number}"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+def keep(folder: Path, surface: str, seed: int, number: int, outcome: Outcome) -> None:
+    """Tell of a finding beside the files of its input."""
+    place = folder / FINDINGS / f"{surface}-{number}"
+    place.mkdir(parents=True, exist_ok=True)
     again = f"python -m tests.fuzzing --only {surface} --case {number} --seed {seed}"
     told = f"{outcome.kind}: {outcome.where}\n{again}\n\n{outcome.detail}\n"
     (place / "finding.txt").write_text(told, encoding="utf-8", errors="backslashreplace")
-    # Seeds are made with what the process that drives the others need not import.
-    process = multiprocessing.get_context("spawn").Process(
-        target=write_input, args=(surface, seed, number, place / "input")
-    )
-    process.start()
-    process.join()
-    return place
+    if not (place / "input").is_dir():
+        # The process did not live to write it.
+        what = (surface, seed, number, folder / FINDINGS)
+        process = multiprocessing.get_context("spawn").Process(target=write_input, args=what)
+        process.start()
+        process.join()
 
 
 @contextmanager
@@ -115,9 +114,3 @@ def _scratch() -> Iterator[Path]:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=memory if memory.is_dir() else None) as name:
         yield Path(name)
-
-
-def write_input(surface: str, seed: int, number: int, folder: Path) -> None:
-    """Write the files of one input to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    import_module(f"tests.fuzzing.surfaces.{surface}").make(stream_of(seed, surface, number), folder)

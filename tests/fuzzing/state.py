@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzzing.case import BAD, Outcome
-
-KEPT = 3
-"""Findings of one kind that are told in full; more are counted."""
+from tests.fuzzing.work import KEPT
 
 
 @dataclass

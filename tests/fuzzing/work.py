@@ -11,20 +11,27 @@ import shutil
 import sys
 import time
 import warnings
+from collections import Counter
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from tests.fuzzing.case import Maker, Outcome, stream_of
+from tests.fuzzing.case import BAD, Maker, Outcome, stream_of
 from tests.fuzzing.oracle import SECONDS, judged
 
 MEMORY = 2 << 30
 """Bytes that inputs may take beyond what the process took when it was ready."""
 READY = "ready"
+KEPT = 3
+"""Findings of one kind that are told in full; more are counted."""
 
 
-def work(pipe: Connection, surface: str, seed: int, numbers: range, scratch: str) -> None:
-    """Judge the inputs ``numbers`` of a surface; sends READY, then each number with its outcome."""
+def work(pipe: Connection, surface: str, seed: int, numbers: range, scratch: str, kept: str) -> None:
+    """Judge the inputs ``numbers`` of a surface; sends READY, then each number with its outcome.
+
+    The files of the first findings of a kind go to the folder ``kept``.
+    """
+    seen: Counter[str] = Counter()
     place = Path(scratch)
     _prepare(place)
     make = import_module(f"tests.fuzzing.surfaces.{surface}").make
@@ -37,6 +44,9 @@ def work(pipe: Connection, surface: str, seed: int, numbers: range, scratch: str
         for number in numbers:
             began = time.process_time()
             outcome = _one(make, surface, seed, number, place)
+            seen[outcome.where] += outcome.kind in BAD
+            if outcome.kind in BAD and seen[outcome.where] <= KEPT:
+                write_input(surface, seed, number, Path(kept))
             pipe.send((number, outcome, time.process_time() - began))
             for shown in (sys.stdout, sys.stderr):
                 shown.seek(0)
@@ -51,6 +61,14 @@ def _one(make: Maker, surface: str, seed: int, number: int, scratch: Path, secon
         return judged(make(stream_of(seed, surface, number), folder), folder, seconds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_input(surface: str, seed: int, number: int, folder: Path) -> None:
+    """Write the files of one input to its own folder in ``folder``."""
+    place = folder / f"{surface}-{number}" / "input"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    import_module(f"tests.fuzzing.surfaces.{surface}").make(stream_of(seed, surface, number), place)
 
 
 def _prepare(scratch: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_broken_merge_is_named_by_its_line(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "vocabulary", ["[]", "{}", '{"a": 0}', f'{{"{END}": 0, "a": 2}}', f'{{"{END}": 0, "a": "1"}}', f'{{"{END}": 9e9}}']
+    "vocabulary", ["1.5", "{}", '{"a": 0}', f'{{"{END}": 0, "a": 2}}', f'{{"{END}": 0, "a": "1"}}', f'{{"{END}": 9e9}}']
 )
 def test_a_vocabulary_of_another_kind_is_named(files, tmp_path, vocabulary):
     (tmp_path / "vocab.json").write_text(vocabulary, encoding="utf-8")
