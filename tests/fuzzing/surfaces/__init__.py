@@ -16,6 +16,6 @@ SHARES = {
     "cards": 4,
     "tables": 3,
     "tokenizers": 3,
-    "commands": 3,
+    "commands": 1,
 }
 """How the inputs are dealt out: more to what is read fast."""
