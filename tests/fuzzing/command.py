@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from leakage_tasks.errors import LONGEST
 from tests.fuzzing.case import Declined, ensure
 
 NOTES = ("leakage: warning: ", "leakage: note: ")
@@ -43,7 +44,8 @@ def _last_line(said: str) -> str:
     if not lines[-1].startswith("leakage: "):
         usage = next((place for place, line in enumerate(lines) if line.startswith("Error: ")), None)
         ensure(lines[0].startswith("Usage: ") and usage is not None, f"an error begins with leakage or Usage: {said}")
-        return " ".join(lines[usage:])
+        # Typer repeats whatever was typed, however long.
+        return " ".join(lines[usage:])[:LONGEST]
     ensure(all(not line.startswith("leakage: ") or line.startswith(NOTES) for line in lines[:-1]), f"one line: {said}")
     return lines[-1]
 
