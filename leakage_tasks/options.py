@@ -56,7 +56,7 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     if "context" in asked:
         typed["context"] = read_context(asked["context"])
     settings = {name: value for name, value in typed.items() if name not in CANARY_TYPES}
-    if "attack" in own:
+    if own.get("attack") is not None:
         # What stands there for all tasks may be for the attacks of others.
         kept = [*own, *(setting.name for setting in settings_of(str(typed["attack"])))]
         settings = {name: value for name, value in settings.items() if name in kept}

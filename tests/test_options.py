@@ -52,6 +52,12 @@ def test_what_cannot_be_meant_is_refused(metadata, message):
         read_options(metadata, "t")
 
 
+def test_null_for_the_attack_of_one_task_is_the_usual_one():
+    assert read_options({"canary_exposure": {"attack": None}, "draws": 7}, "canary_exposure") == read_options(
+        {"draws": 7}, "canary_exposure"
+    )
+
+
 def test_options_of_attacks_are_kept_by_name():
     metadata = {"attack": "label-search", "beam": 50.0, "lambda": 1, "t": {"beam": 7, "audit": True}}
     assert read_options(metadata, "u").settings == {"beam": 50, "lambda": 1.0}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 HEADLINE = "none"
 """The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""
@@ -92,14 +95,41 @@ class Answer(str):
 
 
 def suffix_finding_from_json(text: str) -> SuffixFinding:
-    """Inverse of :meth:`SuffixFinding.to_json`."""
+    """Inverse of :meth:`SuffixFinding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
     data = json.loads(text)
     data["views"] = {
         name: SuffixView(**{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}})
         for name, view in data["views"].items()
     }
     data["guesses"] = tuple(tuple(guess) for guess in data["guesses"])
-    return SuffixFinding(**data)
+    finding = SuffixFinding(**data)
+    views = finding.views.values()
+    records: list[Any] = [finding, *views, *(choice for view in views for choice in view.choices.values())]
+    for record in records:
+        _check(record)
+    if not all(type(token) is int for guess in finding.guesses for token in guess):
+        raise ValueError("guesses are no token ids")
+    return finding
+
+
+def _check(record: Any) -> None:
+    """Raise ValueError for a field of another type, or a number that is none."""
+    kind: Any = type(record)
+    for name, kinds in _plain_fields(kind).items():
+        value = getattr(record, name)
+        # A whole number may be too large for any other.
+        real = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
+            raise ValueError(f"{name} is no {kinds[0].__name__}")
+
+
+@cache
+def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
+    """The fields that hold one number or text, or may hold None, with the types they may have."""
+    found = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(record).items()}
+    plain = {name: kinds for name, kinds in found.items() if set(kinds) <= {int, float, str, bool, NoneType}}
+    # JSON knows one kind of number.
+    return {name: (*kinds, int) if float in kinds else kinds for name, kinds in plain.items()}
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,15 @@ def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
     """A tokenizer's whole words (``what="whole-words"``: letters alone), these and its whole numbers
     (``"words-and-numbers"``), or every ordinary token (``"tokens"``).
 
-    Only a reference (tokenizer name, hash of the values) goes into the manifest, not the values.
+    Only a reference (tokenizer name, hash of the values) goes into the manifest, not the values. Raises SpaceError for
+    a tokenizer that cannot be loaded or used.
     """
-    values = _tokenizer_values(tokenizer, what)
+    try:
+        values = _tokenizer_values(tokenizer, what)
+    except SpaceError:
+        raise
+    except Exception as error:  # odd settings are noticed by the library where it first uses them
+        raise SpaceError(f"tokenizer {tokenizer!r} cannot be used ({first_line(error)}): save it anew") from None
     origin = {"kind": what, "tokenizer": tokenizer, "sha256": _digest(values)}
     return Alphabet(name, values, "" if what == "tokens" else " ", tuple(origin.items()))
 

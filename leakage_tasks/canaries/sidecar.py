@@ -28,10 +28,12 @@ TRAINED_AFTER: dict[Before, str] = {
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
 _BLOCK = 1 << 20
-_READ: dict[str, Any] = {"copies": dict, "text_column": str, "characters": (int, NoneType)} | dict.fromkeys(
-    ("label_column", "split", "source_column", "part", "before"), (str, NoneType)
+_TYPES: dict[str, Any] = (
+    {"copies": dict, "characters": (int, NoneType)}
+    | dict.fromkeys(("label_column", "split", "source_column", "part", "before"), (str, NoneType))
+    | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
-"""Types of the fields that are put to use."""
+"""Types of the fields that are not text."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,10 @@ def read_sidecar(path: Path) -> Sidecar | None:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
     data = {"source_column": None, "part": None, "before": None, "characters": None, **data}
     wrong = sorted(set(names) ^ data.keys()) or [
-        name for name, kinds in _READ.items() if not isinstance(data[name], kinds)
+        name for name in names if not isinstance(data[name], _TYPES.get(name, str))
     ]
+    if not wrong and not all(type(times) is int and times >= 0 for times in data["copies"].values()):
+        wrong = ["copies"]
     if not wrong and data["part"] not in (None, *get_args(Part)):
         wrong = ["part"]
     if not wrong and data["before"] not in (None, *get_args(Before)):

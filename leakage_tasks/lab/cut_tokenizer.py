@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,7 +90,10 @@ def byte_level_tokenizer(
 
 
 def read_gpt2(folder: str | Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Token → id, and the merges in order, from ``vocab.json`` and ``merges.txt``; LeakageError without them."""
+    """Token → id, and the merges in order, from ``vocab.json`` and ``merges.txt``.
+
+    Raises LeakageError where they cannot be read, are none of GPT-2's kind, or do not belong together.
+    """
     names = Path(folder) / "vocab.json", Path(folder) / "merges.txt"
     try:
         vocabulary: dict[str, int] = json.loads(names[0].read_text(encoding="utf-8"))
@@ -99,7 +102,20 @@ def read_gpt2(folder: str | Path) -> tuple[dict[str, int], list[tuple[str, str]]
         raise LeakageError(
             f"{folder}: GPT-2's tokenizer cannot be read ({error}): put its vocab.json and merges.txt there"
         ) from None
-    return vocabulary, list(_merges(names[1], lines))
+    _check_vocabulary(names[0], vocabulary)
+    merges = list(_merges(names[1], lines))
+    for merge in merges:
+        if not {*merge, "".join(merge)} <= vocabulary.keys():
+            raise LeakageError(f"{names[1]}: merges {merge!r}, which {names[0].name} lacks: give GPT-2's files")
+    return vocabulary, merges
+
+
+def _check_vocabulary(path: Path, vocabulary: Any) -> None:
+    """Raise LeakageError for anything but tokens with ids from 0 without gaps, the end's among them."""
+    tokens = vocabulary if isinstance(vocabulary, dict) else {}
+    whole = all(type(number) is int for number in tokens.values())
+    if END not in tokens or not whole or sorted(tokens.values()) != list(range(len(tokens))):
+        raise LeakageError(f"{path}: no tokens numbered from 0, {END} among them: give GPT-2's file")
 
 
 def _merges(path: Path, lines: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -91,7 +91,7 @@ def _load(path: Path) -> TokenIds:
         found = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise OptionError(f"{path}: no such file: every *{PREFIX} needs its *{SUFFIX} beside it") from None
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # a damaged header makes numpy raise what Python's parser does, or MemoryError
         reason = first_line(error)
         if "pickle" in reason.lower():
             reason = "it holds Python objects, such as rows of different lengths, and pickles are never loaded"

@@ -40,7 +40,9 @@ class CardParts:
         if self.before:
             return replace(self, front=front)
         fence = f"---{self.newline}"
-        return replace(self, before=fence, front=front, after=fence + self.after)
+        # The hub's library finds no front matter that a bare carriage return ends.
+        end = "---\n" if self.newline == "\r" else fence
+        return replace(self, before=fence, front=front, after=end + self.after)
 
     def with_section(self, section: str) -> CardParts:
         """The card with another section, at its end where it had none. Raises OptionError for marks that do not fit."""

@@ -133,3 +133,12 @@ def test_tokenizer_is_kept_as_a_reference(byte_level: Path) -> None:
     assert alphabet_from_json("words", data) == words
     with pytest.raises(SpaceError, match="no longer has the vocabulary"):
         alphabet_from_json("words", {**data, "sha256": "0"})
+
+
+def test_a_tokenizer_that_loads_and_cannot_be_used_is_named(byte_level: Path, tmp_path: Path) -> None:
+    for file in byte_level.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_max_length": []}))
+    with pytest.raises(SpaceError, match=r"cannot be used \(.*\): save it anew"):
+        tokenizer_words("tokens", str(tmp_path), "tokens")

@@ -247,6 +247,23 @@ def test_damaged_folders_and_files(tmp_path: Path, manifest: Path) -> None:
     assert "not a parquet file" in attempt(manifest, tmp_path / "in.parquet", tmp_path / "out.parquet")
 
 
+def test_damaged_rows_of_parquet_are_the_input_s_fault(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in.parquet"
+    write_parquet(source, sample_rows())
+    whole = source.read_bytes()
+    source.write_bytes(whole[:8] + b"\xff" * 200 + whole[208:])
+    assert f"{source}: its rows cannot be read" in attempt(manifest, source, tmp_path / "out.parquet")
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path: Path, manifest: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = ["text", "n", "n"]
+    pq.write_table(pa.table([["a"], [1], [2]], names=names), tmp_path / "in.parquet")
+    assert "two columns called 'n'" in attempt(manifest, tmp_path / "in.parquet", tmp_path / "out.parquet")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -40,6 +40,19 @@ def test_unknown_fields(tmp_path: Path, manifest: Path) -> None:
         read_sidecar(report.sidecar)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("output", 1.5), ("manifest_sha256", None), ("copies", {"a": "2"}), ("copies", {"a": -1})]
+)
+def test_a_field_of_another_type_is_named(tmp_path: Path, manifest: Path, name: str, value: object) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("one\n")
+    report = plant(manifest, source, tmp_path / "out.txt")
+    data = json.loads(report.sidecar.read_text())
+    report.sidecar.write_text(json.dumps({**data, name: value}))
+    with pytest.raises(PlantingError, match=f"field '{name}'"):
+        read_sidecar(report.sidecar)
+
+
 def test_records_of_before_there_were_parts_and_sources(tmp_path: Path, manifest: Path) -> None:
     source = tmp_path / "in.txt"
     source.write_text("one\n")

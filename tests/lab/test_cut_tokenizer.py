@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,23 @@ def test_a_broken_merge_is_named_by_its_line(files, tmp_path):
     (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
     (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nthe\n", encoding="utf-8")
     with pytest.raises(LeakageError, match=r"merges\.txt, line 3"):
+        gpt2_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "vocabulary", ["1.5", "{}", '{"a": 0}', f'{{"{END}": 0, "a": 2}}', f'{{"{END}": 0, "a": "1"}}', f'{{"{END}": 9e9}}']
+)
+def test_a_vocabulary_of_another_kind_is_named(files, tmp_path, vocabulary):
+    (tmp_path / "vocab.json").write_text(vocabulary, encoding="utf-8")
+    (tmp_path / "merges.txt").write_bytes((files / "merges.txt").read_bytes())
+    with pytest.raises(LeakageError, match=re.escape("vocab.json: no tokens numbered from 0")):
+        gpt2_tokenizer(tmp_path)
+
+
+def test_merges_of_another_vocabulary_are_named(files, tmp_path):
+    (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nqq ww\n", encoding="utf-8")
+    with pytest.raises(LeakageError, match=re.escape("merges ('qq', 'ww'), which vocab.json lacks")):
         gpt2_tokenizer(tmp_path)
 
 

@@ -372,6 +372,21 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
     assert not Trap.sprung
 
 
+def test_a_damaged_header(tmp_path: Path) -> None:
+    data = save_pairs(tmp_path / "d", "train_", 5)
+    path = data / "train_prefix.npy"
+    path.write_bytes(path.read_bytes().replace(b"(5, 4), ", b"(5, 4  , "))
+    assert "train_prefix.npy: cannot be read (" in refused(Source(str(data)))
+
+
+def test_a_header_that_asks_for_more_memory_than_there_is(tmp_path: Path) -> None:
+    data = save_pairs(tmp_path / "d", "train_", 5)
+    path = data / "train_prefix.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(5, 4), }" + b" " * 17, b"(5, 4" + b"0" * 17 + b"), }"))
+    assert "train_prefix.npy: cannot be read (" in refused(Source(str(data)))
+
+
 def test_a_cut_off_file(tmp_path: Path) -> None:
     data = save_pairs(tmp_path / "d", "train_", 5)
     whole = (data / "train_prefix.npy").read_bytes()

@@ -330,6 +330,14 @@ def test_a_mark_within_a_line_is_none():
     assert split_card(text, Path("README.md")).with_section("x").text == f"{text}\n{START}\nx\n{END}\n"
 
 
+def test_a_card_of_bare_carriage_returns_gets_its_results_once(tmp_path):
+    path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
+    place.write_bytes(b"# One\r\rText.\r")
+    run_command(path, "--card", place)
+    assert ModelCard.load(place).data.model_name == "one"
+    assert run_command(path, "--card", place) == f"{place}: up to date, nothing written\n"
+
+
 def test_a_new_card_is_made_and_then_left_alone(tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
     assert run_command(path, "--card", place) == f"{place}: section and 3 model-index results of one written\n"

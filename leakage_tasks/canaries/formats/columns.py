@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from leakage_tasks.errors import PlantingError
 
 
 def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
-    """A layout from an Arrow schema. Raises PlantingError if a column is missing or holds no text."""
+    """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
+    if twice is not None:
+        raise PlantingError(f"{source}: has two columns called {twice!r}: give each a name of its own")
     text = choose_text_column(source, schema.names, wanted)
     check_label_column(source, schema.names, wanted, text)
     check_source_column(source, schema.names, wanted, text)

@@ -38,7 +38,7 @@ def _values(path: Path, layout: Layout, wanted: Columns) -> Iterator[Any]:
         yield from _saved_values(_choose_split(path, _load(path), wanted.split), column)
     elif path.suffix.lower() == ".parquet":
         with _open(path) as table:
-            yield from _parquet_values(table, column)
+            yield from _parquet_values(path, table, column)
     elif path.suffix.lower() == ".jsonl":
         yield from (row.get(column) for _, row in objects(path))
     else:

@@ -10,6 +10,7 @@ from typing import Any
 from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Row, Turns, note_label, turns_of
 from leakage_tasks.canaries.formats.columns import layout_of, named_classes
 from leakage_tasks.errors import PlantingError
+from leakage_tasks.notices import first_line
 
 BATCH = 256
 GROUP_BYTES = 32 << 20
@@ -28,7 +29,7 @@ class ParquetFormat:
             layout = layout_of(source, schema, table.metadata.num_rows, wanted)
             if wanted.label is not None:
                 layout.labels = named_classes(_class_names(schema, wanted.label))
-                for value in () if layout.labels else _values(table, wanted.label):
+                for value in () if layout.labels else _values(source, table, wanted.label):
                     note_label(layout.labels, value)
         return layout
 
@@ -39,7 +40,7 @@ class ParquetFormat:
 
         with _open(source) as table:
             schema = table.schema_arrow
-            batches = _splice(table.iter_batches(BATCH), points, schema)
+            batches = _splice(_batches(source, table), points, schema)
             held: list[Any] = []
             size = 0
             with pq.ParquetWriter(output, schema, compression=_compression(table)) as writer:
@@ -55,7 +56,7 @@ class ParquetFormat:
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The text of every row, or its chat turns."""
         with _open(path) as table:
-            for value in _values(table, layout.text):
+            for value in _values(path, table, layout.text):
                 yield turns_of(value)
 
 
@@ -66,12 +67,21 @@ def _open(source: Path) -> Any:
     try:
         return pq.ParquetFile(source)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise PlantingError(f"{source}: not a parquet file ({reason}): check the file") from None
+        raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
 
 
-def _values(table: Any, column: str) -> Iterator[Any]:
-    for batch in table.iter_batches(BATCH, columns=[column]):
+def _batches(source: Path, table: Any, columns: list[str] | None = None) -> Iterator[Any]:
+    """The rows of a file, of which nothing but the end was read when it was opened."""
+    import pyarrow as pa
+
+    try:
+        yield from table.iter_batches(BATCH, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise PlantingError(f"{source}: its rows cannot be read ({first_line(error)}): check the file") from None
+
+
+def _values(source: Path, table: Any, column: str) -> Iterator[Any]:
+    for batch in _batches(source, table, [column]):
         yield from batch.column(0).to_pylist()
 
 

@@ -1,0 +1,97 @@
+"""Data sets of lines that canaries are planted in and secrets found in."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from leakage_tasks.canaries.canary import canary_from_json
+from leakage_tasks.canaries.manifest import write_manifest
+from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
+from leakage_tasks.canaries.planting import plant
+from leakage_tasks.canaries.verify import verify
+from tests.fuzzing import hostile, mutate
+from tests.fuzzing.case import Call, ensure
+from tests.fuzzing.surfaces.manifests import line
+from tests.lab.utterances import made
+
+_ROWS: list[dict[str, Any]] = [
+    {"text": "a first row", "label": "joy", "n": 1, "source": "eins"},
+    {"text": 'a second, "quoted" one', "label": "sad", "n": 2.5, "source": "zwei"},
+    {"text": "write to anna@example.org, 078-05-1120", "label": "joy", "n": None, "source": "drei"},
+]
+_CHAT = [
+    {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": f"no {n}"}]} for n in range(3)
+]
+KINDS = ("txt", "txt", "jsonl", "jsonl", "chat", "csv", "csv", "tsv", "conll", "folder")
+
+
+@cache
+def sound(kind: str) -> dict[str, bytes]:
+    """The files of a data set, by their names."""
+    if kind == "folder":
+        rows = made(4)
+        parts = {"seq.in": "words", "seq.out": "tags"}
+        files = {name: "".join(" ".join(getattr(row, part)) + "\n" for row in rows) for name, part in parts.items()}
+        files["label"] = "".join(f"{row.intent}\n" for row in rows)
+        return {f"data/{name}": told.encode() for name, told in files.items()}
+    if kind == "conll":
+        blocks = (
+            [f"# intent = {row.intent}", *(f"{word}\t{tag}" for word, tag in zip(row.words, row.tags, strict=True))]
+            for row in made(4)
+        )
+        return {"data.conll": "\n\n".join(map("\n".join, blocks)).encode() + b"\n"}
+    if kind in ("csv", "tsv"):
+        cells = [["text", "label"], ["one", "joy"], ['"two, ""2""\nlines"', "sad"], ["three", "joy"]]
+        return {f"data.{kind}": "".join(("," if kind == "csv" else "\t").join(row) + "\n" for row in cells).encode()}
+    if kind == "txt":
+        return {"data.txt": "".join(f"{row['text']}\n" for row in _ROWS).encode()}
+    return {"data.jsonl": "".join(json.dumps(row) + "\n" for row in (_CHAT if kind == "chat" else _ROWS)).encode()}
+
+
+def make(stream: Random, folder: Path) -> Call:
+    """A data set that something is wrong with, and what canaries are planted in it."""
+    kind = stream.choice(KINDS)
+    files = dict(sound(kind))
+    changed = stream.choice(list(files))
+    if kind in ("jsonl", "chat"):
+        files[changed] = mutate.json_lines(stream, [json.loads(row) for row in files[changed].splitlines()])
+    else:
+        files[changed] = mutate.data(stream, files[changed])
+    if kind == "folder":
+        (folder / "data").mkdir()
+    for name, told in files.items():
+        (folder / name).write_bytes(told)
+    source = folder / ("data" if kind == "folder" else changed)
+    if stream.random() < 0.25:
+        return Call(lambda: _natural(source))
+    return planted(stream, folder, source, tagged=kind in ("conll", "folder"))
+
+
+def planted(stream: Random, folder: Path, source: Path, tagged: bool = False) -> Call:
+    """Planting into a source that stands in the folder already."""
+    lines = [line("a", label="joy"), line("b", template="other {digits:4}", planted=False, repetitions=0)]
+    if tagged:
+        lines = [{**each, "template": "{digits:4} is it", "tags": ["B-pin", "O", "O"]} for each in lines[:1]]
+    manifest, output = folder / "canaries.jsonl", folder / f"planted{source.suffix}"
+    write_manifest([canary_from_json(each) for each in lines], manifest)
+    options = {"label_column": "label"} if stream.random() < 0.3 and not tagged else {}
+    if stream.random() < 0.05:
+        options["text_column"] = hostile.text(stream)
+    return Call(lambda: _plant(manifest, source, output, options), (output.name, f"{output.name}.leakage.json"))
+
+
+def _plant(manifest: Path, source: Path, output: Path, options: dict[str, Any]) -> None:
+    report = plant(manifest, source, output, seed=1, **options)
+    ensure(bool(report.summary()), "what was planted is told")
+    found = verify(output, manifest, chunk=64)
+    ensure(found.ok, f"what was planted is verified: {found.problems}")
+    ensure(bool(list(found.lines())), "what was verified is told")
+
+
+def _natural(source: Path) -> None:
+    for each in natural_canaries(corpus_passages(source), controls=1, seed=1):
+        ensure(canary_from_json(each.to_json()) == each, "a natural canary is read back as it was")

@@ -1,0 +1,73 @@
+"""Options of tasks, as ``--metadata`` hands them over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from leakage_tasks.attacks.registry import known_settings
+from leakage_tasks.canaries.context import read_context
+from leakage_tasks.option_types import CANARY_TYPES, SUFFIX_TYPES
+from leakage_tasks.options import read_options
+from leakage_tasks.report.check import limit_from
+from leakage_tasks.suffix_options import read_suffix_options
+from tests.fuzzing import hostile
+from tests.fuzzing.case import Call, ensure
+
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "decoding": ("sample", "greedy", "beam"),
+    "split": ("train", "validation", "test", "all"),
+    "attack": ("auto", "exposure", "greedy", "label_search"),
+    "known": ("all", "before"),
+    "rows": ("brief", "all"),
+    "confidence": ("calibrated", "likelihood", "trained", "comparing_lm"),
+    "context": ("auto", "bos", "none", "a\\n", {"before": "x", "start": "bos"}),
+}
+_OF: dict[type, tuple[Any, ...]] = {
+    int: (1, 2, 50),
+    float: (0.5, 1.0),
+    bool: (True, False),
+    str: ("x",),
+    object: ("x",),
+}
+_LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
+
+
+def make(stream: Random, folder: Path) -> Call:
+    """Some options with sound or odd values, for all tasks or under a task's name."""
+    task = stream.choice(("canary_exposure", "canary_extraction", "suffix_extraction"))
+    types = SUFFIX_TYPES if task == "suffix_extraction" else _canary_types()
+    given = {name: _value(stream, name, types[name]) for name in stream.sample(sorted(types), stream.randint(1, 5))}
+    if task == "suffix_extraction":
+        given.setdefault("data", "pairs")
+    if stream.random() < 0.1:
+        given[stream.choice((hostile.text(stream), "bugdet", "tokenizer_mode"))] = hostile.value(stream)
+    odds = stream.random()
+    metadata = {task: given} if odds < 0.2 else {**given, task: hostile.value(stream)} if odds < 0.25 else given
+    text = stream.choice(("", "m=")) + hostile.text(stream) if stream.random() < 0.2 else ""
+    return Call(lambda: _read(metadata, task, text))
+
+
+def _canary_types() -> dict[str, type]:
+    return CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
+
+
+def _value(stream: Random, name: str, kind: type) -> Any:
+    odds = stream.random()
+    if odds < 0.7:
+        return stream.choice(_USUAL.get(name, _LISTS if kind is list else _OF[kind]))
+    return stream.choice((0, -1, 0.5, 1.0, True, None, "x")) if odds < 0.85 else hostile.value(stream)
+
+
+def _read(metadata: dict[str, Any], task: str, text: str) -> None:
+    if task == "suffix_extraction":
+        options = read_suffix_options(metadata)
+        ensure(bool(options.selections), "something is read off")
+    else:
+        context = read_options(metadata, task).context
+        ensure(
+            context.is_auto or read_context(str(context) or "auto") is not None, "a context is written as it is read"
+        )
+    if text:
+        limit_from(text)
