@@ -1,10 +1,10 @@
-# make demo, make test, make test-all, make compat, make compat-llama-cpp, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make compat, make compat-llama-cpp, make audit, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp lint clean
+.PHONY: demo test test-all compat compat-llama-cpp audit lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -24,6 +24,13 @@ compat-llama-cpp: $(STAMP)
 	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
 	$(LLAMA)/bin/python -m pip install --disable-pip-version-check gguf 'llama-cpp-python[server]'
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/llama_cpp.py --python $(LLAMA)/bin/python
+
+# Exit code 3: no database of advisories can be reached from here.
+AUDIT := runs/audit-venv
+audit: $(STAMP)
+	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/python tests/supply/audit.py $(AUDIT)/bin/pip-audit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
