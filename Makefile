@@ -1,10 +1,10 @@
-# make demo, make test, make test-all, make compat, make compat-llama-cpp, make audit, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make compat, make compat-llama-cpp, make audit, make lowest, make pythons, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp audit lint clean
+.PHONY: demo test test-all compat compat-llama-cpp audit lowest pythons lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -32,6 +32,9 @@ audit: $(STAMP)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	@$(BIN)/python tests/supply/audit.py $(AUDIT)/bin/pip-audit
 
+lowest pythons: $(STAMP)
+	$(BIN)/python tests/supply/elsewhere.py $@
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,5 +47,5 @@ $(STAMP): pyproject.toml constraints.txt leakage_tasks/startup.pth leakage_tasks
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist runs/demo runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
