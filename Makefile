@@ -1,10 +1,11 @@
-# make demo, make test, make test-all, make compat, make compat-llama-cpp, make fuzz, make kill, make lint: each sets up .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make pythons: each sets up
+# .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp fuzz kill lint clean
+.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest pythons lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -35,17 +36,27 @@ N ?= 100000
 fuzz: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzzing --count $(N)
 
+# Exit code 3: no database of advisories can be reached from here.
+AUDIT := runs/audit-venv
+audit: $(STAMP)
+	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/python tests/supply/audit.py $(AUDIT)/bin/pip-audit
+
+lowest pythons: $(STAMP)
+	$(BIN)/python tests/supply/elsewhere.py $@
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(STAMP): pyproject.toml constraints.txt leakage_tasks/startup.pth
+$(STAMP): pyproject.toml constraints.txt leakage_tasks/startup.pth leakage_tasks/startup.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --prefer-binary -c constraints.txt -e '.[test]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist runs/demo runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -90,9 +90,10 @@ def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
 def _hidden_size(pretrained: str, kwargs: dict[str, Any]) -> int:
     from transformers import AutoConfig
 
-    passed = {name: kwargs[name] for name in ("revision", "subfolder", "trust_remote_code") if kwargs.get(name)}
+    passed = {name: kwargs[name] for name in ("revision", "subfolder") if kwargs.get(name)}
+    trust_remote_code = bool(kwargs.get("trust_remote_code"))
     try:
-        config = AutoConfig.from_pretrained(pretrained, **passed).get_text_config()
+        config = AutoConfig.from_pretrained(pretrained, trust_remote_code=trust_remote_code, **passed).get_text_config()
     except (OSError, ValueError) as error:
         raise TargetError(
             f"soft-prompt: pretrained={pretrained}: no model can be loaded from there ({first_line(error)}): give the "

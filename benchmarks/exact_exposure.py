@@ -166,7 +166,7 @@ def load(folder: Path) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
 
     torch.manual_seed(0)
-    tokenizer = GPT2TokenizerFast.from_pretrained(folder)
+    tokenizer = GPT2TokenizerFast.from_pretrained(folder, trust_remote_code=False)
     return HFLM(pretrained=GPT2LMHeadModel(GPT2Config()).eval(), tokenizer=tokenizer, device="cpu")
 
 

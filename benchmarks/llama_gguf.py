@@ -70,7 +70,7 @@ def write(folder: Path) -> None:
     writer = gguf.GGUFWriter(folder / "model.gguf", "llama")
     describe(writer, config)
     add_tokenizer(writer, tokenizer, config)
-    add_weights(writer, dict(np.load(folder / "weights.npz")), config)
+    add_weights(writer, dict(np.load(folder / "weights.npz", allow_pickle=False)), config)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -37,7 +37,10 @@ def load(folder: Path) -> CausalTarget:
     from leakage_tasks.models import register
 
     register()
-    return CausalTarget(AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder))
+    return CausalTarget(
+        AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False).eval(),
+        AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
+    )
 
 
 def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> dict[str, Any]:

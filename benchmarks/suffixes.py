@@ -136,8 +136,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     lab = PairLab(given.lab, 0.0) if (given.lab / "recipe.json").is_file() else lab_pair_lm(PUBLIC, given.lab)
-    model = AutoModelForCausalLM.from_pretrained(lab.model).eval()
-    tokenizer = AutoTokenizer.from_pretrained(lab.model)
+    model = AutoModelForCausalLM.from_pretrained(lab.model, trust_remote_code=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(lab.model, trust_remote_code=False)
     pairs = read_pairs(Source(str(lab.pairs), split="all"))
     spread = [pairs[place] for place in np.linspace(0, len(pairs) - 1, given.prefixes).astype(int)]
     many = [pairs[place % len(pairs)] for place in range(1_000)]

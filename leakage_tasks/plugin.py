@@ -2,7 +2,8 @@
 
 The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
 ``sys.meta_path`` that runs a small hook after each of three harness modules has been executed. Imports nothing of
-ours until the harness asks, changes no file of the harness, and never raises: what fails costs one warning.
+ours until the harness asks, changes no file of the harness, and never raises: what fails costs one warning. Tasks or
+models that a harness reads from entry points itself are left to it; entry points cannot name architectures.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
+
+from leakage_tasks import harness_groups
+from leakage_tasks.harness_groups import harness_reads
 
 MODELS = {
     "masked-lm": "adapters.masked_lm:MaskedLM",
@@ -95,16 +99,20 @@ class HarnessHooks:
         from importlib.metadata import EntryPoint
 
         registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
+        if harness_reads(harness_groups.MODELS):
+            return
         for name, target in MODELS.items():
             if name not in registry:
                 # The very object a harness that reads entry points would register: meeting it again is no conflict.
-                registry.register(name, target=EntryPoint(name, target, "lm_eval.models"))
+                registry.register(name, target=EntryPoint(name, target, harness_groups.MODELS))
                 self.added.add("models")
         if place := hidden_by():
             _log().warning("lm-eval-leakage: %s", hiding_message(place))
 
     def add_tasks(self, module: ModuleType) -> None:
         """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
+        if harness_reads(harness_groups.TASKS):
+            return
         manager_class: Any = module.TaskManager
         original = manager_class.__init__
         if hasattr(original, "knows_leakage_tasks"):
@@ -190,7 +198,8 @@ def status(manager: Any) -> Status:
     hooks = _hooks()
     added = hooks.added if hooks else set()
     way = hooks.way if hooks else NOT_AT_ALL
-    known = {"tasks": bool(_ours(manager.task_index)), "models": all(name in model_registry for name in MODELS)}
+    models = harness_reads(harness_groups.MODELS) or all(name in model_registry for name in MODELS)
+    known = {"tasks": bool(_ours(manager.task_index)), "models": models}
     ways = {what: (way if what in added else ENTRY_POINTS) if seen else NOT_AT_ALL for what, seen in known.items()}
     return Status(**ways, architectures=way if "architectures" in added else NOT_AT_ALL)
 

@@ -114,7 +114,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 def save_base(folder: Path, config: PreTrainedConfig | None = None, tokenizer: Any = None, seed: int = 0) -> Path:
     """A random masked language model in ``folder`` with a tokenizer; no parameter is at the value it starts from."""
     torch.manual_seed(seed)
-    model = AutoModelForMaskedLM.from_config(copy.deepcopy(config or CONFIGS["bert"]))
+    model = AutoModelForMaskedLM.from_config(copy.deepcopy(config or CONFIGS["bert"]), trust_remote_code=False)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -126,7 +126,7 @@ def save_base(folder: Path, config: PreTrainedConfig | None = None, tokenizer: A
 def classifier_of(base: Path, labels: int = 3, tuned: bool = True, seed: int = 1) -> PreTrainedModel:
     """A classifier that starts from ``base``; ``tuned`` moves all of its parameters, as fine-tuning would."""
     torch.manual_seed(seed)
-    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=labels).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=labels, trust_remote_code=False).eval()
     if tuned:
         with torch.no_grad():
             for parameter in model.parameters():
@@ -137,7 +137,7 @@ def classifier_of(base: Path, labels: int = 3, tuned: bool = True, seed: int = 1
 def save_classifier(folder: Path, base: Path, **options: Any) -> Path:
     """The classifier of :func:`classifier_of` in ``folder``, with the base model's tokenizer."""
     classifier_of(base, **options).save_pretrained(folder)
-    PreTrainedTokenizerFast.from_pretrained(base).save_pretrained(folder)
+    PreTrainedTokenizerFast.from_pretrained(base, trust_remote_code=False).save_pretrained(folder)
     return folder
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 KNOWN = """
 import sys
-assert not [name for name in sys.modules if name.startswith(("leakage_tasks", "lm_eval"))]
+assert [name for name in sys.modules if name.startswith(("leakage_tasks", "lm_eval"))] == ["lm_eval_leakage_startup"]
 from pathlib import Path
 import lm_eval.tasks.manager as manager
 manager.__file__ = str(Path(sys.argv[1]) / "manager.py")  # the harness' own tasks take seconds to read
@@ -48,6 +48,7 @@ def names(wheel: Path) -> dict[str, bytes]:
 def test_the_wheel_holds_what_it_must(wheel: Path) -> None:
     held = names(wheel)
     assert held["lm_eval_leakage.pth"] == (ROOT / "leakage_tasks" / "startup.pth").read_bytes()
+    assert held["lm_eval_leakage_startup.py"] == (ROOT / "leakage_tasks" / "startup.py").read_bytes()
     assert "adapters/soft_prompt.py" in held
     assert "adapters/__init__.py" not in held
     assert {f"task_configs/{task}.yaml" for task in TASKS} <= set(held)
@@ -55,6 +56,7 @@ def test_the_wheel_holds_what_it_must(wheel: Path) -> None:
         "adapters",
         "leakage_tasks",
         "lm_eval_leakage.pth",
+        "lm_eval_leakage_startup.py",
         "task_configs",
     }
     assert any(name.endswith("licenses/LICENSE") for name in held)
@@ -153,6 +155,82 @@ def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Pat
     (line,) = done.stderr.splitlines()
     assert line.startswith("lm-eval-leakage: ")
     assert "LM_EVAL_LEAKAGE_AUTOLOAD=0" in line
+
+
+@pytest.mark.parametrize("left", ["startup file", "startup file and module"])
+def test_what_a_half_uninstall_leaves_is_harmless(environment: Environment, wheel: Path, left: str) -> None:
+    environment.install(wheel)
+    for name in ("leakage_tasks", "adapters", "task_configs"):
+        shutil.rmtree(environment.site / name)
+    if left == "startup file":
+        (environment.site / "lm_eval_leakage_startup.py").unlink()
+    assert environment.run("-c", "pass").stderr == ""
+    done = environment.run("-c", "import lm_eval; print(lm_eval.__name__)")
+    assert done.stdout == "lm_eval\n"
+    assert len(done.stderr.splitlines()) == (0 if left == "startup file" else 1)
+
+
+@pytest.mark.parametrize(("options", "loaded"), [(["-I"], True), (["-E", "-s"], True), (["-S"], False)])
+def test_pythons_own_switches_go_before_ours(
+    environment: Environment, wheel: Path, options: list[str], loaded: bool
+) -> None:
+    environment.install(wheel)
+    code = "import sys; print('lm_eval_leakage_startup' in sys.modules, 'leakage_tasks' in sys.modules)"
+    done = environment.run(*options, "-c", code)
+    assert (done.stdout, done.stderr) == (f"{loaded} False\n", "")
+
+
+def test_the_startup_file_loads_its_module_alone(environment: Environment, wheel: Path) -> None:
+    code = "import sys; print(*sorted(sys.modules))"
+    before = set(environment.run("-c", code).stdout.split())
+    environment.install(wheel)
+    after = set(environment.run("-c", code).stdout.split())
+    assert after - before == {"lm_eval_leakage_startup"}
+
+
+READING_HARNESS = {
+    "__init__.py": "",
+    "api/__init__.py": "",
+    "api/registry.py": """
+import importlib.metadata as md
+model_registry = {}
+def get_model(name):
+    for point in md.entry_points(group="lm_eval.models"):
+        model_registry.setdefault(point.name, point)
+    return model_registry[name]
+""",
+    "models/__init__.py": "",
+    "tasks/__init__.py": "from .manager import TaskManager",
+    "tasks/manager.py": """
+from importlib.metadata import entry_points
+from pathlib import Path
+class TaskManager:
+    def __init__(self):
+        places = [Path(place) for point in entry_points(group="lm_eval.tasks") for place in point.load().__path__]
+        self.all_tasks = [path.stem for place in places for path in place.glob("*.yaml")]
+""",
+}
+LEFT_ALONE = """
+import sys
+import lm_eval.models, lm_eval.tasks
+from lm_eval.api import registry
+made = lm_eval.tasks.TaskManager
+assert registry.model_registry == {} and not hasattr(made.__init__, "__wrapped__")
+assert sys.excepthook is sys.__excepthook__
+assert registry.get_model("soft-prompt").value == "adapters.soft_prompt:SoftPromptLM"
+print(*made().all_tasks)
+"""
+
+
+def test_a_harness_that_reads_entry_points_is_left_alone(environment: Environment, wheel: Path) -> None:
+    environment.install(wheel)
+    for name, code in READING_HARNESS.items():
+        path = environment.site / "lm_eval" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
+    done = environment.run("-c", LEFT_ALONE)
+    assert done.stderr == ""
+    assert set(done.stdout.split()) == TASKS
 
 
 def fake_adapters(environment: Environment) -> None:

@@ -115,7 +115,7 @@ def test_every_confidence_has_its_column_from_one_run(lm, data):
 
 def test_a_confidence_that_cannot_be_fitted_leaves_its_column_empty(lm, data, caplog):
     """No suffix of the validation split can be drawn, those of the test split can."""
-    suffixes = np.load(data / "train_suffix.npy")
+    suffixes = np.load(data / "train_suffix.npy", allow_pickle=False)
     suffixes[: PAIRS - PAIRS // 15] = np.arange(SUFFIX)
     np.save(data / "train_suffix.npy", suffixes)
     notices.warn_once.cache_clear()
@@ -271,7 +271,7 @@ def test_the_hash_of_settings_tells_runs_apart_that_differ(data):
     same = ({"samples": 100, "top_p": 0.7}, {"reveal": True}, {"wrong": 3}, {"guesses": str(data / "g.csv")})
     assert {hashed(**each) for each in same} == {hashed()}
     before = hashed(validation=3)
-    np.save(data / "train_prefix.npy", np.load(data / "train_prefix.npy")[:, ::-1])
+    np.save(data / "train_prefix.npy", np.load(data / "train_prefix.npy", allow_pickle=False)[:, ::-1])
     assert hashed(validation=3) != before
 
 

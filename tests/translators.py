@@ -61,7 +61,7 @@ def _fresh(kind: str) -> Any:
     config = KINDS[kind].config(
         vocab_size=len(tokenizer_of(kind)), max_position_embeddings=POSITIONS, decoder_start_token_id=start, **_SHAPE
     )
-    return AutoModelForSeq2SeqLM.from_config(config)
+    return AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=False)
 
 
 def random_model(kind: str, sharpness: float = 4.0) -> Any:

@@ -34,7 +34,7 @@ def build(family: str, architecture: Architecture, tokenizer: Any, seed: int = 0
     if family == "encoder":
         options |= {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}
     config = AutoConfig.for_model(architecture.model_type, **{**options, **architecture.options})
-    model = _CLASSES[family].from_config(config, dtype=torch.float32).eval()
+    model = _CLASSES[family].from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(SPREAD * torch.randn_like(parameter))

@@ -191,7 +191,7 @@ def load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(name)
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # a damaged file makes the library raise bare Exception too
         reason = first_line(error)
         raise SpaceError(f"tokenizer {name!r} cannot be loaded ({reason}): give a folder or a hub name") from None

@@ -49,7 +49,8 @@ class Architecture:
 
     def _parameters(self, vocabulary: int, fitted: int) -> int:
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(self.config(vocabulary, self.units, fitted)).num_parameters()
+            config = self.config(vocabulary, self.units, fitted)
+            return AutoModelForCausalLM.from_config(config, trust_remote_code=False).num_parameters()
 
 
 def _wavenet(layers: int, units: int, kernel: int, base: int) -> Architecture:
@@ -101,4 +102,4 @@ def build(
     for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(config, token, getattr(tokenizer, token))
     with seeded(seed, torch.device("cpu")):
-        return AutoModelForCausalLM.from_config(config)
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=False)

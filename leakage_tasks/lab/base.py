@@ -34,7 +34,7 @@ def load_base(
             return load_base(folder, labels, tokenizer)
     numbered = dict(enumerate(labels))
     try:
-        tokenizer = tokenizer or AutoTokenizer.from_pretrained(base)
+        tokenizer = tokenizer or AutoTokenizer.from_pretrained(base, trust_remote_code=False)
         with _quiet():
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 base,
@@ -43,6 +43,7 @@ def load_base(
                 label2id={label: number for number, label in numbered.items()},
                 ignore_mismatched_sizes=True,
                 use_safetensors=True,
+                trust_remote_code=False,
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError) as error:

@@ -38,7 +38,9 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
     try:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         kind: Any = _class_of(config, name)
-        model, loading = kind.from_pretrained(name, dtype="auto", use_safetensors=True, output_loading_info=True)
+        model, loading = kind.from_pretrained(
+            name, dtype="auto", use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
     except TargetError:
         raise
     except Exception as error:  # a damaged folder makes the library raise anything

@@ -93,7 +93,7 @@ def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed, which seeds the GPUs too and leaves them so.
         torch.default_generator.manual_seed(seed)
-        model = AutoModelForMaskedLM.from_config(config, dtype=classifier.dtype)
+        model = AutoModelForMaskedLM.from_config(config, dtype=classifier.dtype, trust_remote_code=False)
     _untie(model)
     _transplant(classifier, model, "head=train")
     embeddings, matrix = model.get_input_embeddings().weight, model.get_output_embeddings().weight

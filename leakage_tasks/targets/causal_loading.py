@@ -29,9 +29,9 @@ def load_causal(
 
     try:
         loading: Any = {"use_safetensors": True, "output_loading_info": True} | ({"dtype": dtype} if dtype else {})
-        found: Any = AutoModelForCausalLM.from_pretrained(name, **loading)
+        found: Any = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, **loading)
         model, loaded = found
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # broken and missing files come as half a dozen kinds of exception
         raise TargetError(
             f"{option}: cannot be loaded ({first_line(error)}): give a causal model's folder or hub name"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +36,14 @@ def load_classifier(
     classifier with one label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
     """
     check_dtype(dtype)
-    passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
+    passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given, tokens = isinstance(pretrained, str | Path), tokenizer is None or isinstance(tokenizer, str | Path)
-    config = read_config(pretrained, passed) if given else pretrained.config
+    config = read_config(pretrained, **passed) if given else pretrained.config
     names = None if labels is None else read_labels(labels, config.num_labels)
     if tokens and tokenizer is None and not given:
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
-    spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if tokens else tokenizer
-    model = _model(pretrained, config, dtype, passed) if given else pretrained
+    spoken = named_tokenizer(pretrained, tokenizer, **passed) if tokens else tokenizer
+    model = _model(pretrained, config, dtype, **passed) if given else pretrained
     check_vocabulary(model, spoken, str(tokenizer or pretrained))
     _settle_padding(model, spoken, str(tokenizer or pretrained))
     check_max_length(max_length, room_of(model, None))
@@ -73,23 +72,30 @@ def exceeds(target: Any, most: Any) -> bool:
     return int(target.batch(target.max_length or 1)) > most
 
 
-def read_config(pretrained: str | Path, passed: Mapping[str, Any]) -> Any:
-    """The config of a model's folder or hub name. Raises TargetError."""
+def read_config(pretrained: str | Path, *, revision: str = "main", trust_remote_code: bool = False) -> Any:
+    """The config of a model's folder or hub name, whose code only ``trust_remote_code`` runs. Raises TargetError."""
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(pretrained, **passed)
+        return AutoConfig.from_pretrained(pretrained, revision=revision, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise unreadable("model", pretrained, error) from None
 
 
-def read_tokenizer(name: str | Path, passed: Mapping[str, Any]) -> Any:
-    """A tokenizer by folder or hub name. Raises TargetError."""
+def named_tokenizer(pretrained: str | Path, tokenizer: Any, *, revision: str, trust_remote_code: bool) -> Any:
+    """The tokenizer named apart, at its main revision, or else the model's own. Raises TargetError."""
+    if tokenizer is None:
+        return read_tokenizer(pretrained, revision=revision, trust_remote_code=trust_remote_code)
+    return read_tokenizer(tokenizer, trust_remote_code=trust_remote_code)
+
+
+def read_tokenizer(name: str | Path, *, revision: str = "main", trust_remote_code: bool = False) -> Any:
+    """A tokenizer by folder or hub name, whose code only ``trust_remote_code`` runs. Raises TargetError."""
     from transformers import AutoTokenizer
 
     more = ", or name one with tokenizer="
     try:
-        found = AutoTokenizer.from_pretrained(name, **passed)
+        found = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise unreadable("tokenizer", name, error, more) from None
     # Where the files are missing, transformers makes one up that knows nothing but special tokens.
@@ -98,12 +104,14 @@ def read_tokenizer(name: str | Path, passed: Mapping[str, Any]) -> Any:
     return found
 
 
-def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str, Any]) -> Any:
+def _model(pretrained: str | Path, config: Any, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    settings = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
+    settings: dict[str, Any] = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
     try:
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(pretrained, **settings, **passed)
+        model, loaded = AutoModelForSequenceClassification.from_pretrained(
+            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
+        )
     except Exception as error:
         if "Unrecognized configuration class" in str(error):
             if config.model_type == "nlu-tagger":

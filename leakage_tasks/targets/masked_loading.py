@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from leakage_tasks.targets.loading import (
     check_max_length,
     check_vocabulary,
     exceeds,
+    named_tokenizer,
     read_config,
-    read_tokenizer,
     unreadable,
     warn_of_half,
 )
@@ -43,15 +42,15 @@ def load_masked(
     has no mask token, and OptionError for an argument that does not fit.
     """
     check_dtype(dtype)
-    passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
+    passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given = isinstance(pretrained, str | Path)
     if tokenizer is None and not given:
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     name = pretrained if given else type(pretrained).__name__
-    config = read_config(pretrained, passed) if given else pretrained.config
+    config = read_config(pretrained, **passed) if given else pretrained.config
     by_name = tokenizer is None or isinstance(tokenizer, str | Path)
-    spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if by_name else tokenizer
-    model = _model(pretrained, config, dtype, passed) if given else pretrained
+    spoken = named_tokenizer(pretrained, tokenizer, **passed) if by_name else tokenizer
+    model = _model(pretrained, config, dtype, **passed) if given else pretrained
     _check_mask(spoken, str(tokenizer or name) if by_name else type(tokenizer).__name__)
     check_vocabulary(model, spoken, str(tokenizer or name))
     check_max_length(max_length, room_of(model, None))
@@ -63,12 +62,14 @@ def load_masked(
     return target
 
 
-def _model(pretrained: str | Path, config: Any, dtype: Any, passed: Mapping[str, Any]) -> Any:
+def _model(pretrained: str | Path, config: Any, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:
     from transformers import AutoModelForMaskedLM
 
-    settings = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
+    settings: dict[str, Any] = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
     try:
-        model, loaded = AutoModelForMaskedLM.from_pretrained(pretrained, **settings, **passed)
+        model, loaded = AutoModelForMaskedLM.from_pretrained(
+            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
+        )
     except Exception as error:
         if "Unrecognized configuration class" in str(error):
             raise TargetError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.targets.loading import (
     check_dtype,
     exceeds,
+    named_tokenizer,
     read_config,
-    read_tokenizer,
     unreadable,
     warn_of_half,
 )
@@ -40,15 +39,15 @@ def load_tagger(
     for a missing or unusable argument.
     """
     check_dtype(dtype)
-    passed = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
+    passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given = isinstance(pretrained, str | Path)
     if tokenizer is None and not given:
         raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     name = pretrained if given else type(pretrained).__name__
-    model = _model(pretrained, dtype, passed) if given else pretrained
+    model = _model(pretrained, dtype, **passed) if given else pretrained
     _check_kind(name, getattr(model, "config", None))
     by_name = tokenizer is None or isinstance(tokenizer, str | Path)
-    spoken = read_tokenizer(tokenizer or pretrained, passed if tokenizer is None else {}) if by_name else tokenizer
+    spoken = named_tokenizer(pretrained, tokenizer, **passed) if by_name else tokenizer
     _check_words(model, spoken, str(tokenizer or name))
     warn_of_half(model, name)
     model.to(device)
@@ -58,16 +57,18 @@ def load_tagger(
     return target
 
 
-def _model(pretrained: str | Path, dtype: Any, passed: Mapping[str, Any]) -> Any:
+def _model(pretrained: str | Path, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:
     from leakage_tasks.models import register
     from leakage_tasks.models.nlu_tagger import NLUTagger
 
     register()
-    config = read_config(pretrained, passed)
+    config = read_config(pretrained, revision=revision, trust_remote_code=trust_remote_code)
     _check_kind(pretrained, config)
     settings: Any = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
     try:
-        found: Any = NLUTagger.from_pretrained(pretrained, **settings, **passed)
+        found: Any = NLUTagger.from_pretrained(
+            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
+        )
     except Exception as error:
         raise unreadable("model", pretrained, error) from None
     model, loaded = found

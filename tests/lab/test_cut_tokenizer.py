@@ -120,7 +120,7 @@ def test_merges_of_another_vocabulary_are_named(files, tmp_path):
 @pytest.mark.skipif(not os.environ.get("LEAKAGE_DATA"), reason="LEAKAGE_DATA names no folder with the public data")
 def test_public_pairs_are_cut_up_as_gpt2_does():
     folder = Path(os.environ["LEAKAGE_DATA"])
-    rows = np.load(folder / "lm_extraction" / "train_suffix.npy")[:300].astype(np.int64)
+    rows = np.load(folder / "lm_extraction" / "train_suffix.npy", allow_pickle=False)[:300].astype(np.int64)
     cut, gpt2 = cut_tokenizer(folder / "gpt2", [rows]), gpt2_tokenizer(folder / "gpt2")
     texts = gpt2.batch_decode(rows)
     assert cut.tokenizer.batch_decode(cut.renumbered(rows)) == texts

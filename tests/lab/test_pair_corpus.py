@@ -114,7 +114,9 @@ def test_public_pairs_are_the_published_ones_renumbered():
 
     folder = Path(os.environ["LEAKAGE_DATA"])
     corpus, gpt2 = public_pairs(100), gpt2_tokenizer(folder / "gpt2")
-    parts = [np.load(folder / "lm_extraction" / f"train_{part}.npy") for part in ("prefix", "suffix")]
+    parts = [
+        np.load(folder / "lm_extraction" / f"train_{part}.npy", allow_pickle=False) for part in ("prefix", "suffix")
+    ]
     published = rows_of(np.concatenate(parts, axis=1))
     names = corpus.tokenizer.convert_ids_to_tokens
     pairs = np.concatenate([corpus.prefixes, corpus.suffixes], axis=1)

@@ -67,8 +67,8 @@ def test_training_stops_with_the_first_epoch_that_recalls_enough(lab):
 
 
 def test_the_saved_pairs_are_those_learnt(lab, corpus):
-    assert (np.load(lab.pairs / "train_prefix.npy") == corpus.prefixes).all()
-    assert (np.load(lab.pairs / "train_suffix.npy") == corpus.suffixes).all()
+    assert (np.load(lab.pairs / "train_prefix.npy", allow_pickle=False) == corpus.prefixes).all()
+    assert (np.load(lab.pairs / "train_suffix.npy", allow_pickle=False) == corpus.suffixes).all()
 
 
 def test_the_harness_runs_the_folder(lab, model):

@@ -24,4 +24,5 @@ def tiny(family: str, vocabulary: int = 25, **sizes: Any) -> Any:
     usual = {"vocab_size": vocabulary, "embedding_size": 12, "hidden_size": 16, **FAMILIES[family], **special}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **usual | sizes)).eval()
+        config = AutoConfig.for_model(family, **usual | sizes)
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()

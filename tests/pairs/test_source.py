@@ -103,7 +103,7 @@ def published(folder: Path) -> Path:
     """A folder as the challenge publishes it: four arrays a set, and a test set without its suffixes."""
     for name, rows, first in (("train_", 30, 0), ("val_", 4, 100), ("test_", 5, 200)):
         save_pairs(folder, name, rows, first=first)
-        prefixes = np.load(folder / f"{name}prefix.npy")
+        prefixes = np.load(folder / f"{name}prefix.npy", allow_pickle=False)
         np.save(folder / f"{name}preprefix.npy", prefixes + 7)
         np.save(folder / f"{name}dataset.npy", np.concatenate([prefixes] * 3, axis=1))
     for name in ("test_suffix", "test_preprefix", "test_dataset"):
@@ -156,7 +156,7 @@ def test_lengths_keep_what_is_next_to_the_seam(tmp_path: Path) -> None:
 
 @public
 def test_the_public_pairs_in_the_challenges_layout(tmp_path: Path) -> None:
-    prefixes, suffixes = (np.load(DATA / f"train_{what}.npy") for what in ("prefix", "suffix"))
+    prefixes, suffixes = (np.load(DATA / f"train_{what}.npy", allow_pickle=False) for what in ("prefix", "suffix"))
     for name, rows in (("train", slice(14_000)), ("val", slice(14_000, 15_000))):
         for what, array in (("preprefix", suffixes), ("prefix", prefixes), ("suffix", suffixes)):
             np.save(tmp_path / f"{name}_{what}.npy", array[rows])
@@ -168,7 +168,7 @@ def test_the_public_pairs_in_the_challenges_layout(tmp_path: Path) -> None:
 
 @public
 def test_the_public_pairs_are_divided_as_published() -> None:
-    prefixes, suffixes = (np.load(DATA / f"train_{what}.npy") for what in ("prefix", "suffix"))
+    prefixes, suffixes = (np.load(DATA / f"train_{what}.npy", allow_pickle=False) for what in ("prefix", "suffix"))
     found = {split: read_pairs(Source(str(DATA), split=split)) for split in ("train", "validation", "test")}
     assert [len(pairs) for pairs in found.values()] == [12_600, 1_400, 1_000]
     assert [pair.id for pair in found["test"]] == list(range(14_000, 15_000))

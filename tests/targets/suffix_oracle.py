@@ -38,7 +38,7 @@ def model_of(name: str) -> Any:
     if name == "lstm":
         model = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=400))
     else:
-        model = AutoModelForCausalLM.from_config(CONFIGS[name])
+        model = AutoModelForCausalLM.from_config(CONFIGS[name], trust_remote_code=False)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0 if name != "mamba" else 1.5)
