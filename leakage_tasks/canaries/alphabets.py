@@ -147,7 +147,13 @@ def _listed(name: str, data: Mapping[str, Any]) -> Alphabet:
         raise SpaceError(f"space {name!r}: 'values' must be a list of strings")
     if not isinstance(joiner, str):
         raise SpaceError(f"space {name!r}: 'joiner' must be a string")
-    return Alphabet(name, tuple(values), joiner)
+    return _shared(name, tuple(values), joiner)
+
+
+@lru_cache(maxsize=64)
+def _shared(name: str, values: tuple[str, ...], joiner: str) -> Alphabet:
+    """One alphabet for all canaries of a manifest that list the same values."""
+    return Alphabet(name, values, joiner)
 
 
 def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:

@@ -96,7 +96,7 @@ class Canary:
         """The source sentence as it is planted; None without one."""
         return self.source_of(self.secret)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The whole filled text, as it is planted."""
         return self.space.fill(self.secret)
@@ -206,9 +206,9 @@ def _build(data: dict[str, Any], where: str) -> Canary:
     for name in ("secret", "tags"):
         if not all(isinstance(item, str) for item in data.get(name) or ()):
             raise ManifestError(f"{where}: field {name!r} must be a list of strings")
-    for name, value in data.items():
-        if not _is_unicode(value):
-            raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
+    if not _is_unicode(data):
+        name = next(name for name, value in data.items() if not _is_unicode(value))
+        raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
     field_name = "space"
     try:
         alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}

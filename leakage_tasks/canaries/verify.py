@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -110,18 +111,18 @@ def _verified(
     record = read_sidecar(sidecar_path(planted))
     wanted = _columns(record, *asked)
     layout = kind.survey(planted, wanted)
-    spans = list(_without_nested(_spans(kind, planted, layout, wanted, canaries)))
+    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    copies: list[Span] | None = None if chunk is None else []
     part = record.part if record else None
-    counts = _count(canaries, spans, part)
+    spans = _without_nested(_spans(kind, planted, layout, wanted, canaries))
+    counts = _count(canaries, _noted(spans, natural, copies), part)
     problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts, part))
     if layout.source is not None:
         beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
         problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
     report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
     report.before = record.before if record else None
-    if chunk is not None:
-        natural = {canary.text for canary in canaries if canary.kind == "natural"}
-        copies = [span for span in spans if span.whole or span.text in natural]
+    if chunk is not None and copies is not None:
         if tokenizer is None:
             cut = cut_by_characters(copies, chunk)
         else:
@@ -156,9 +157,19 @@ def _without_nested(spans: Iterable[Span]) -> Iterator[Span]:
         yield span
 
 
-def _count(canaries: Sequence[Canary], spans: Sequence[Span], part: Part | None) -> dict[str, Count]:
-    rows = Counter(span.text for span in spans if span.whole)
-    inside = Counter(span.text for span in spans if not span.whole)
+def _noted(spans: Iterable[Span], natural: set[str], copies: list[Span] | None) -> Iterator[Span]:
+    """The spans, those that are copies noted on the way where a list is there for them: a file can hold very many."""
+    for span in spans:
+        if copies is not None and (span.whole or span.text in natural):
+            copies.append(span)
+        yield span
+
+
+def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None) -> dict[str, Count]:
+    rows: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for span in spans:
+        (rows if span.whole else inside)[span.text] += 1
     # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
     expected: Counter[str] = Counter()
     for canary in canaries:
@@ -179,6 +190,7 @@ def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Ca
 
 def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part: Part | None) -> Iterator[str]:
     whereto = f" for {part}" if part else ""
+    there = sorted({each.text for each in canaries if counts[each.id].rows + counts[each.id].inside})
     for canary in canaries:
         count = counts[canary.id]
         everywhere = count.rows + count.inside
@@ -188,7 +200,7 @@ def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part
         elif canary.kind == "natural":
             # Its repetitions count the secret in every context, so this one need not stand there as often. Nor
             # need a validation part have it: it was most likely found in the training data.
-            if part != "validation" and not everywhere and not _begins_another(canary, canaries, counts):
+            if part != "validation" and not everywhere and not _begins_one_of(there, canary.text):
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
@@ -197,10 +209,11 @@ def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part
                 yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
 
 
-def _begins_another(canary: Canary, canaries: Sequence[Canary], counts: dict[str, Count]) -> bool:
-    """Whether a longer text that begins with the canary's was found, which is what counts where both stand."""
-    longer = (each for each in canaries if each.text != canary.text and each.text.startswith(canary.text))
-    return any(counts[each.id].rows + counts[each.id].inside for each in longer)
+def _begins_one_of(found: Sequence[str], text: str) -> bool:
+    """Whether a longer one of the sorted texts begins with ``text``: that is what counts where both stand."""
+    # Those that begin with a text come right after it.
+    place = bisect_right(found, text)
+    return place < len(found) and found[place].startswith(text)
 
 
 def _against_sources(rows: Iterable[tuple[Turns, Turns]], canaries: Sequence[Canary]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.canaries.formats import Columns, check_output, format_of
+from leakage_tasks.canaries.formats import Columns, Layout, check_output, format_of
 from leakage_tasks.canaries.formats.dropping import row_texts, write_without
 from leakage_tasks.canaries.places import overlap
 from leakage_tasks.canaries.sidecar import named
@@ -28,6 +28,9 @@ from leakage_tasks.lab.sanitize import (
     rank_samples,
 )
 from leakage_tasks.steady import unchanged
+
+MOST_CHARACTERS = 100_000_000
+"""Of all rows, their ends among them: what models are trained on is in memory several times over."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def sanitize(
         # Once more for this alone, so that nobody waits for models of a text that is no more.
         with unchanged(source):
             layout = kind.survey(source, wanted)
-            texts = list(row_texts(source, layout, wanted))
+            texts = _texts(source, layout, wanted)
         samples = len(distinct(texts))
         if not 1 <= drop < samples:
             raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
@@ -95,6 +98,22 @@ def sanitize(
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
         write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
     return Sanitized(output, ranked[:drop], samples, len(texts), by)
+
+
+def _texts(source: Path, layout: Layout, wanted: Columns) -> list[str]:
+    """The text of every row; equal ones are one string. Raises OptionError for more than models can be trained on."""
+    texts: list[str] = []
+    known: dict[str, str] = {}
+    characters = 0
+    for text in row_texts(source, layout, wanted):
+        texts.append(known.setdefault(text, text))
+        characters += len(text) + 1
+        if characters > MOST_CHARACTERS:
+            raise OptionError(
+                f"{source}: has more than {MOST_CHARACTERS:,} characters of text, too many to train on here: "
+                "sanitize it in parts"
+            )
+    return texts
 
 
 def _check_places(source: Path, output: Path, report: Path | None) -> None:

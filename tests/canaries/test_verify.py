@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,3 +140,17 @@ def test_another_column_without_a_record(tmp_path: Path, manifest: Path) -> None
     with pytest.raises(LeakageError, match="no column 'text'"):
         verify(output, manifest)
     assert verify(output, manifest, text_column="body").ok
+
+
+def test_time_grows_with_missing_natural_secrets_and_not_with_their_square(tmp_path: Path) -> None:
+    def seconds(number: int) -> float:
+        manifest, source = tmp_path / "natural.jsonl", tmp_path / "in.txt"
+        texts = [f"user {place} writes {{digits:2}}" for place in range(number)]
+        write_manifest([Canary(f"n{at}", text, ("1", "2"), kind="natural") for at, text in enumerate(texts)], manifest)
+        source.write_text("none of them\n")
+        start = time.process_time()
+        assert len(verify(source, manifest).problems) == number
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(4000) < 8 * seconds(1000)

@@ -20,7 +20,7 @@ from leakage_tasks.canaries.formats.base import (
     check_source_column,
     note_label,
 )
-from leakage_tasks.canaries.formats.lines import check_utf8, splice
+from leakage_tasks.canaries.formats.lines import LARGEST_ROW, check_rows, splice
 from leakage_tasks.errors import PlantingError
 
 _DELIMITERS = ",\t;|"
@@ -34,7 +34,7 @@ class CommaFormat:
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
-        check_utf8(source)
+        check_rows(source)
         layout = _read_header(source, wanted)
         place = None if wanted.label is None else layout.columns.index(wanted.label)
         for _, values in _rows(source, layout):
@@ -95,10 +95,16 @@ def _rows(source: Path, layout: Layout) -> Iterator[tuple[str, list[str]]]:
 def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
     """Every record as it stands in the file, line endings included, and its values (none for a blank line)."""
     lines: list[str] = []
+    held = 0
 
     def noted(stream: Iterator[str]) -> Iterator[str]:
+        nonlocal held
         for number, line in enumerate(stream):
             lines.append(line)
+            held += len(line)
+            if held >= LARGEST_ROW:
+                first = number + 2 - len(lines)
+                raise PlantingError(f"{source}:{first}: a row of 256 MiB or more: close its quotes, or split it")
             yield line if number else line.removeprefix("\ufeff")
 
     try:
@@ -111,6 +117,7 @@ def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
             for values in reader:
                 yield "".join(lines), values
                 lines.clear()
+                held = 0
         except csv.Error as error:
             raise PlantingError(f"{source}:{reader.line_num}: not CSV ({error}): fix the row") from None
 

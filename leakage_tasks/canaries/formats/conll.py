@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from leakage_tasks.canaries.formats.base import TEXT, Columns, Layout, Points, Row
-from leakage_tasks.canaries.formats.lines import check_utf8, open_source, splice
+from leakage_tasks.canaries.formats.lines import check_rows, open_source, splice
 from leakage_tasks.canaries.formats.tagged import LABEL, TAGS, TaggedFormat
 from leakage_tasks.canaries.formats.utterances import columns_of
 
@@ -19,7 +19,7 @@ class ConllFormat(TaggedFormat):
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
-        facts, layout = check_utf8(source), super().survey(source, wanted)
+        facts, layout = check_rows(source), super().survey(source, wanted)
         layout.head, layout.newline = facts.head, facts.newline
         return layout
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
+from leakage_tasks.canaries.formats.batches import open_parquet, parquet_batches
 from leakage_tasks.canaries.formats.commas import _rows
 from leakage_tasks.canaries.formats.conll import ConllFormat, pieces
 from leakage_tasks.canaries.formats.lines import check_utf8, open_source
 from leakage_tasks.canaries.formats.nlu_folder import NLUFolderFormat
-from leakage_tasks.canaries.formats.parquet import _compression, _open
+from leakage_tasks.canaries.formats.parquet import compression_of, write_batches
 from leakage_tasks.canaries.formats.saved import _choose_split, _load, _quiet
 from leakage_tasks.canaries.formats.utterances import FILES
 
@@ -95,12 +96,16 @@ def _write_nlu_folder(source: Path, output: Path, dropped: Collection[int]) -> N
 
 
 def _write_parquet(source: Path, output: Path, dropped: Collection[int]) -> None:
-    import pyarrow.parquet as pq
+    with open_parquet(source) as table:
+        schema, compression = table.schema_arrow, compression_of(table)
+    write_batches(_kept(parquet_batches(source), dropped), output, schema, compression)
 
-    with _open(source) as table:
-        whole = table.read()
-        kept = whole.take([row for row in range(len(whole)) if row not in dropped])
-        pq.write_table(kept, output, compression=_compression(table))
+
+def _kept(batches: Iterator[Any], dropped: Collection[int]) -> Iterator[Any]:
+    row = 0
+    for batch in batches:
+        yield batch.take([place for place in range(len(batch)) if row + place not in dropped])
+        row += len(batch)
 
 
 def _write_saved(source: Path, output: Path, wanted: Columns, dropped: Collection[int]) -> None:

@@ -19,7 +19,7 @@ from leakage_tasks.canaries.formats.base import (
     note_label,
     turns_of,
 )
-from leakage_tasks.canaries.formats.lines import BOM, check_utf8, open_source, splice
+from leakage_tasks.canaries.formats.lines import BOM, check_rows, open_source, splice
 from leakage_tasks.errors import PlantingError
 
 
@@ -31,7 +31,7 @@ class JsonLinesFormat:
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
-        facts = check_utf8(source)
+        facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
         columns: dict[str, None] = {}
         for number, row in objects(source):

@@ -10,8 +10,7 @@ from typing import Any
 from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.formats.commas import CommaFormat
 from leakage_tasks.canaries.formats.jsonl import objects
-from leakage_tasks.canaries.formats.parquet import _open
-from leakage_tasks.canaries.formats.parquet import _values as _parquet_values
+from leakage_tasks.canaries.formats.parquet import column_values
 from leakage_tasks.canaries.formats.saved import _choose_split, _load
 from leakage_tasks.canaries.formats.saved import _values as _saved_values
 from leakage_tasks.canaries.formats.tagged import TaggedFormat
@@ -35,10 +34,9 @@ def _values(path: Path, layout: Layout, wanted: Columns) -> Iterator[Any]:
     if isinstance(format_of(path), TaggedFormat):
         yield from (utterance.intent for utterance in utterances(path))
     elif path.is_dir():
-        yield from _saved_values(_choose_split(path, _load(path), wanted.split), column)
+        yield from _saved_values(path, _choose_split(path, _load(path), wanted.split), column)
     elif path.suffix.lower() == ".parquet":
-        with _open(path) as table:
-            yield from _parquet_values(path, table, column)
+        yield from column_values(path, column)
     elif path.suffix.lower() == ".jsonl":
         yield from (row.get(column) for _, row in objects(path))
     else:

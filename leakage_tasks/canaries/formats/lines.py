@@ -12,15 +12,21 @@ from leakage_tasks.errors import PlantingError
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
+LARGEST_ROW = 256 << 20
+"""Bytes of the longest row that is read at once."""
 
 
 @dataclass(frozen=True)
 class TextFacts:
-    """``rows``: lines, a last one without a line ending included. ``newline``: the first line's ending."""
+    """``rows``: lines, a last one without a line ending included. ``newline``: the first line's ending.
+
+    ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
+    """
 
     rows: int
     newline: bytes
     bom: bool
+    longest: int = 0
 
     @property
     def head(self) -> bytes:
@@ -32,6 +38,7 @@ def check_utf8(path: Path) -> TextFacts:
     """Read a file through, in constant memory. Raises PlantingError naming line and byte if it is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     lines, read, newline, bom, last = 0, 0, b"", False, b""
+    unbroken = longest = 0
     with open_source(path) as source:
         while block := source.read(BLOCK):
             _decode(decoder, block, path, lines, read)
@@ -40,12 +47,23 @@ def check_utf8(path: Path) -> TextFacts:
             if not newline and (place := block.find(b"\n")) >= 0:
                 before = block[place - 1 : place] if place else last
                 newline = b"\r\n" if before == b"\r" else b"\n"
-            lines += block.count(b"\n")
+            breaks = block.count(b"\n")
+            unbroken = 0 if breaks else unbroken + len(block)
+            longest = max(longest, unbroken)
+            lines += breaks
             read += len(block)
             last = block[-1:]
         _decode(decoder, b"", path, lines, read)
     unfinished = read > len(BOM) * bom and last != b"\n"
-    return TextFacts(lines + unfinished, newline or b"\n", bom)
+    return TextFacts(lines + unfinished, newline or b"\n", bom, longest)
+
+
+def check_rows(path: Path) -> TextFacts:
+    """As :func:`check_utf8`, for files whose rows are read whole. Raises PlantingError for a line of 256 MiB too."""
+    facts = check_utf8(path)
+    if facts.longest >= LARGEST_ROW:
+        raise PlantingError(f"{path}: has a line of {facts.longest >> 20:,} MiB, expected less than 256: split the row")
+    return facts
 
 
 def open_source(path: Path) -> BinaryIO:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from leakage_tasks.canaries.formats.base import TEXT, Columns, Layout, Points
-from leakage_tasks.canaries.formats.lines import check_utf8, open_source, splice
+from leakage_tasks.canaries.formats.lines import check_rows, open_source, splice
 from leakage_tasks.canaries.formats.tagged import LABEL, TAGS, TaggedFormat
 from leakage_tasks.canaries.formats.utterances import FILES
 
@@ -22,7 +22,7 @@ class NLUFolderFormat(TaggedFormat):
         """Copy each file line by line, with the canaries' lines in the same gaps of all three."""
         output.mkdir()
         for name, column in _COLUMNS.items():
-            facts = check_utf8(source / name)
+            facts = check_rows(source / name)
             lines = [(gap, row[column].encode()) for gap, row in points]
             with open_source(source / name) as stream, (output / name).open("wb") as out:
                 stream.seek(len(facts.head))

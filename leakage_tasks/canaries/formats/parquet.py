@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Row, Turns, note_label, turns_of
+from leakage_tasks.canaries.formats.batches import open_parquet, parquet_batches
 from leakage_tasks.canaries.formats.columns import layout_of, named_classes
 from leakage_tasks.errors import PlantingError
-from leakage_tasks.notices import first_line
 
-BATCH = 256
 GROUP_BYTES = 32 << 20
 
 
@@ -24,65 +23,49 @@ class ParquetFormat:
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read schema and label column. Raises PlantingError if the file is damaged or lacks a column."""
-        with _open(source) as table:
-            schema = table.schema_arrow
-            layout = layout_of(source, schema, table.metadata.num_rows, wanted)
-            if wanted.label is not None:
-                layout.labels = named_classes(_class_names(schema, wanted.label))
-                for value in () if layout.labels else _values(source, table, wanted.label):
-                    note_label(layout.labels, value)
+        with open_parquet(source) as table:
+            schema, rows = table.schema_arrow, table.metadata.num_rows
+        layout = layout_of(source, schema, rows, wanted)
+        if wanted.label is not None:
+            layout.labels = named_classes(_class_names(schema, wanted.label))
+            for value in () if layout.labels else column_values(source, wanted.label):
+                note_label(layout.labels, value)
         return layout
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with _open(source) as table:
-            schema = table.schema_arrow
-            batches = _splice(_batches(source, table), points, schema)
-            held: list[Any] = []
-            size = 0
-            with pq.ParquetWriter(output, schema, compression=_compression(table)) as writer:
-                for batch in batches:
-                    held.append(batch)
-                    size += batch.nbytes
-                    if size >= GROUP_BYTES:
-                        writer.write_table(pa.Table.from_batches(held, schema))
-                        held, size = [], 0
-                if held:
-                    writer.write_table(pa.Table.from_batches(held, schema))
+        with open_parquet(source) as table:
+            schema, compression = table.schema_arrow, compression_of(table)
+        write_batches(_splice(parquet_batches(source), points, schema), output, schema, compression)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The text of every row, or its chat turns."""
-        with _open(path) as table:
-            for value in _values(path, table, layout.text):
-                yield turns_of(value)
+        for value in column_values(path, layout.text):
+            yield turns_of(value)
 
 
-def _open(source: Path) -> Any:
+def column_values(source: Path, column: str) -> Iterator[Any]:
+    """What a column holds, row by row."""
+    for batch in parquet_batches(source, column):
+        yield from batch.column(0).to_pylist()
+
+
+def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression: str) -> None:
+    """A new file of record batches, in row groups of 32 MiB."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        return pq.ParquetFile(source)
-    except (pa.ArrowException, OSError) as error:
-        raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
-
-
-def _batches(source: Path, table: Any, columns: list[str] | None = None) -> Iterator[Any]:
-    """The rows of a file, of which nothing but the end was read when it was opened."""
-    import pyarrow as pa
-
-    try:
-        yield from table.iter_batches(BATCH, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise PlantingError(f"{source}: its rows cannot be read ({first_line(error)}): check the file") from None
-
-
-def _values(source: Path, table: Any, column: str) -> Iterator[Any]:
-    for batch in _batches(source, table, [column]):
-        yield from batch.column(0).to_pylist()
+    held: list[Any] = []
+    size = 0
+    with pq.ParquetWriter(output, schema, compression=compression) as writer:
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size >= GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(held, schema))
+                held, size = [], 0
+        if held:
+            writer.write_table(pa.Table.from_batches(held, schema))
 
 
 def _class_names(schema: Any, column: str) -> list[str]:
@@ -94,7 +77,8 @@ def _class_names(schema: Any, column: str) -> list[str]:
         return []
 
 
-def _compression(table: Any) -> str:
+def compression_of(table: Any) -> str:
+    """How a file's first column is compressed, as its writer names it."""
     if not table.metadata.num_row_groups or not table.metadata.num_columns:
         return "snappy"
     found = str(table.metadata.row_group(0).column(0).compression).lower()

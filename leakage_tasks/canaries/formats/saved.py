@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Turns, note_label, turns_of
+from leakage_tasks.canaries.formats.batches import ROWS, small_pieces
 from leakage_tasks.canaries.formats.columns import layout_of, named_classes
 from leakage_tasks.errors import PlantingError
-
-BATCH = 1000
 
 
 def is_saved(folder: Path) -> bool:
@@ -31,7 +30,7 @@ class SavedFormat:
         layout = layout_of(source, data.features.arrow_schema, len(data), wanted)
         if wanted.label is not None:
             layout.labels = named_classes(getattr(data.features[wanted.label], "names", None) or [])
-            for value in () if layout.labels else _values(data, wanted.label):
+            for value in () if layout.labels else _values(source, data, wanted.label):
                 note_label(layout.labels, value)
         return layout
 
@@ -51,7 +50,7 @@ class SavedFormat:
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The text of every row, or its chat turns."""
-        for value in _values(_choose_split(path, _load(path), wanted.split), layout.text):
+        for value in _values(path, _choose_split(path, _load(path), wanted.split), layout.text):
             yield turns_of(value)
 
 
@@ -75,9 +74,14 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
     return loaded[split].with_format(None)
 
 
-def _values(data: Any, column: str) -> Iterator[Any]:
-    for batch in data.select_columns(column).with_format("arrow").iter(BATCH):
-        yield from batch.column(0).to_pylist()
+def _values(folder: Path, data: Any, column: str) -> Iterator[Any]:
+    """What a column holds, row by row; a table of the memory map is read in pieces that fit in memory."""
+    row = 0
+    for table in data.select_columns(column).with_format("arrow").iter(ROWS):
+        for batch in table.to_batches():
+            for piece in small_pieces(batch, folder, row):
+                yield from piece.column(0).to_pylist()
+            row += len(batch)
 
 
 def _order(rows: int, gaps: list[int]) -> Any:

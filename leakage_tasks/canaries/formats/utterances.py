@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from leakage_tasks.canaries.formats.lines import BOM, check_utf8, open_source
+from leakage_tasks.canaries.formats.lines import BOM, check_rows, open_source
 from leakage_tasks.errors import PlantingError
 
 WORDS, TAGS, INTENT = FILES = ("seq.in", "seq.out", "label")
@@ -116,7 +116,7 @@ def _check_lengths(folder: Path) -> None:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PlantingError(f"{folder}: has no {' and no '.join(missing)}: NLU data needs {', '.join(FILES)}")
-    lengths = {name: check_utf8(folder / name).rows for name in FILES}
+    lengths = {name: check_rows(folder / name).rows for name in FILES}
     shortest = min(lengths, key=lambda name: lengths[name])
     longest = max(lengths, key=lambda name: lengths[name])
     if lengths[shortest] < lengths[longest]:
@@ -147,7 +147,7 @@ def _check_tag(tag: str, where: str) -> None:
 
 
 def _of_conll(path: Path) -> Iterator[Utterance]:
-    check_utf8(path)
+    check_rows(path)
     for blank, block in groupby(_lines(path), key=lambda numbered: not numbered[1].strip()):
         utterance = None if blank else _of_block(path, list(block))
         if utterance is not None:
