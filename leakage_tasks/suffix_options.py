@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.confidences import TRAINED
@@ -127,9 +126,8 @@ def check_sweeps(pairs: Sequence[Pair], order: SuffixOrder) -> None:
 
 
 def _check_guesses(path: str) -> None:
-    if Path(path).is_dir():
+    if check_place(path).is_dir():
         raise OptionError(f"guesses={path}: is a folder: name a .csv file in it")
-    check_place(path)
 
 
 def _validation(given: int | None, confidence: str, split: str) -> int:

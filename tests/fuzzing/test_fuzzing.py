@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,14 @@ import pytest
 
 from leakage_tasks.errors import OptionError
 from tests.fuzzing.case import GOOD, Call, Outcome, stream_of
-from tests.fuzzing.driving import drive
+from tests.fuzzing.driving import FINDINGS, drive
 from tests.fuzzing.oracle import judged
 from tests.fuzzing.state import State, load
 from tests.fuzzing.surfaces import SHARES, cards, manifests, results, sidecars, templates
-from tests.fuzzing.table import table
+from tests.fuzzing.table import findings, table
+from tests.fuzzing.work import READY, work
+
+FEW = 25
 
 
 def outcome(tmp_path: Path, run: Any, seconds: float = 10.0, **more: Any) -> Outcome:
@@ -107,9 +112,30 @@ def test_only_the_first_findings_of_a_kind_are_kept() -> None:
     assert table([state]).splitlines()[1].split()[:5] == ["manifests", "5", "0", "0", "5"]
 
 
+def feed_all(pipe: Connection, scratch: str) -> None:
+    """A few inputs to every surface in one process, as what they import takes longer than they do."""
+    for surface in SHARES:
+        work(pipe, surface, 1, range(FEW), scratch, f"{scratch}/{FINDINGS}")
+
+
 @pytest.mark.slow
 def test_a_few_hundred_inputs_fail_nowhere(tmp_path: Path) -> None:
-    states = drive(dict.fromkeys(SHARES, 25), 1, tmp_path, jobs=2)
-    found = sorted(f"{state.surface}: {where}" for state in states for where in state.found)
-    assert not any(state.findings for state in states), found
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=feed_all, args=(theirs, str(tmp_path)), daemon=True)
+    process.start()
+    theirs.close()
+    states = [State(surface, 1) for surface in SHARES]
+    for state in states:
+        assert ours.recv() == READY
+        for _ in range(FEW):
+            state.add(*ours.recv())
+    process.join()
+    assert not any(state.findings for state in states), findings(states, tmp_path)
     assert all(sum(state.counts[kind] for kind in GOOD) for state in states)
+
+
+def test_a_surface_is_driven_in_a_process_of_its_own_and_gone_on_with(tmp_path: Path) -> None:
+    for wanted in (3, 5):
+        [state] = drive({"templates": wanted}, 1, tmp_path, jobs=1)
+    assert (state.done, state.findings, sum(state.counts.values())) == (5, 0, 5)

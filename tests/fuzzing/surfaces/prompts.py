@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -39,15 +40,14 @@ def _run() -> dict[str, Any]:
 
 
 @cache
-def _checkpoint(place: str) -> bytes:
+def _checkpoint() -> bytes:
     """The bytes of a sound checkpoint."""
     losses = PromptLoss(2.0, 3.0, 5.0)
-    path = Path(place) / "made"
     prompt = torch.zeros(3, 4)
-    save_checkpoint(path, Progress(prompt, prompt, {"step": torch.zeros(1)}, [PromptEpoch(1, losses, losses)]), _run())
-    told = path.read_bytes()
-    path.unlink()
-    return told
+    progress = Progress(prompt, prompt, {"step": torch.zeros(1)}, [PromptEpoch(1, losses, losses)])
+    with tempfile.TemporaryDirectory() as place:
+        save_checkpoint(Path(place) / "made", progress, _run())
+        return (Path(place) / "made").read_bytes()
 
 
 def make(stream: Random, folder: Path) -> Call:
@@ -59,7 +59,7 @@ def make(stream: Random, folder: Path) -> Call:
         return Call(lambda: _settle(values))
     if kind == 1:
         path = folder / "run.checkpoint"
-        told = _checkpoint(str(folder.parent))
+        told = _checkpoint()
         path.write_bytes(mutate.data(stream, told))
         return Call(lambda: _resume(path))
     (folder / "prompt").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -19,19 +20,19 @@ from tests.fuzzing.surfaces.manifests import line
 
 
 @cache
-def _files(place: str) -> dict[str, bytes]:
+def _files() -> dict[str, bytes]:
     """A manifest, data planted from it, and the record."""
-    folder = Path(place) / "made"
-    folder.mkdir()
-    write_manifest([canary_from_json(line("a"))], folder / "canaries.jsonl")
-    (folder / "data.txt").write_text("one\ntwo\n")
-    plant(folder / "canaries.jsonl", folder / "data.txt", folder / "planted.txt")
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "data.txt"}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_manifest([canary_from_json(line("a"))], folder / "canaries.jsonl")
+        (folder / "data.txt").write_text("one\ntwo\n")
+        plant(folder / "canaries.jsonl", folder / "data.txt", folder / "planted.txt")
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "data.txt"}
 
 
 def make(stream: Random, folder: Path) -> Call:
     """A record with something changed, beside what it tells of."""
-    files = dict(_files(str(folder.parent)))
+    files = dict(_files())
     record = "planted.txt.leakage.json"
     files[record] = mutate.json_file(stream, json.loads(files[record]))
     for name, told in files.items():
