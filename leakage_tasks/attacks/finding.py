@@ -106,7 +106,7 @@ def finding_from_json(text: str) -> Finding:
     return Finding(**data)
 
 
-_NEVER_NONE = ("log2_size", "repetitions", "score", *FIT)
+_NEVER_NONE = ("log2_size", "repetitions", "score", "proven", "supporting", *FIT)
 
 
 def _check(data: dict[str, Any]) -> None:
@@ -118,8 +118,14 @@ def _check(data: dict[str, Any]) -> None:
         raise ValueError("coarse is neither true nor false")
     if data["method"] not in (None, *get_args(Method)):
         raise ValueError("method is none that is known")
+    if not isinstance(data["planted"], bool):
+        raise ValueError("planted is neither true nor false")
+    if not isinstance(data.get("extra", {}), dict):
+        raise ValueError("extra is no object")
     least = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
     numbers = {name: [data[name]] for name in (*least, "log_perplexity", "seconds")}
+    # Findings of earlier versions lack some.
+    numbers |= {name: [data.get(name, 0)] for name in ("proven", "supporting")}
     numbers["score"] = [guess["score"] for guess in data["guesses"]]
     if data["method"] == EXTRAPOLATED:
         numbers |= {name: [data["extra"][name]] for name in FIT[:-1]}

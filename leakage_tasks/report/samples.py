@@ -26,7 +26,7 @@ from leakage_tasks.metrics.scoring import (
     reading,
     score,
 )
-from leakage_tasks.report.fields import WrongField, finite, kind_of
+from leakage_tasks.report.fields import WrongField, finite, kind_of, printable
 from leakage_tasks.report.run import STAMP
 from leakage_tasks.steady import unchanged
 from leakage_tasks.unanswered import reason_of
@@ -63,7 +63,8 @@ class Samples:
     @property
     def unanswered(self) -> str | None:
         """Why the task is null; None where it is not."""
-        return reason_of(self.answered[0].answer)
+        reason = reason_of(self.answered[0].answer)
+        return None if reason is None else printable(reason)
 
     @property
     def unscored(self) -> Mapping[str, str]:
@@ -192,7 +193,7 @@ def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, s
         order = None
     if not isinstance(order, dict):
         raise _wrong(file, number, "arguments", f"no order of an attack in it, found {kind_of(order)}")
-    return _Line(document, Answered(answers.setdefault(answer, answer), column, order))
+    return _Line(document, Answered(answers.setdefault(answer, answer), printable(column), order))
 
 
 def _check_numbers(file: Path, line: int, answer: str) -> None:

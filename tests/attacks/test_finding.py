@@ -46,10 +46,14 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
         ("canary", ["x"]),
         ("method", "guessed"),
         ("log2_size", None),
+        ("supporting", "2"),
+        ("proven", None),
+        ("planted", "yes"),
+        ("extra", None),
         ("guesses", [{"filling": ["1"], "text": "1", "score": "y"}]),
     ],
 )
 def test_what_is_no_finding_is_refused(field, value):
     data = json.loads(Finding("c", "a", True, 1, "random", 3.0, rank=2.0).to_json())
-    with pytest.raises(ValueError, match="no text|no number|none that is known|below"):
+    with pytest.raises(ValueError, match="no text|no number|none that is known|below|neither|no object"):
         finding_from_json(json.dumps({**data, field: value}))

@@ -11,6 +11,7 @@ from leakage_tasks.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.report.rows import every_row
 from leakage_tasks.report.score import score_file
 from leakage_tasks.report.score_command import score_command
+from tests.report.logged import finding, log
 from tests.report.saved import EXPOSURE, SUFFIXES, canary_run, suffix_run
 from tests.report.test_score import samples_of
 
@@ -44,6 +45,13 @@ def line_of(text, *words):
     """The one line that begins with these words, parted by blanks."""
     (line,) = [line for line in text.splitlines() if line.split()[: len(words)] == list(words)]
     return line
+
+
+def test_control_characters_in_samples_reach_no_terminal(run, tmp_path):
+    log(tmp_path, {EXPOSURE: [finding("a"), finding("k", repetitions=0)]}, columns=("none", "\x1b[2Jx"))
+    _, text = run(tmp_path, "--all")
+    assert "\ufffd[2Jx" in text
+    assert "\x1b" not in text
 
 
 def test_a_row_stands_with_its_interval_unit_and_words(run, canaries):
