@@ -6,7 +6,6 @@ a canary's unknown word come from that, the classifier prunes them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.files import replacing
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
+from leakage_tasks.plain_json import parse_json
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
 from leakage_tasks.targets.masked import MaskedModel
@@ -180,7 +180,7 @@ def _check_place(folder: Path) -> None:
         raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: make it first")
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            config = parse_json((folder / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             config = {}
         if not isinstance(config, dict) or "frankenstein" not in config:

@@ -7,7 +7,6 @@ weights against those it was tuned on, where it says which, once they are.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.lab.prompt_files import CONFIG, RECORD, WEIGHTS
 from leakage_tasks.lab.prompt_fit import comparable, model_hash
 from leakage_tasks.notices import first_line, warn_once
+from leakage_tasks.plain_json import parse_json
 
 PICKLE = "adapter_model.bin"
 
@@ -117,14 +117,14 @@ def _compare_weights(folder: Path, pretrained: str, model: Any) -> None:
 def _tuned_on(folder: Path) -> str | None:
     """The hash of the weights that our record of the tuning names, None where there is no such record."""
     try:
-        return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["hashes"]["model"])
+        return str(parse_json((folder / RECORD).read_text(encoding="utf-8"))["hashes"]["model"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TargetError(
             f"{folder}: no {CONFIG} there: prompt= takes the folder that save_pretrained wrote a PEFT adapter to"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import OptionError
+from leakage_tasks.plain_json import parse_json
 
 TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
@@ -60,8 +60,8 @@ def _fields(path: Path, lines: list[str]) -> Iterator[str]:
         if not line.strip():
             continue
         try:
-            field = json.loads(line)["text"]
-        except (json.JSONDecodeError, KeyError, TypeError):
+            field = parse_json(line)["text"]
+        except (ValueError, KeyError, TypeError):
             raise OptionError(f"{path}:{number}: expected a JSON object with a field 'text'") from None
         if field:
             yield str(field)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from leakage_tasks.plain_json import parse_json
+
 GUESSES = 10
 """The most guesses a finding keeps."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
@@ -97,7 +99,7 @@ class Finding:
 
 def finding_from_json(text: str) -> Finding:
     """Inverse of :meth:`Finding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
-    data = json.loads(text)
+    data = parse_json(text)
     data.pop("exposure")
     _check(data)
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])

@@ -11,6 +11,8 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from leakage_tasks.plain_json import parse_json
+
 HEADLINE = "none"
 """The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""
 
@@ -96,7 +98,7 @@ class Answer(str):
 
 def suffix_finding_from_json(text: str) -> SuffixFinding:
     """Inverse of :meth:`SuffixFinding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
-    data = json.loads(text)
+    data = parse_json(text)
     data["views"] = {
         name: SuffixView(**{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}})
         for name, view in data["views"].items()

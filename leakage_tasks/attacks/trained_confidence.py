@@ -16,6 +16,7 @@ from scipy.special import expit
 from leakage_tasks.attacks.candidates import Candidates, FloatArray, IntArray
 from leakage_tasks.attacks.confidences import calibrated_bits
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.plain_json import parse_json
 
 Example = tuple[Candidates, Sequence[int]]
 """The candidates after one prefix and the true suffix."""
@@ -143,7 +144,7 @@ class TrainedConfidence:
 def trained_confidence_from_json(text: str) -> TrainedConfidence:
     """Inverse of :meth:`TrainedConfidence.to_json`. Raises OptionError for anything else."""
     try:
-        data = json.loads(text)
+        data = parse_json(text)
         lists = {each.name: tuple(data[each.name]) for each in fields(TrainedConfidence)[:4]}
         fitted = TrainedConfidence(**{**data, **lists})
     except (ValueError, TypeError, KeyError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -16,6 +15,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.errors import OptionError, PlantingError
 from leakage_tasks.notices import warn_once
+from leakage_tasks.plain_json import parse_json
 from leakage_tasks.targets.protocols import FloatArray
 
 BATCH = 1024
@@ -95,7 +95,7 @@ def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
 def shares_given(path: str) -> dict[str, float]:
     """Shares from a JSON object of counts by word. Raises OptionError."""
     try:
-        counts = json.loads(Path(path).read_text(encoding="utf-8"))
+        counts = parse_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OptionError(f"counts={path}: cannot be read ({error}): give a JSON object of counts by word") from None
     numbers = counts.values() if isinstance(counts, dict) else [None]

@@ -11,6 +11,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.errors import ManifestError
 from leakage_tasks.files import replacing
+from leakage_tasks.plain_json import TOO_DEEP, parse_json
 
 TEXTS = ("template", "known", "source")
 """The fields of a canary that hold text around its secret."""
@@ -53,11 +54,11 @@ def _read_text(path: str | Path) -> str:
 
 def _read_json(line: str, where: str) -> Any:
     try:
-        return json.loads(line)
+        return parse_json(line)
     except json.JSONDecodeError as error:
         raise ManifestError(f"{where}: not JSON ({error.msg} at column {error.colno}): fix the line") from None
-    except (ValueError, RecursionError) as error:
-        reason = "a number too long" if isinstance(error, ValueError) else "nested too deeply"
+    except ValueError as error:
+        reason = str(error) if str(error) == TOO_DEEP else "a number too long"
         raise ManifestError(f"{where}: not a canary ({reason}): fix the line") from None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from leakage_tasks import __version__
 from leakage_tasks.errors import PlantingError
+from leakage_tasks.plain_json import parse_json
 
 SCHEMA = 1
 Part = Literal["training", "validation"]
@@ -98,10 +99,10 @@ def write_sidecar(sidecar: Sidecar, path: Path) -> None:
 def read_sidecar(path: Path) -> Sidecar | None:
     """The record at ``path``, None if there is none. Raises PlantingError if it is damaged."""
     try:
-        data: Any = json.loads(path.read_bytes())
+        data: Any = parse_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         raise PlantingError(f"{path}: cannot be read as JSON: plant anew, or remove it to go without") from None
     names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leakage_tasks.errors import LeakageError, OptionError
+from leakage_tasks.plain_json import parse_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -96,7 +96,7 @@ def read_gpt2(folder: str | Path) -> tuple[dict[str, int], list[tuple[str, str]]
     """
     names = Path(folder) / "vocab.json", Path(folder) / "merges.txt"
     try:
-        vocabulary: dict[str, int] = json.loads(names[0].read_text(encoding="utf-8"))
+        vocabulary: dict[str, int] = parse_json(names[0].read_text(encoding="utf-8"))
         lines = names[1].read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise LeakageError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
 from leakage_tasks.lab.prompt_loss import PromptEpoch, PromptLoss
+from leakage_tasks.plain_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +73,7 @@ def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Progress:
 
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["leakage"])
+            about = parse_json((file.metadata() or {})["leakage"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         epochs = [_epoch(fields) for fields in about["epochs"]]
         prompt, best, of = tensors.pop("prompt"), tensors.pop("best"), about["run"]

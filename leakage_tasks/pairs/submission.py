@@ -14,6 +14,7 @@ from pathlib import Path
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
+from leakage_tasks.plain_json import parse_json
 
 HEADER = ("Example ID", "Suffix Guess")
 
@@ -105,7 +106,7 @@ def _guess(row: list[str], where: str) -> tuple[int, tuple[int, ...]]:
     if len(row) != len(HEADER):
         raise OptionError(f"{where}: {len(row)} columns, {expected}")
     try:
-        pair, tokens = json.loads(row[0]), json.loads(row[1])
+        pair, tokens = parse_json(row[0]), parse_json(row[1])
     except ValueError:
         raise OptionError(f"{where}: {','.join(row)[:60]!r} holds no numbers, {expected}") from None
     listed = tokens if isinstance(tokens, list) else [None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from leakage_tasks.errors import MissingOption, OptionError, SpaceError
 from leakage_tasks.pairs.part import Part, TokenIds
 from leakage_tasks.pairs.running import IntArray, running_tokens
 from leakage_tasks.pairs.splits import splits_named
+from leakage_tasks.plain_json import parse_json
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
@@ -63,7 +63,7 @@ def _saved_splits(path: Path) -> list[str]:
     if not listing.is_file():
         return []
     try:
-        return [str(name) for name in json.loads(listing.read_text(encoding="utf-8"))["splits"]]
+        return [str(name) for name in parse_json(listing.read_text(encoding="utf-8"))["splits"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise OptionError(f"{listing}: does not list the folder's splits: save it anew with 'datasets'") from None
 

@@ -6,7 +6,6 @@ Whatever may show a secret of kind ``natural`` is dropped here, before anything 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from leakage_tasks.attacks.suffix_finding import (
 )
 from leakage_tasks.errors import ResultsError
 from leakage_tasks.metrics.extraction import within_ten
+from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.run import Run
 from leakage_tasks.unanswered import reason_of
 
@@ -138,7 +138,7 @@ def _findings(
         return
     for number, line in _lines(result.logged):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             doc, answer = row.get("doc") or {}, row["resps"][0][0]
             if row.get("filter", HEADLINE) != HEADLINE:
                 continue

@@ -26,6 +26,7 @@ from leakage_tasks.metrics.scoring import (
     reading,
     score,
 )
+from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.fields import WrongField, finite, kind_of, printable
 from leakage_tasks.report.run import STAMP
 from leakage_tasks.steady import unchanged
@@ -161,11 +162,11 @@ def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _object(file: Path, number: int, raw: bytes) -> dict[str, Any]:
     try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(raw)
+    except ValueError as error:
         if not raw.endswith(b"\n"):
             raise ResultsError(f"{file}:{number}: the line is cut off, the file incomplete: {AGAIN}") from None
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        reason = getattr(error, "msg", error)
         raise ResultsError(f"{file}:{number}: not JSON ({reason}): {AGAIN}") from None
     if not isinstance(data, dict):
         raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.errors import OptionError, ResultsError
+from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.fields import is_finite
 from leakage_tasks.report.plots import read_history
 
@@ -135,7 +135,7 @@ def _file_of(source: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     except ValueError:

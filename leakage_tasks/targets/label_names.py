@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.plain_json import parse_json
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
 """Names of the classes: a JSON file, or what it would hold."""
@@ -108,7 +108,7 @@ def read_labels(labels: Labels, number: int) -> list[str]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"labels={path}: cannot be read ({error.strerror}): check the path") from None
     except ValueError as error:

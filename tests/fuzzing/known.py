@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 KNOWN: tuple[tuple[type[BaseException], str, str], ...] = (
-    (RecursionError, "", "nested too deeply"),
     (MemoryError, "leakage_tasks/canaries/formats/", "a table of more memory than there may be"),
 )
 """Errors, where they come from (how the place in our code begins), and why they are no findings."""

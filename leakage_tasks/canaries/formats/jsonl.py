@@ -21,6 +21,7 @@ from leakage_tasks.canaries.formats.base import (
 )
 from leakage_tasks.canaries.formats.lines import BOM, check_rows, open_source, splice
 from leakage_tasks.errors import PlantingError
+from leakage_tasks.plain_json import parse_json
 
 
 class JsonLinesFormat:
@@ -72,8 +73,8 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not text.strip():
                 continue
             try:
-                row = json.loads(text)
-            except (ValueError, RecursionError) as error:
+                row = parse_json(text)
+            except ValueError as error:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
                 raise PlantingError(f"{source}:{number}: not JSON ({reason}): fix the line") from None
             if not isinstance(row, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Row, Tu
 from leakage_tasks.canaries.formats.batches import open_parquet, parquet_batches
 from leakage_tasks.canaries.formats.columns import layout_of, named_classes
 from leakage_tasks.errors import PlantingError
+from leakage_tasks.plain_json import parse_json
 
 GROUP_BYTES = 32 << 20
 
@@ -71,7 +71,7 @@ def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression
 def _class_names(schema: Any, column: str) -> list[str]:
     """Names of a ClassLabel column, from the metadata 'datasets' writes; none for other columns."""
     try:
-        feature = json.loads(schema.metadata[b"huggingface"])["info"]["features"][column]
+        feature = parse_json(schema.metadata[b"huggingface"])["info"]["features"][column]
         return list(feature["names"]) if feature["_type"] == "ClassLabel" else []
     except (KeyError, TypeError, ValueError):
         return []
