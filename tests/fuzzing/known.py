@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-KNOWN: tuple[tuple[type[BaseException], str, str], ...] = (
-    (MemoryError, "leakage_tasks/canaries/formats/", "a table of more memory than there may be"),
-)
+KNOWN: tuple[tuple[type[BaseException], str, str], ...] = ()
 """Errors, where they come from (how the place in our code begins), and why they are no findings."""
 
 
