@@ -68,6 +68,8 @@ def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
             "needed: load other adapters with --model hf and peft="
         )
     made_for = config.get("base_model_name_or_path")
+    if made_for is not None and (not isinstance(made_for, str) or "\0" in made_for):
+        raise TargetError(f"{folder / CONFIG}: base_model_name_or_path is no name of a model: save the adapter again")
     if made_for and not _same_model(made_for, base):
         raise TargetError(
             f"{folder / CONFIG}: the prompt was made for {made_for!r}, not for {base!r}: give that one as pretrained=, "

@@ -19,7 +19,9 @@ class LeakageError(Exception):
 def _one_line(text: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    told = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    # Escapes are longer than what they stand for.
+    return told if len(told) <= LONGEST + 3 else f"{told[: LONGEST // 2]} … {told[-LONGEST // 2 :]}"
 
 
 class SpaceError(LeakageError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ _CELLS = 1 << 21
 """Numbers held at once while resampling."""
 
 
+@lru_cache(maxsize=4096)
 def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
     """Exact two-sided interval of a proportion (Clopper and Pearson 1934). Raises ValueError for no trials."""
     if not 0 <= hits <= trials or trials == 0:
@@ -85,8 +87,12 @@ def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data):
         raise ValueError("no values to resample")
-    draws = np.random.default_rng(0).integers(len(data), size=(resamples, len(data)))
-    low, high = np.quantile(data[draws].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    generator, size = np.random.default_rng(0), max(1, _CELLS // len(data))
+    means = [
+        data[generator.integers(len(data), size=(min(size, resamples - done), len(data)))].mean(axis=1)
+        for done in range(0, resamples, size)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
@@ -173,10 +173,15 @@ class LocalTask(Task):
 
     def in_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """A document's values as the harness is to have them: the brief rows, and the others under :data:`.MORE`."""
-        brief = {metric.name for metric in self.metrics if metric.brief}
+        brief = self._brief_of(tuple(self.metrics))
         shown = {name: value for name, value in values.items() if name in brief}
         more = {name: value for name, value in values.items() if name not in brief}
         return {**shown, MORE: more} if shown and more else dict(values)
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def _brief_of(metrics: tuple[Metric, ...]) -> frozenset[str]:
+        return frozenset(metric.name for metric in metrics if metric.brief)
 
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""

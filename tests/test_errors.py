@@ -33,3 +33,7 @@ def test_of_a_long_message_the_middle_is_left_out() -> None:
 def test_an_error_of_another_process_is_the_same() -> None:
     error = OptionError("a\nb")
     assert str(pickle.loads(pickle.dumps(error))) == str(error) == r"a\nb"
+
+
+def test_a_message_of_many_escapes_is_cut_too():
+    assert len(str(LeakageError("\x1b" * 1999))) <= LONGEST + 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -108,7 +107,13 @@ def finding_from_json(text: str) -> Finding:
     return Finding(**data)
 
 
-_NEVER_NONE = ("log2_size", "repetitions", "score", "proven", "supporting", *FIT)
+_METHODS = (None, *get_args(Method))
+_NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", *FIT))
+_LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
+_LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
+_NUMBERS = {**_LEAST, "log_perplexity": -math.inf, "seconds": -math.inf}
+LARGEST = 1e150
+"""More than any number of a finding is; sums of squares of such numbers are still numbers."""
 
 
 def _check(data: dict[str, Any]) -> None:
@@ -118,31 +123,33 @@ def _check(data: dict[str, Any]) -> None:
             raise ValueError(f"{name} is no text")
     if not isinstance(data.get("coarse", False), bool):
         raise ValueError("coarse is neither true nor false")
-    if data["method"] not in (None, *get_args(Method)):
+    if data["method"] not in _METHODS:
         raise ValueError("method is none that is known")
     if not isinstance(data["planted"], bool):
         raise ValueError("planted is neither true nor false")
     if not isinstance(data.get("extra", {}), dict):
         raise ValueError("extra is no object")
-    least = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
-    numbers = {name: [data[name]] for name in (*least, "log_perplexity", "seconds")}
+    for name, least in _NUMBERS.items():
+        _check_number(name, data[name], least)
     # Findings of earlier versions lack some.
-    numbers |= {name: [data.get(name, 0)] for name in ("proven", "supporting")}
-    numbers["score"] = [guess["score"] for guess in data["guesses"]]
+    for name in ("proven", "supporting"):
+        _check_number(name, data.get(name, 0), -math.inf)
+    for guess in data["guesses"]:
+        _check_number("score", guess["score"], -math.inf)
     if data["method"] == EXTRAPOLATED:
-        numbers |= {name: [data["extra"][name]] for name in FIT[:-1]}
-        least |= dict.fromkeys(FIT[:-1], 0)
         if not isinstance(data["extra"][FIT[-1]], bool):
             raise ValueError(f"{FIT[-1]} is neither true nor false")
-    for name, values in numbers.items():
-        for value in values:
-            if value is None and name not in _NEVER_NONE:
-                continue
-            # A whole number may be too large for any other.
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-                raise ValueError(f"{name} is no number")
-            if value < least.get(name, -math.inf):
-                raise ValueError(f"{name} is below {least[name]}")
+        for name, least in _LEAST_OF_FIT.items():
+            _check_number(name, data["extra"][name], least)
+
+
+def _check_number(name: str, value: Any, least: float) -> None:
+    if value is None and name not in _NEVER_NONE:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ValueError(f"{name} is no number")
+    if value < least:
+        raise ValueError(f"{name} is below {least}")
 
 
 def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> dict[str, Any]:

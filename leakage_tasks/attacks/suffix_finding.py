@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from leakage_tasks.attacks.finding import LARGEST
 from leakage_tasks.plain_json import parse_json
 
 HEADLINE = "none"
@@ -119,8 +119,7 @@ def _check(record: Any) -> None:
     kind: Any = type(record)
     for name, kinds in _plain_fields(kind).items():
         value = getattr(record, name)
-        # A whole number may be too large for any other.
-        real = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
+        real = not isinstance(value, int | float) or abs(value) <= LARGEST
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
             raise ValueError(f"{name} is no {kinds[0].__name__}")
 

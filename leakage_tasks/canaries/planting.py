@@ -109,6 +109,8 @@ def _plant(
 
 def _of_part(planted: Sequence[Canary], part: Part | None) -> list[Canary]:
     """The canaries with the repetitions that belong to a part, without those that have none there."""
+    if part is None:
+        return list(planted)
     shares = [(canary, repetitions_in(part, canary.repetitions)) for canary in planted]
     return [replace(canary, repetitions=copies) for canary, copies in shares if copies]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
@@ -14,6 +15,8 @@ from leakage_tasks.errors import PlantingError
 from leakage_tasks.plain_json import parse_json
 
 SCHEMA = 1
+MOST, LONGEST_NAME = 1 << 53, 255
+"""What numbers of copies and characters, and the bytes of a file's name, may come to."""
 Part = Literal["training", "validation"]
 """Which of two files planted from one manifest a file is."""
 VALIDATION_TAKES = 10
@@ -111,8 +114,12 @@ def read_sidecar(path: Path) -> Sidecar | None:
     wrong = sorted(set(names) ^ data.keys()) or [
         name for name in names if not isinstance(data[name], _TYPES.get(name, str))
     ]
-    if not wrong and not all(type(times) is int and times >= 0 for times in data["copies"].values()):
+    if not wrong and not all(type(times) is int and 0 <= times <= MOST for times in data["copies"].values()):
         wrong = ["copies"]
+    if not wrong and not 0 <= (data["characters"] or 0) <= MOST:
+        wrong = ["characters"]
+    if not wrong and not _is_name(data["output"]):
+        wrong = ["output"]
     if not wrong and data["part"] not in (None, *get_args(Part)):
         wrong = ["part"]
     if not wrong and data["before"] not in (None, *get_args(Before)):
@@ -120,6 +127,15 @@ def read_sidecar(path: Path) -> Sidecar | None:
     if wrong:
         raise PlantingError(f"{path}: a damaged record (field {wrong[0]!r}): plant anew, or remove it to go without")
     return Sidecar(**data)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text names a file beside another, and nothing elsewhere."""
+    try:
+        length = len(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+    return text.strip(".") != "" and "\0" not in text and "/" not in text and length <= LONGEST_NAME
 
 
 def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -169,7 +170,7 @@ def sheltered_by_chance(places: Sequence[Place | None]) -> float | None:
 
 def _sheltered(places: list[Place]) -> float:
     halves = [(2.0**-exposure, 2.0 ** -(log2_size + 1)) for exposure, log2_size in places]
-    total = -sum(math.log(max(share - half, share / 2)) for share, half in halves)
+    total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
     sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size in places)
     if min(sizes) >= 2**SMALL:
         return float(stats.gamma.cdf(total, len(places)))

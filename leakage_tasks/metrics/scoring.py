@@ -93,16 +93,17 @@ def register_scoring(scoring: Scoring) -> Scoring:
     return scoring
 
 
-def score(scoring: Scoring, answered: Sequence[Answered]) -> Scores:
+def score(scoring: Scoring, answered: Sequence[Answered], copies: Copies | None = None) -> Scores:
     """What the rows of a task come to over all its documents, as the harness aggregates them.
 
-    A task whose first answer is none is null, on all documents. Raises DamagedAnswer.
+    ``copies`` is what :func:`copies_among` tells, where that is known already. A task whose first answer is none is
+    null, on all documents. Raises DamagedAnswer.
     """
     if not answered:
         return {}
     if reason_of(answered[0].answer) is not None:
         return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
-    copies = copies_among(scoring, answered)
+    copies = copies_among(scoring, answered) if copies is None else copies
     found: dict[str, dict[str, list[Any]]] = {}
     for place, each in enumerate(answered):
         rows = found.setdefault(each.column, {})

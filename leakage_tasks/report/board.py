@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,10 @@ def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry,
     Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left
     out of it.
     """
-    sound = [entry for entry in entries if not any(flag.unranked for flag in entry.flags)]
+    sound: list[Entry] = []
+    faulty: list[Entry] = []
+    for entry in entries:
+        (faulty if any(flag.unranked for flag in entry.flags) else sound).append(entry)
     common = [column for column in ranking if sound and all(_has(entry, column) for entry in sound)]
 
     def key(entry: Entry) -> tuple[float, ...]:
@@ -118,9 +122,10 @@ def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry,
 
     if not common:
         return tuple(sorted(entries, key=lambda entry: entry.run.name))
-    others = sorted((entry for entry in entries if entry not in sound), key=lambda entry: entry.run.name)
+    others = sorted(faulty, key=lambda entry: entry.run.name)
     sound.sort(key=lambda entry: (key(entry), entry.run.name))
-    places = [1 + sum(key(other) < key(entry) for other in sound) for entry in sound]
+    keys = [key(entry) for entry in sound]
+    places = [1 + bisect_left(keys, each) for each in keys]
     return (*(dataclasses.replace(entry, place=place) for entry, place in zip(sound, places, strict=True)), *others)
 
 
@@ -149,11 +154,9 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
     ordered = sorted(
         found.values(), key=lambda column: (not column.leakage, -runs_with[column.key] * (not column.leakage))
     )
-    titles = [column.title for column in ordered]
+    titles = Counter(column.title for column in ordered)
     return tuple(
-        dataclasses.replace(column, title=f"{column.title} ({column.task})")
-        if titles.count(column.title) > 1
-        else column
+        dataclasses.replace(column, title=f"{column.title} ({column.task})") if titles[column.title] > 1 else column
         for column in ordered
     )
 

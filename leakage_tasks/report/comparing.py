@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from leakage_tasks.report.results import Run, TaskResult
@@ -27,24 +28,30 @@ def comparable(runs: Sequence[Run]) -> list[list[Run]]:
 
     Those that measured most decide; runs without leakage figures are a group of their own.
     """
-    groups: list[list[Run]] = []
+    groups: list[tuple[list[Run], dict[str, str]]] = []
     for run in sorted(runs, key=lambda run: (-len(measured(run)), run.name)):
+        asked = _asked(run)
+        # Whoever has a task in a group was asked alike, so one question a task speaks for all of them.
         fitting = (
-            group for group in groups if not any(differences(run, member) for member in group) and _shares(run, group)
+            (members, known)
+            for members, known in groups
+            if (asked.keys() & known.keys() or not (asked or known))
+            and all(known.get(task, words) == words for task, words in asked.items())
         )
-        group = next(fitting, None)
-        if group is None:
-            groups.append([run])
-        else:
-            group.append(run)
-    return groups
+        members, known = next(fitting, ([], {}))
+        if not members:
+            groups.append((members, known))
+        members.append(run)
+        known.update(asked)
+    return [members for members, _ in groups]
 
 
 def apart(group: Sequence[Run], first: Sequence[Run]) -> str:
     """Why the runs of a group are not ranked with those of the ``first`` one, in words."""
     if not measured(group[0]):
         return "no leakage was measured"
-    found = next((found for run in group for other in first if (found := differences(run, other))), None)
+    pairs = product(_once_each(group), _once_each(first))
+    found = next((found for run, other in pairs if (found := differences(run, other))), None)
     return "; ".join(found) if found else f"other tasks: {', '.join(measured(group[0]))}"
 
 
@@ -73,9 +80,20 @@ def protocol(result: TaskResult) -> dict[str, Any]:
     }
 
 
-def _shares(run: Run, group: Sequence[Run]) -> bool:
-    ours = measured(run)
-    return any(ours.keys() & measured(member).keys() or not (ours or measured(member)) for member in group)
+def _asked(run: Run) -> dict[str, str]:
+    """What each leakage task of a run was asked, as one text a task; equal where :func:`differences` finds nothing."""
+    asked = {task: protocol(result) for task, result in measured(run).items()}
+    return {
+        task: _text({name: each for name, each in told.items() if each is not None}) for task, told in asked.items()
+    }
+
+
+def _once_each(runs: Sequence[Run]) -> list[Run]:
+    """The first run of each way in which runs were asked."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(_text(_asked(run)), run)
+    return list(first.values())
 
 
 def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

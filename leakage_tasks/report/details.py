@@ -165,16 +165,12 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _canary(found: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
-    canary = CanaryDetail(found.canary, found.planted, found.repetitions, found.kind)
+    known = found.canary, found.planted, found.repetitions
     if not reveal and NATURAL in (found.kind, doc.get("kind")):
-        return dataclasses.replace(canary, kind=NATURAL)
+        return CanaryDetail(*known, NATURAL)
     secret = doc.get("secret")
-    return dataclasses.replace(
-        canary,
-        template=doc.get("template"),
-        secret=None if secret is None else tuple(map(str, secret)),
-        label=doc.get("label"),
-    )
+    shown = None if secret is None else tuple(map(str, secret))
+    return CanaryDetail(*known, found.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
 
 
 def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> CanaryDetail:
@@ -183,8 +179,10 @@ def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> Cana
         found = coarsened(dataclasses.replace(found, kind=NATURAL))
         known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
         canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
-    kept = (*FIT, "ranked") if found.method == EXTRAPOLATED else ("ranked",)
-    found = dataclasses.replace(found, extra={name: found.extra[name] for name in kept if name in found.extra})
+    names = (*FIT, "ranked") if found.method == EXTRAPOLATED else ("ranked",)
+    kept = {name: found.extra[name] for name in names if name in found.extra}
+    if kept != found.extra:
+        found = dataclasses.replace(found, extra=kept)
     if task == EXPOSURE:
         return dataclasses.replace(canary, exposure=found)
     secret = canary.secret

@@ -47,6 +47,8 @@ def is_finite(value: Any) -> bool:
 
 def printable(text: str) -> str:
     """Text as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from leakage_tasks.report.command_words import masked
 from leakage_tasks.report.fields import printable
@@ -21,18 +22,23 @@ def named(runs: Sequence[Run]) -> list[Run]:
     model's arguments that differ, else with the date, the time, and at last a number.
     """
     models = [_models(run) for run in runs]
-    same = [[other for other, each in zip(runs, models, strict=True) if each == model] for model in models]
-    names = [_name(run, model, alike, models) for run, model, alike in zip(runs, models, same, strict=True)]
-    return [dataclasses.replace(run, name=_numbered(place, names)) for place, run in enumerate(runs)]
+    of_model: dict[tuple[str, ...], list[int]] = {}
+    for place, model in enumerate(models):
+        of_model.setdefault(model, []).append(place)
+    shared = [Counter(model[n] for model in of_model) for n in range(len(models[0]))] if models else []
+    names = [""] * len(runs)
+    for model, places in of_model.items():
+        name = next((each for n, each in enumerate(model) if shared[n][each] == 1), model[-1])
+        for place, said in zip(places, _told_apart([runs[place] for place in places]), strict=True):
+            names[place] = printable(f"{name} ({said})" if said else name)
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, _numbered(names), strict=True)]
 
 
-def _name(run: Run, model: tuple[str, ...], alike: Sequence[Run], models: Sequence[tuple[str, ...]]) -> str:
-    name = next((each for n, each in enumerate(model) if len({m for m in models if m[n] == each}) == 1), model[-1])
-    details = [_details(each, alike) for each in alike]
-    ours = _details(run, alike)
-    unique = (each for n, each in enumerate(ours) if sum(other[n] == each for other in details) == 1)
-    said = next(unique, ours[-1])
-    return printable(f"{name} ({said})" if said else name)
+def _told_apart(alike: Sequence[Run]) -> list[str]:
+    """What tells each run of one model from the others, as short as can be."""
+    details = _details(alike)
+    counts = [Counter(column) for column in zip(*details, strict=True)]
+    return [next((each for n, each in enumerate(ours) if counts[n][each] == 1), ours[-1]) for ours in details]
 
 
 def _models(run: Run) -> tuple[str, ...]:
@@ -43,14 +49,17 @@ def _models(run: Run) -> tuple[str, ...]:
     return short, f"{short} ({run.model})", full, f"{full} ({run.model})"
 
 
-def _details(run: Run, alike: Sequence[Run]) -> tuple[str, ...]:
-    """What tells a run from others of its model: the arguments that differ, then with the day, then with the time."""
+def _details(alike: Sequence[Run]) -> list[tuple[str, ...]]:
+    """What tells runs of one model apart: the arguments that differ, then with the day, then with the time."""
     given = {name for each in alike for name in each.arguments}
     differing = sorted(name for name in given if len({_text(each, name) for each in alike}) > 1)
-    told = [f"{name}={_text(run, name)}" for name in differing if name in run.arguments]
-    day = [] if run.time is None else [f"{run.time:%Y-%m-%d}"]
-    time = [] if run.time is None else [f"{run.time:%Y-%m-%d %H:%M:%S}"]
-    return tuple(", ".join(each) for each in (told, [*told, *day], [*told, *time]))
+    details = []
+    for run in alike:
+        told = [f"{name}={_text(run, name)}" for name in differing if name in run.arguments]
+        day = [] if run.time is None else [f"{run.time:%Y-%m-%d}"]
+        time = [] if run.time is None else [f"{run.time:%Y-%m-%d %H:%M:%S}"]
+        details.append(tuple(", ".join(each) for each in (told, [*told, *day], [*told, *time])))
+    return details
 
 
 def _text(run: Run, name: str) -> str:
@@ -59,6 +68,9 @@ def _text(run: Run, name: str) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _numbered(place: int, names: Sequence[str]) -> str:
-    name = names[place]
-    return name if names.count(name) == 1 else f"{name} #{names[: place + 1].count(name)}"
+def _numbered(names: Sequence[str]) -> Iterator[str]:
+    """The names, with a number where one is there more than once."""
+    often, met = Counter(names), Counter[str]()
+    for name in names:
+        met[name] += 1
+        yield name if often[name] == 1 else f"{name} #{met[name]}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from leakage_tasks.metrics.scoring import (
     reading,
     score,
 )
+from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.fields import WrongField, finite, kind_of, printable
 from leakage_tasks.report.run import STAMP
@@ -34,6 +36,8 @@ from leakage_tasks.unanswered import reason_of
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""
+_SUSPECT, _MANY = re.compile(r"NaN|Infinity|[eE]\+?\d{3}|\d{200}"), 900
+"""What a number that no float can hold has in it, and fewer brackets than what is nested too deep."""
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
 
 
@@ -95,14 +99,18 @@ class Samples:
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
         """The rows of the run. Raises ResultsError."""
-        with self._damage_by_line():
-            copies = copies_among(self.scoring, self.answered)
-        return self.scoring.metrics(self.answered[0].order, copies)
+        return self.scoring.metrics(self.answered[0].order, self._copies)
 
     def scores(self) -> Scores:
         """All rows of the run, computed again. Raises ResultsError."""
+        copies = None if self.unanswered is not None else self._copies
         with self._damage_by_line():
-            return score(self.scoring, self.answered)
+            return score(self.scoring, self.answered, copies)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        with self._damage_by_line():
+            return copies_among(self.scoring, self.answered)
 
     @contextmanager
     def _damage_by_line(self) -> Iterator[None]:
@@ -129,7 +137,9 @@ def read_samples(path: str | Path) -> Samples:
             raise _wrong(file, number, "doc_id", f"the document of line {first} again")
         if found and line.answered.order != next(iter(found.values())).answered.order:
             raise _wrong(file, number, "arguments", "asked otherwise than line 1: lines of several runs")
-        found[number] = line
+        # One order for all lines: a dict each would take more memory than the answers.
+        order = next(iter(found.values()), line).answered.order
+        found[number] = line._replace(answered=line.answered._replace(order=order))
     if not found:
         raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
     documents = len({line.document for line in found.values()})
@@ -199,6 +209,8 @@ def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, s
 
 def _check_numbers(file: Path, line: int, answer: str) -> None:
     """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
+    if not _SUSPECT.search(answer) and answer.count("[") + answer.count("{") < _MANY:
+        return
     try:
         json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_finite)
     except WrongField:

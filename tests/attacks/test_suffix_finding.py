@@ -29,3 +29,10 @@ def test_a_number_that_is_none_in_a_choice_is_refused() -> None:
     finding = suffix(0, {"calibrated": choice(True, float("nan"))})
     with pytest.raises(ValueError, match="confidence is no float"):
         suffix_finding_from_json(json.dumps(dataclasses.asdict(finding)))
+
+
+def test_a_number_that_no_mean_could_be_taken_of_is_refused() -> None:
+    data = dataclasses.asdict(suffix(0, {"calibrated": choice(True, 0.5)}))
+    data["views"]["none"]["choices"]["calibrated"]["wrong"] = 1e308
+    with pytest.raises(ValueError, match="wrong is no"):
+        suffix_finding_from_json(json.dumps(data))

@@ -160,6 +160,20 @@ def test_missing_columns(tmp_path: Path, manifest: Path, suffix: str) -> None:
     assert "cannot be text and label" in attempt(manifest, source, output, label_column="text")
 
 
+def test_of_many_columns_the_first_are_named(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(json.dumps({f"c{number}": "x" for number in range(100)}) + "\n")
+    message = attempt(manifest, source, tmp_path / "out.jsonl", text_column="body")
+    assert message.endswith("c18, c19 and 80 more): name one with --text-column")
+
+
+def test_a_column_with_half_a_surrogate_in_its_name_is_written_as_it_was_read(tmp_path: Path, manifest: Path) -> None:
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"text": "a", "\\ud800": 1}\n')
+    plant(manifest, source, output)
+    assert all(json.loads(line).keys() == {"text", "\ud800"} for line in output.read_text().splitlines())
+
+
 @pytest.mark.parametrize("suffix", KINDS)
 def test_labels_that_do_not_fit(tmp_path: Path, suffix: str) -> None:
     source, output, manifest = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}", tmp_path / "m.jsonl"

@@ -41,9 +41,21 @@ def test_unknown_fields(tmp_path: Path, manifest: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("output", 1.5), ("manifest_sha256", None), ("copies", {"a": "2"}), ("copies", {"a": -1})]
+    ("name", "value"),
+    [
+        ("output", 1.5),
+        ("output", "/dev/zero"),
+        ("output", "../other.txt"),
+        ("output", "x" * 300),
+        ("output", "a\0b"),
+        ("manifest_sha256", None),
+        ("copies", {"a": "2"}),
+        ("copies", {"a": -1}),
+        ("copies", {"a": 10**400}),
+        ("characters", 10**400),
+    ],
 )
-def test_a_field_of_another_type_is_named(tmp_path: Path, manifest: Path, name: str, value: object) -> None:
+def test_a_field_that_cannot_be_is_named(tmp_path: Path, manifest: Path, name: str, value: object) -> None:
     source = tmp_path / "in.txt"
     source.write_text("one\n")
     report = plant(manifest, source, tmp_path / "out.txt")

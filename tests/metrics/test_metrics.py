@@ -208,6 +208,10 @@ def test_controls_that_all_stand_last_are_improbable(bits):
     assert sheltered_by_chance([Place(0.0, bits)] * 8) < 1e-3
 
 
+def test_an_exposure_beyond_what_any_share_can_be_is_no_fault():
+    assert sheltered_by_chance([Place(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
+
+
 def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
     bound = finding(False, rank=500, method="lower_bound")
     assert exposure.place(bound) == Place(math.log2(1000), math.log2(1000))

@@ -26,12 +26,17 @@ USER_TURN = "Please continue."
 MAX_CLASSES = 100_000
 
 
+MOST_NAMED = 20
+"""Columns that an error lists."""
+
+
 class NoColumnError(PlantingError):
     """A column that is asked for and missing; ``nameless`` is the message without the columns there are."""
 
     def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
         missing, remedy = f"{path}: no column {name!r}", f"name one with {option}"
-        super().__init__(f"{missing} (it has {', '.join(columns)}): {remedy}")
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        super().__init__(f"{missing} (it has {', '.join(columns[:MOST_NAMED])}{more}): {remedy}")
         self.nameless = f"{missing}: {remedy}"
 
 

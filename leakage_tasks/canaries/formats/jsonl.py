@@ -54,7 +54,7 @@ class JsonLinesFormat:
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy row by row; the other columns of an inserted row are null."""
-        lines = [(gap, json.dumps(row, ensure_ascii=False).encode()) for gap, row in points]
+        lines = [(gap, _line(row)) for gap, row in points]
         with open_source(source) as stream, output.open("wb") as out:
             stream.seek(len(layout.head))
             splice(layout.head, ((line, not line.isspace()) for line in stream), lines, layout.newline, out)
@@ -80,6 +80,14 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(row, dict):
                 raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
             yield number, row
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """A row as JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
+    try:
+        return json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(row).encode()
 
 
 def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:

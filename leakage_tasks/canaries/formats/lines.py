@@ -116,7 +116,8 @@ def splice(
         if ends_row:
             row += 1
             if gap == row:
-                unfinished = not piece.endswith((b"\n", b"\r"))
+                # A carriage return ends a line only where all lines end with one.
+                unfinished = not piece.endswith((b"\n", newline))
                 fill()
     if gap >= 0:
         raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")

@@ -88,21 +88,23 @@ def compression_of(table: Any) -> str:
 def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
     import pyarrow as pa
 
-    queue = [(gap, pa.RecordBatch.from_pylist([_filled(row, schema)], schema=schema)) for gap, row in points]
+    def inserted(place: int) -> Any:
+        return pa.RecordBatch.from_pylist([_filled(points[place][1], schema)], schema=schema)
+
     place, row = 0, 0
-    while place < len(queue) and queue[place][0] == 0:
-        yield queue[place][1]
+    while place < len(points) and points[place][0] == 0:
+        yield inserted(place)
         place += 1
     for batch in batches:
         start = 0
-        while place < len(queue) and queue[place][0] <= row + len(batch):
-            end = queue[place][0] - row
+        while place < len(points) and points[place][0] <= row + len(batch):
+            end = points[place][0] - row
             yield batch.slice(start, end - start)
-            yield queue[place][1]
+            yield inserted(place)
             start, place = end, place + 1
         yield batch.slice(start)
         row += len(batch)
-    if place < len(queue):
+    if place < len(points):
         raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")
 
 

@@ -139,7 +139,7 @@ def untouched(source: Path, output: Path, canary: Canary, newline: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("tail", ["", "\n", "\n\n", "\r\n", "\n# the end", "\n# the end\n\n"])
+@pytest.mark.parametrize("tail", ["", "\n", "\n\n", "\r\n", "\n\r", "\n  ", "\n# the end", "\n# the end\n\n"])
 def test_a_block_at_the_end_of_a_conll_file_stands_apart(tmp_path: Path, tail: str) -> None:
     source, output, manifest = tmp_path / "in.conll", tmp_path / "out.conll", tmp_path / "m.jsonl"
     source.write_bytes(b"# intent = A\na O" + tail.encode())

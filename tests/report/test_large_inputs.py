@@ -1,0 +1,47 @@
+"""Reports on very many runs and samples take time and memory in proportion."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.large_inputs import measure
+from leakage_tasks.intervals import bootstrap_mean
+from leakage_tasks.report.board import make_board
+from leakage_tasks.report.results import read_runs
+from tests.report.made import leaking, results, write
+
+
+@pytest.mark.slow
+def test_a_tenth_of_the_largest_takes_a_fraction_of_what_it_may(tmp_path: Path) -> None:
+    taken = measure(tmp_path, 100, 10_000)
+    assert [each.command for each in taken if each.returned > 1] == []
+    assert {each.command: each.megabytes for each in taken if each.megabytes > 700} == {}
+    assert {each.command: each.seconds for each in taken if each.seconds > 60} == {}
+
+
+@pytest.mark.parametrize("model", ["models/one", "models/{}"])
+def test_time_grows_with_the_runs_and_not_with_their_square(tmp_path: Path, model: str) -> None:
+    def spent(number: int) -> float:
+        folder = tmp_path / str(number)
+        for place in range(number):
+            content = results(leaking(exposure=place / number), model=model.format(place))
+            content["config"]["model_args"]["revision"] = str(place)
+            write(folder / str(place), content)
+        started = time.process_time()
+        board = make_board(read_runs([folder]))
+        assert sum(len(group.entries) for group in board.groups) == number
+        return time.process_time() - started
+
+    spent(10)
+    assert spent(320) < 10 * spent(80)
+
+
+def test_an_interval_of_very_many_values_is_resampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).exponential(size=701)
+    whole = bootstrap_mean(values)
+    monkeypatch.setattr("leakage_tasks.intervals._CELLS", 701 * 3)
+    assert bootstrap_mean(values) == whole
