@@ -120,6 +120,9 @@ def _run(program: str, words: list[str], work: Path, log: Path, faults: Faults |
             log.with_suffix(".calls").write_text(str(faults.calls))
         else:
             log.with_suffix(".modules").write_text("\n".join(name for name in sys.modules if name != "__main__"))
+    except KeyboardInterrupt:
+        # It came before the command began, or once it had ended.
+        code = 130
     except BaseException:
         __import__("traceback").print_exc()
     finally:
