@@ -177,7 +177,7 @@ def test_a_natural_secret_shows_only_when_asked(lm, tmp_path, reveal):
     write_manifest([natural], tmp_path / "n.jsonl")
     results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "n.jsonl"), "reveal": reveal})
     assert results["results"]["canary_extraction"]["success_at_10,none"] == 1
-    assert results["results"]["canary_extraction"]["extracted,none"] is None
+    assert "extracted,none" not in results["results"]["canary_extraction"]
     logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
     spelled = ("pin " + "".join(favourite) in logged, json.dumps(list(favourite)) in logged.replace("\\", ""))
     assert spelled == ((True, True) if reveal else (False, False))

@@ -20,6 +20,11 @@ SHOWN = 100
 """The one of them that reports show without being asked."""
 
 
+def told(found: Finding) -> bool:
+    """Whether the finding tells which slots are right, as that of a natural secret does not."""
+    return not found.coarse
+
+
 def extracted(found: Finding) -> float | None:
     """1 if the best guess is the secret."""
     return None if found.correct is None else float(all(found.correct))
@@ -81,12 +86,18 @@ def hamming_distance(found: Finding) -> float | None:
 
 
 CONTROLS = rate(
-    "control_extracted", controls(extracted), None, "share of controls extracted; above chance it shows a fault"
+    "control_extracted",
+    controls(extracted),
+    None,
+    "share of controls extracted; above chance it shows a fault",
+    applies=told,
 )
 ENDS = Ends(extracted, share_low, share_high, "95 % Clopper-Pearson")
 METRICS: list[Metric] = [
     *headline(
-        rate("extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|"),
+        rate(
+            "extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|", told
+        ),
         "Extraction rate, pooled",
         control="control_extracted",
         count="n_planted",
@@ -112,6 +123,7 @@ METRICS: list[Metric] = [
             "share of slots wrong in the best guess (Hamming distance per token)",
             "share",
             "1 − 1/|alphabet|",
+            told,
         ),
         "HDT",
         count="n_planted",
