@@ -18,9 +18,9 @@ from adapters.classifier_scorer import ClassifierScorerLM
 from adapters.masked_lm import pseudo_log_likelihoods
 from leakage_tasks.errors import OptionError, TargetError
 from leakage_tasks.files import replacing
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
-from leakage_tasks.plain_json import parse_json
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
 from leakage_tasks.targets.masked import MaskedModel
@@ -180,7 +180,7 @@ def _check_place(folder: Path) -> None:
         raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: make it first")
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            config = parse_json((folder / "config.json").read_text(encoding="utf-8"))
+            config = parse_json(read_text(folder / "config.json"))
         except (OSError, ValueError):
             config = {}
         if not isinstance(config, dict) or "frankenstein" not in config:

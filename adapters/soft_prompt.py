@@ -13,10 +13,10 @@ from typing import Any
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.lab.prompt_files import CONFIG, RECORD, WEIGHTS
 from leakage_tasks.lab.prompt_fit import comparable, model_hash
 from leakage_tasks.notices import first_line, warn_once
-from leakage_tasks.plain_json import parse_json
 
 PICKLE = "adapter_model.bin"
 
@@ -119,14 +119,14 @@ def _compare_weights(folder: Path, pretrained: str, model: Any) -> None:
 def _tuned_on(folder: Path) -> str | None:
     """The hash of the weights that our record of the tuning names, None where there is no such record."""
     try:
-        return str(parse_json((folder / RECORD).read_text(encoding="utf-8"))["hashes"]["model"])
+        return str(parse_json(read_text(folder / RECORD))["hashes"]["model"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     try:
-        config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
+        config = parse_json(read_text(folder / CONFIG))
     except FileNotFoundError:
         raise TargetError(
             f"{folder}: no {CONFIG} there: prompt= takes the folder that save_pretrained wrote a PEFT adapter to"

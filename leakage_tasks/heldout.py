@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import OptionError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_text
 
 TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
@@ -33,7 +33,7 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     path = Path(str(text))
     try:
         # Line ends only: a JSON string may hold other characters that Python splits lines at.
-        lines = re.split(r"(?<=\n)", path.read_text(encoding="utf-8-sig"))
+        lines = re.split(r"(?<=\n)", read_text(path, "utf-8-sig"))
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the text as UTF-8") from None
     except OSError as error:

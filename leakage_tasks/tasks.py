@@ -31,7 +31,7 @@ from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.notices import warn_once
-from leakage_tasks.options import Options, read_options
+from leakage_tasks.options import read_options
 from leakage_tasks.requests import attack
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
@@ -57,7 +57,9 @@ class CanaryTask(LocalTask):
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
         self._note_built_in()
-        given = _canaries(self.options)
+        # Read once: a manifest may be a pipe, and a long one takes its time.
+        self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
+        given = _canaries(self.options.canaries, self._read)
         self._counted: tuple[list[dict[str, Any]], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
@@ -83,7 +85,7 @@ class CanaryTask(LocalTask):
             if planted is not None:
                 raise OptionError(f"--metadata planted={planted}: goes with canaries=…: give their manifest too")
             return Planting("none")
-        return planting_of(Path(manifest), read_manifest(manifest), None if planted is None else Path(planted))
+        return planting_of(Path(manifest), self._read, None if planted is None else Path(planted))
 
     def _check_attack(self, name: str) -> None:
         fitting = [AUTO, *(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
@@ -236,12 +238,12 @@ class CanaryExtraction(CanaryTask):
     SCORING = scoring.CANARY_EXTRACTION
 
 
-def _canaries(options: Options) -> list[Canary]:
-    if options.canaries is None:
+def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
+    if manifest is None:
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
-    canaries = [canary for canary in read_manifest(options.canaries) if canary.kind != "supporting"]
+    canaries = [canary for canary in read if canary.kind != "supporting"]
     if not canaries:
-        raise OptionError(f"canaries={options.canaries}: holds supporting canaries only, nothing to attack: add others")
+        raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
     return canaries
 
 

@@ -11,7 +11,7 @@ from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.errors import LeakageError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 from leakage_tasks.report.plots import read_history
 from leakage_tasks.report.results import read_runs
 from leakage_tasks.report.samples import read_samples

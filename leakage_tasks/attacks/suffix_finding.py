@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from leakage_tasks.attacks.finding import LARGEST
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 
 HEADLINE = "none"
 """The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""

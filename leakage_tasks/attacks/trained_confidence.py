@@ -16,7 +16,7 @@ from scipy.special import expit
 from leakage_tasks.attacks.candidates import Candidates, FloatArray, IntArray
 from leakage_tasks.attacks.confidences import calibrated_bits
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 
 Example = tuple[Candidates, Sequence[int]]
 """The candidates after one prefix and the true suffix."""

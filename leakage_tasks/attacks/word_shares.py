@@ -14,8 +14,8 @@ import numpy as np
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.errors import OptionError, PlantingError
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.notices import warn_once
-from leakage_tasks.plain_json import parse_json
 from leakage_tasks.targets.protocols import FloatArray
 
 BATCH = 1024
@@ -95,7 +95,7 @@ def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
 def shares_given(path: str) -> dict[str, float]:
     """Shares from a JSON object of counts by word. Raises OptionError."""
     try:
-        counts = parse_json(Path(path).read_text(encoding="utf-8"))
+        counts = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise OptionError(f"counts={path}: cannot be read ({error}): give a JSON object of counts by word") from None
     numbers = counts.values() if isinstance(counts, dict) else [None]

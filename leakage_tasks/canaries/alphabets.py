@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import SpaceError
+from leakage_tasks.inputs import read_bytes
 from leakage_tasks.notices import first_line
 
 
@@ -90,7 +91,7 @@ def word_list(name: str, words: Iterable[str]) -> Alphabet:
 def word_file(name: str, path: str | Path) -> Alphabet:
     """A word list from a UTF-8 file, one word a line; blank lines are skipped."""
     try:
-        lines = Path(path).read_bytes().decode("utf-8-sig").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise SpaceError(f"{path}: not UTF-8 at byte {error.start}: save the word list as UTF-8") from None
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.errors import ManifestError
 from leakage_tasks.files import replacing
-from leakage_tasks.plain_json import TOO_DEEP, parse_json
+from leakage_tasks.inputs import TOO_DEEP, parse_json, read_bytes
 
 TEXTS = ("template", "known", "source")
 """The fields of a canary that hold text around its secret."""
@@ -45,7 +45,7 @@ def read_manifest(path: str | Path) -> list[Canary]:
 
 def _read_text(path: str | Path) -> str:
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         raise ManifestError(f"{path}: cannot read the manifest ({error.strerror}): check the path") from None
     except UnicodeDecodeError as error:

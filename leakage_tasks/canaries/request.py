@@ -19,6 +19,7 @@ from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.errors import OptionError
+from leakage_tasks.inputs import read_bytes
 
 _NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
 PRESETS = ("elmahdy", "mix-and-match", *_NLU)
@@ -329,7 +330,7 @@ def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[s
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the sentences as UTF-8") from None
     except OSError as error:

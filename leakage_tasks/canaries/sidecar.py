@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from leakage_tasks import __version__
 from leakage_tasks.errors import PlantingError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import check_file, parse_json, read_bytes
 
 SCHEMA = 1
 MOST, LONGEST_NAME = 1 << 53, 255
@@ -102,7 +102,7 @@ def write_sidecar(sidecar: Sidecar, path: Path) -> None:
 def read_sidecar(path: Path) -> Sidecar | None:
     """The record at ``path``, None if there is none. Raises PlantingError if it is damaged."""
     try:
-        data: Any = parse_json(path.read_bytes())
+        data: Any = parse_json(read_bytes(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -163,6 +163,7 @@ def sha256_of(path: Path) -> str:
 def _sha256_of_file(path: Path) -> str:
     digest = hashlib.sha256()
     try:
+        check_file(path)
         with path.open("rb") as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leakage_tasks.errors import LeakageError, OptionError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

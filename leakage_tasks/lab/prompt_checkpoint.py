@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
+from leakage_tasks.inputs import parse_json
 from leakage_tasks.lab.prompt_loss import PromptEpoch, PromptLoss
-from leakage_tasks.plain_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.lab.prompt_loss import PromptEpoch
 from leakage_tasks.lab.prompt_settings import PromptSettings
-from leakage_tasks.plain_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,7 +108,7 @@ def _holds_prompt(folder: Path) -> bool:
     if not {each.name for each in folder.iterdir()} <= {CONFIG, WEIGHTS, RECORD, CARD}:
         return False
     try:
-        config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
+        config = parse_json(read_text(folder / CONFIG))
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get("peft_type") == "PROMPT_TUNING"

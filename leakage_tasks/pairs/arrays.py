@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from leakage_tasks.errors import OptionError
+from leakage_tasks.inputs import check_file
 from leakage_tasks.notices import first_line
 from leakage_tasks.pairs.part import MOST, Part, TokenIds
 from leakage_tasks.pairs.splits import split_of, splits_named
@@ -88,6 +89,7 @@ def _part(path: Path, split: str | None) -> Part:
 
 def _load(path: Path) -> TokenIds:
     try:
+        check_file(path)
         found = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise OptionError(f"{path}: no such file: every *{PREFIX} needs its *{SUFFIX} beside it") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from leakage_tasks.errors import OptionError
 from leakage_tasks.files import replacing
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import check_file, parse_json
 
 HEADER = ("Example ID", "Suffix Guess")
 
@@ -69,6 +69,7 @@ def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: 
 def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
     """The guesses of a submission in its order: pair and tokens. Raises OptionError naming file and line."""
     try:
+        check_file(path)
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, skipinitialspace=True, strict=True)
             header = tuple(name.strip() for name in next(rows, []))

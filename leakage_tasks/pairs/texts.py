@@ -12,10 +12,10 @@ import numpy as np
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.errors import MissingOption, OptionError, SpaceError
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.pairs.part import Part, TokenIds
 from leakage_tasks.pairs.running import IntArray, running_tokens
 from leakage_tasks.pairs.splits import splits_named
-from leakage_tasks.plain_json import parse_json
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
@@ -63,7 +63,7 @@ def _saved_splits(path: Path) -> list[str]:
     if not listing.is_file():
         return []
     try:
-        return [str(name) for name in parse_json(listing.read_text(encoding="utf-8"))["splits"]]
+        return [str(name) for name in parse_json(read_text(listing))["splits"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise OptionError(f"{listing}: does not list the folder's splits: save it anew with 'datasets'") from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.report.command_words import HIDDEN, masked, quoted, settings
 from leakage_tasks.report.run import STAMP
 
@@ -33,7 +33,7 @@ def command_of(path: Path) -> CommandLine | None:
     Passwords and keys among the model's arguments are hidden. What the results do not hold is not there:
     ``--max_batch_size``, caches, and the number of processes, which change no figure of ours.
     """
-    data = parse_json(path.read_text(encoding="utf-8-sig"))
+    data = parse_json(read_text(path, "utf-8-sig"))
     config = data.get("config") or {}
     if not isinstance(config.get("model"), str) or data.get("model_source") == "CUSTOM":
         return None

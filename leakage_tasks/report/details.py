@@ -21,8 +21,8 @@ from leakage_tasks.attacks.suffix_finding import (
     suffix_finding_from_json,
 )
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.inputs import check_file, parse_json
 from leakage_tasks.metrics.extraction import within_ten
-from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.run import Run
 from leakage_tasks.unanswered import reason_of
 
@@ -157,6 +157,7 @@ def _findings(
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file that are not empty, counted from 1."""
     try:
+        check_file(path)
         with path.open(encoding="utf-8") as lines:
             yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.errors import OptionError, ResultsError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.report.fields import is_finite
 from leakage_tasks.report.plot_style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
 
@@ -39,7 +39,7 @@ def read_history(path: str | Path) -> list[EpochExposure]:
     """The points of an ``exposure_by_epoch.json`` that the demo wrote. Raises ResultsError naming file and field."""
     wanted = {field.name for field in fields(EpochExposure)}
     try:
-        points = parse_json(Path(path).read_text(encoding="utf-8"))["exposures"]
+        points = parse_json(read_text(path))["exposures"]
         return [_sound(EpochExposure(**{name: point[name] for name in wanted})) for point in points]
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None

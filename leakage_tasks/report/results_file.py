@@ -10,8 +10,8 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix_finding import HEADLINE
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.metrics.declared import MORE
-from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.declared import Declared, declared_from_json
 from leakage_tasks.report.fields import WrongField, finite, printable
 from leakage_tasks.report.run import Run, TaskResult, Values
@@ -60,13 +60,13 @@ def _run(data: Mapping[str, Any], path: Path) -> Run:
 def _load(path: Path) -> Mapping[str, Any]:
     remedy = "give a results_….json that lm_eval wrote with --output_path"
     try:
-        data = parse_json(path.read_text(encoding="utf-8-sig"))
+        data = parse_json(read_text(path, "utf-8-sig"))
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     except json.JSONDecodeError as error:
         reason = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise ResultsError(f"{path}: {reason}: {remedy}") from None
-    except ValueError:
+    except (UnicodeDecodeError, ValueError):
         raise ResultsError(f"{path}: not a JSON file: {remedy}") from None
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
         raise ResultsError(f"{path}: field 'results': missing, so this is no results file: {remedy}")

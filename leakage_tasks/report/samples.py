@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.errors import ResultsError
+from leakage_tasks.inputs import check_file, parse_json
 from leakage_tasks.metrics.declared import Metric
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
@@ -28,7 +29,6 @@ from leakage_tasks.metrics.scoring import (
     score,
 )
 from leakage_tasks.metrics.tiers import Copies
-from leakage_tasks.plain_json import parse_json
 from leakage_tasks.report.fields import WrongField, finite, kind_of, printable
 from leakage_tasks.report.run import STAMP
 from leakage_tasks.steady import unchanged
@@ -162,6 +162,7 @@ def _scoring(file: Path) -> Scoring:
 def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file's lines that are not empty, with their number."""
     try:
+        check_file(file)
         with unchanged(file), file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
                 if raw.strip():

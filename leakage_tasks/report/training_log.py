@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.errors import OptionError, ResultsError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_text
 from leakage_tasks.report.fields import is_finite
 from leakage_tasks.report.plots import read_history
 
@@ -135,7 +135,7 @@ def _file_of(source: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
+        data = parse_json(read_text(path))
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     except ValueError:

@@ -14,7 +14,7 @@ from typing import Any
 from leakage_tasks import __version__
 from leakage_tasks.errors import LeakageError
 from leakage_tasks.files import replacing
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_bytes
 from leakage_tasks.studies.registry import Config, Run, Trial
 
 SCHEMA = 1
@@ -56,7 +56,7 @@ class TrialStore:
         if self.fresh and name not in self.made:
             return None
         try:
-            data: Any = parse_json((self.trials / f"{name}.json").read_bytes())
+            data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
             if data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config):
                 return Trial(data["config"], data["result"], data["seconds"])
         except (OSError, ValueError, KeyError, TypeError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json, read_text
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
 """Names of the classes: a JSON file, or what it would hold."""
@@ -108,7 +108,7 @@ def read_labels(labels: Labels, number: int) -> list[str]:
 
 def _json(path: Path) -> Any:
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path))
     except OSError as error:
         raise OptionError(f"labels={path}: cannot be read ({error.strerror}): check the path") from None
     except ValueError as error:

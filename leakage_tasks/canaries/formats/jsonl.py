@@ -21,7 +21,7 @@ from leakage_tasks.canaries.formats.base import (
 )
 from leakage_tasks.canaries.formats.lines import BOM, check_rows, open_source, splice
 from leakage_tasks.errors import PlantingError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 
 
 class JsonLinesFormat:

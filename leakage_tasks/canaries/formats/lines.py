@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from leakage_tasks.errors import PlantingError
+from leakage_tasks.inputs import check_file
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
@@ -69,6 +70,7 @@ def check_rows(path: Path) -> TextFacts:
 def open_source(path: Path) -> BinaryIO:
     """Open a dataset for reading. Raises PlantingError if it cannot be read."""
     try:
+        check_file(path)
         return path.open("rb")
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None

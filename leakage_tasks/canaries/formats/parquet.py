@@ -10,7 +10,7 @@ from leakage_tasks.canaries.formats.base import Columns, Layout, Points, Row, Tu
 from leakage_tasks.canaries.formats.batches import open_parquet, parquet_batches
 from leakage_tasks.canaries.formats.columns import layout_of, named_classes
 from leakage_tasks.errors import PlantingError
-from leakage_tasks.plain_json import parse_json
+from leakage_tasks.inputs import parse_json
 
 GROUP_BYTES = 32 << 20
 

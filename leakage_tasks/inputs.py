@@ -1,0 +1,78 @@
+"""Reading files that others wrote: what is no file, never ends or is nested without end is an error, not a wait."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MOST = 1 << 30
+"""Bytes of the largest file that is read whole."""
+WAIT = 5.0
+"""Seconds that a pipe of the file system may leave us without a first byte."""
+_BLOCK = 1 << 20
+_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where pipes are that a shell made for us, which may take their time."""
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, or of a pipe that somebody writes to.
+
+    Raises OSError, its ``strerror`` fit to be shown, for anything else and for more than 1 GiB.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISFIFO(mode):
+        _await_writer(path)
+    elif stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
+    with open(path, "rb") as file:
+        content = _up_to(MOST + 1, file.read)
+    if len(content) > MOST:
+        raise OSError(errno.EFBIG, "more than 1 GiB, expected a smaller file", str(path))
+    return content
+
+
+def read_text(path: str | Path, encoding: str = "utf-8") -> str:
+    """As :func:`read_bytes`, decoded, with line ends as Python reads them. Raises UnicodeDecodeError too."""
+    return read_bytes(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_file(path: str | Path) -> None:
+    """Raise OSError for what is there and no file: it could not be read twice, or would be waited for for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "a pipe, device or socket, expected a file", str(path))
+
+
+TOO_DEEP = "nested too deeply"
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON holds. Raises ValueError, of which JSONDecodeError is one, also for what is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def _await_writer(path: str | Path) -> None:
+    if str(path).startswith(_GIVEN):
+        return
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not select.select([pipe], [], [], WAIT)[0]:
+            raise OSError(errno.EAGAIN, "a pipe that nobody writes to, expected a file", str(path))
+    finally:
+        os.close(pipe)
+
+
+def _up_to(most: int, read: Callable[[int], bytes]) -> bytes:
+    content = bytearray()
+    while len(content) < most and (block := read(min(_BLOCK, most - len(content)))):
+        content += block
+    return bytes(content)
