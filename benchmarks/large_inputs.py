@@ -1,7 +1,7 @@
 """Seconds and memory that the reports take on very many runs, and on one run with very many samples.
 
 ``python -m benchmarks.large_inputs`` makes 1,000 results files with small samples and one run of 100,000 canaries, and
-prints a line a command. It exits with 1 where one takes more than a minute or a GB.
+prints a line a command. It exits with 1 where one takes more than a minute or a GB. Memory is read from ``/proc``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from pathlib import Path
 from tests.report.pages import canary, usual_canaries, write_run
 
 SECONDS, MEGABYTES = 60.0, 1000.0
-LEAKAGE = "from leakage_tasks.cli import main; main()"
+LEAKAGE = """
+import atexit, re, sys
+from pathlib import Path
+told = Path(sys.argv.pop(1))
+# What the system says of a child starts from the memory of its parent.
+peak = re.compile(r"VmHWM:\\s+(\\d+)")
+atexit.register(lambda: told.write_text(peak.search(Path("/proc/self/status").read_text())[1]))
+from leakage_tasks.cli import main
+main()
+"""
 
 
 @dataclass(frozen=True)
@@ -60,18 +69,16 @@ def take(words: Sequence[str | Path], size: str) -> Taken:
     """Run ``leakage`` with these words, in a process of its own."""
     root = Path(__file__).resolve().parent.parent
     environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "2"}
-    start = time.perf_counter()
-    with subprocess.Popen(
-        [sys.executable, "-c", LEAKAGE, *map(str, words)],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    spent = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "peak")
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", LEAKAGE, *map(str, (told, *words))], env=environment, capture_output=True
+        )
+        spent = time.perf_counter() - start
+        kilobytes = int(told.read_text())
     command = " ".join(map(str, words[: 2 if words[0] == "plot" else 1]))
-    return Taken(command, size, spent, usage.ru_maxrss * 1024 / 1e6, process.returncode)
+    return Taken(command, size, spent, kilobytes * 1024 / 1e6, done.returncode)
 
 
 def measure(folder: Path, runs: int, samples: int) -> list[Taken]:

@@ -74,7 +74,8 @@ COMMANDS = (
         "--controls 1",
         private=True,
     ),
-    Command("card", "card {in}/results --card {out}/README.md", ("README.md",), "--name other"),
+    # What it writes is written into the card that is there, so over an older one it would be another.
+    Command("card", "card {in}/results --card {out}/README.md", ("README.md",)),
     Command(
         "leaderboard",
         "leaderboard {in}/results -o {out}/board.html -o {out}/board.md -o {out}/board.csv -o {out}/board.json",
