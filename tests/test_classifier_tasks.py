@@ -372,7 +372,7 @@ def test_a_natural_secret_and_its_class_show_only_when_asked(made, tmp_path, mod
     natural = canary(made, "canary-0", 1, 1, kind="natural")
     write_manifest([natural], tmp_path / "natural.jsonl")
     results = evaluate(MODELS[model](made), tmp_path / "natural.jsonl", reveal=reveal)
-    assert table(results, EXTRACTION)["extracted"] == 1
+    assert table(results, EXTRACTION)["success_at_10"] == 1
     logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
     assert (natural.text in logged, natural.secret[0] in logged) == (reveal, reveal)
     assert natural.template.split("{")[0] not in logged or reveal
