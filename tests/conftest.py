@@ -78,8 +78,13 @@ def make_environment(folder: Path) -> Environment:
     """Make one in ``folder``: pip and the dependencies come from the running environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     made = Environment(folder)
-    # A plain path: the .pth files over there are not processed, so nothing of a copy of ours installed there starts.
-    (made.site / "zz_outer.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    # Links to all but a copy of ours, which is found by name; the .pth files over there are not processed.
+    outer = folder / "outer"
+    outer.mkdir()
+    for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if "lm_eval_leakage" not in path.name:
+            (outer / path.name).symlink_to(path)
+    (made.site / "zz_outer.pth").write_text(f"{outer}\n")
     return made
 
 

@@ -1,5 +1,7 @@
 """``known=``: one model before attackers who know more or less of the template."""
 
+import math
+
 import pytest
 from lm_eval.models.huggingface import HFLM
 
@@ -40,9 +42,13 @@ def test_every_canary_is_attacked_with_as_much_as_the_option_says(manifest, know
     for canary in CANARIES:
         seen = Canary(canary.id, TEXTS[known], canary.secret)
         rank, costs = brute_rank(tiny_gpt2(letters()), letters(), seen)
-        assert found["canary_exposure"][canary.id].rank == rank
-        best = found["canary_extraction"][canary.id].guesses[0]
-        assert best.score == pytest.approx(min(costs), abs=1e-3)
+        exposed, extracted = found["canary_exposure"][canary.id], found["canary_extraction"][canary.id]
+        if canary.kind == "natural":
+            assert exposed.rank == pytest.approx(10 ** (math.ceil(math.log10(rank)) - 0.5))
+            assert not extracted.guesses
+        else:
+            assert exposed.rank == rank
+            assert extracted.guesses[0].score == pytest.approx(min(costs), abs=1e-3)
 
 
 def test_a_text_that_starts_with_the_slot_is_scored_after_the_prefix_token_alone(manifest):

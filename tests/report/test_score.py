@@ -100,7 +100,7 @@ def test_natural_canaries_come_out_again(tmp_path):
     made = make_canaries("pin {unique} is {digits:2}", 2)
     write_manifest([replace(each, kind="natural") for each in made], tmp_path / "c.jsonl")
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
-    assert equal(save(lm, [EXTRACTION], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}), EXTRACTION) > 8
+    assert equal(save(lm, [EXTRACTION], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}), EXTRACTION) > 7
 
 
 def test_all_columns_of_suffix_extraction_come_out_again(tmp_path):
