@@ -145,7 +145,7 @@ class CanaryTask(LocalTask):
         if self.is_null:
             return dict(self.nulls())
         self.note_attack(results[0])
-        values = self.SCORING.values(results[0], HEADLINE, self.order, self._copies)
+        values = self.SCORING.values(self.SCORING.read(results[0]), HEADLINE, self.order, self._copies)
         if self.built_in:
             return {name: value for name, value in values.items() if _of_controls(name)}
         return values if self.options.rows == "all" else self.in_rows(values)

@@ -69,16 +69,18 @@ def reading(place: int) -> Iterator[None]:
 class Scoring:
     """How a task's answers become values.
 
-    ``metrics`` are its rows, ``values`` what one answer gives them in one column; both depend on how many canaries were
-    planted how often; ``copies`` tells from an answer what :func:`copies_of` asks of its own. ``nulls`` are the rows of
-    a task that stayed unanswered. ``unscored`` are rows that answers do not tell, each with the reason.
+    ``read`` makes of an answer what ``values`` and ``copies`` take. ``metrics`` are its rows, ``values`` what one
+    answer gives them in one column; both depend on how many canaries were planted how often; ``copies`` tells of an
+    answer what :func:`copies_of` asks of its own. ``nulls`` are the rows of a task that stayed unanswered. ``unscored``
+    are rows that answers do not tell, each with the reason.
     """
 
     task: str
     metrics: Callable[[Order, Copies], Sequence[Metric[Any, Any]]]
-    values: Callable[[str, str, Order, Copies], Values]
+    values: Callable[[Any, str, Order, Copies], Values]
     nulls: Callable[[], Iterable[str]]
-    copies: Callable[[str], tuple[bool, str, int] | None] = lambda answer: None
+    read: Callable[[str], Any] = lambda answer: answer
+    copies: Callable[[Any], tuple[bool, str, int] | None] = lambda answer: None
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
 
 
@@ -93,22 +95,23 @@ def register_scoring(scoring: Scoring) -> Scoring:
     return scoring
 
 
-def score(scoring: Scoring, answered: Sequence[Answered], copies: Copies | None = None) -> Scores:
+def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
     """What the rows of a task come to over all its documents, as the harness aggregates them.
 
-    ``copies`` is what :func:`copies_among` tells, where that is known already. A task whose first answer is none is
-    null, on all documents. Raises DamagedAnswer.
+    ``read`` is what :func:`read_answers` gives, where that is known already. A task whose first answer is none is null,
+    on all documents. Raises DamagedAnswer.
     """
     if not answered:
         return {}
     if reason_of(answered[0].answer) is not None:
         return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
-    copies = copies_among(scoring, answered) if copies is None else copies
+    read = read_answers(scoring, answered) if read is None else read
+    copies = copies_among(scoring, read)
     found: dict[str, dict[str, list[Any]]] = {}
-    for place, each in enumerate(answered):
+    for place, (each, answer) in enumerate(zip(answered, read, strict=True)):
         rows = found.setdefault(each.column, {})
         with reading(place):
-            values = scoring.values(*each, copies)
+            values = scoring.values(answer, each.column, each.order, copies)
         for name, value in values.items():
             rows.setdefault(name, []).append(value)
     metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order, copies)}
@@ -118,12 +121,18 @@ def score(scoring: Scoring, answered: Sequence[Answered], copies: Copies | None 
     }
 
 
-def copies_among(scoring: Scoring, answered: Sequence[Answered]) -> Copies:
-    """How many canaries were planted how often. Raises DamagedAnswer."""
+def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
+    """What the task's scoring makes of each answer. Raises DamagedAnswer."""
     found = []
     for place, each in enumerate(answered):
         with reading(place):
-            found.append(scoring.copies(each.answer))
+            found.append(scoring.read(each.answer))
+    return found
+
+
+def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
+    """How many canaries were planted how often, given what :func:`read_answers` gives."""
+    found = map(scoring.copies, read)
     return copies_of(each for each in found if each is not None)
 
 
@@ -137,19 +146,21 @@ def _of_canaries(task: str, metrics: Callable[[Copies], Sequence[Metric[Finding,
     def listed(order: Order, copies: Copies) -> Sequence[Metric[Finding, Any]]:
         return rows(tuple(sorted(copies.items())))
 
-    def values(answer: str, column: str, order: Order, copies: Copies) -> Values:
-        # A run may have been told to reveal what it found; its figures are told to others all the same.
-        finding = coarsened(finding_from_json(answer))
-        return {metric.name: metric.value(finding) for metric in listed(order, copies) if metric.applies(finding)}
+    def values(found: Finding, column: str, order: Order, copies: Copies) -> Values:
+        return {metric.name: metric.value(found) for metric in listed(order, copies) if metric.applies(found)}
 
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
 
-    return register_scoring(Scoring(task, listed, values, nulls, _copies))
+    return register_scoring(Scoring(task, listed, values, nulls, _finding, _copies))
 
 
-def _copies(answer: str) -> tuple[bool, str, int]:
-    found = finding_from_json(answer)
+def _finding(answer: str) -> Finding:
+    # A run may have been told to reveal what it found; its figures are told to others all the same.
+    return coarsened(finding_from_json(answer))
+
+
+def _copies(found: Finding) -> tuple[bool, str, int]:
     return found.planted, found.kind, found.repetitions
 
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.errors import ResultsError
 from leakage_tasks.inputs import check_file, parse_json
 from leakage_tasks.metrics.declared import Metric
@@ -25,10 +24,9 @@ from leakage_tasks.metrics.scoring import (
     Scores,
     Scoring,
     copies_among,
-    reading,
+    read_answers,
     score,
 )
-from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.report.fields import WrongField, finite, kind_of, printable
 from leakage_tasks.report.run import STAMP
 from leakage_tasks.steady import unchanged
@@ -36,8 +34,9 @@ from leakage_tasks.unanswered import reason_of
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""
-_TOO_LARGE, _MANY = re.compile(r"\d(?:[eE]\+?\d{3}|\d{199})"), 900
-"""What a number that no float can hold has in it, and fewer brackets than what is nested too deep."""
+_LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900
+"""What a number with a large exponent looks like, fewer digits than such a number without one has, and fewer brackets
+than what is nested too deep has."""
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
 
 
@@ -88,29 +87,22 @@ class Samples:
 
         Raises ResultsError.
         """
-        if self.scoring not in (CANARY_EXPOSURE, CANARY_EXTRACTION) or self.unanswered is not None:
-            return []
-        found = []
-        with self._damage_by_line():
-            for place, each in enumerate(self.answered):
-                with reading(place):
-                    found.append(coarsened(finding_from_json(each.answer)))
-        return found
+        return list(self._read) if self.scoring in (CANARY_EXPOSURE, CANARY_EXTRACTION) else []
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
         """The rows of the run. Raises ResultsError."""
-        return self.scoring.metrics(self.answered[0].order, self._copies)
+        return self.scoring.metrics(self.answered[0].order, copies_among(self.scoring, self._read))
 
     def scores(self) -> Scores:
         """All rows of the run, computed again. Raises ResultsError."""
-        copies = None if self.unanswered is not None else self._copies
         with self._damage_by_line():
-            return score(self.scoring, self.answered, copies)
+            return score(self.scoring, self.answered, self._read)
 
     @cached_property
-    def _copies(self) -> Copies:
+    def _read(self) -> Sequence[Any]:
+        """What the answers say; nothing where there are none."""
         with self._damage_by_line():
-            return copies_among(self.scoring, self.answered)
+            return () if self.unanswered is not None else read_answers(self.scoring, self.answered)
 
     @contextmanager
     def _damage_by_line(self) -> Iterator[None]:
@@ -211,8 +203,10 @@ def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, s
 def _check_numbers(file: Path, line: int, answer: str) -> None:
     """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
     # Most have nothing of the kind, which is far quicker to see than to look at every number.
-    suspect = "NaN" in answer or "Infinity" in answer or _TOO_LARGE.search(answer)
-    if not suspect and answer.count("[") + answer.count("{") < _MANY:
+    suspect = "NaN" in answer or "Infinity" in answer or _LARGE.search(answer)
+    # Of twice as many digits in a row, so many are digits alone at one of these places.
+    long = any(answer[at : at + _LONG].isdigit() for at in range(0, len(answer), _LONG))
+    if not suspect and not long and answer.count("[") + answer.count("{") < _MANY:
         return
     try:
         json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_finite)

@@ -6,8 +6,7 @@ import hashlib
 import os
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from math import log2
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,8 @@ def run(config: Config, shared: Path) -> Result:
     """Train a model on one sender's mails, but a tenth of the lines, and look for the secrets of the others in it.
 
     ``secrets`` has an entry a secret, in numbers alone: kind, times present, exposure in bits by exact or estimated
-    rank and by the skew-normal's tail, that of its controls, and whether the likeliest filling is it.
+    rank and by the skew-normal's tail, that of its controls, and whether the likeliest filling is it. Of the user's own
+    mails exposures are the bands', and it is one of the ten likeliest.
     """
     from leakage_tasks.canaries.detect import find_secrets
     from leakage_tasks.canaries.natural import Passage, natural_canaries
@@ -98,11 +98,14 @@ def split_lines(text: str, seed: int) -> tuple[str, str]:
 
 def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: Ground, seed: int) -> list[Config]:
     from leakage_tasks.attacks import run_attack
+    from leakage_tasks.attacks.coarse import coarsened
+    from leakage_tasks.attacks.finding import GUESSES
 
     def attacked(name: str, goal: Any, some: Iterable[Canary], **settings: Any) -> list[Finding]:
         return run_attack(name, target, list(some), budget=ground.budget, seed=seed, goal=goal, settings=settings)
 
     bits = {found.canary: found for found in attacked("exposure", "exposure", canaries)}
+    shown = _as_they_are if ground.senders else coarsened
     own = [canary for canary in canaries if canary.planted]
     tails = attacked("skew-normal", "exposure", own, draws=min(ground.draws, ground.budget - 1))
     searches = attacked("shortest-path", "extraction", own)
@@ -110,21 +113,30 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: Ground, 
         {
             "kind": canary.id.rpartition("-")[2],
             "times": canary.repetitions,
-            **_exposure(bits[canary.id], search),
+            **_exposure(shown(_ranked(bits[canary.id], search))),
             "log2_size": bits[canary.id].log2_size,
-            "extrapolated": tail.exposure,
-            "controls": [bits[each.id].exposure for each in canaries if _is_twin(each, canary)],
-            "extracted": search.place == 1,
+            "extrapolated": shown(tail).exposure,
+            "controls": [shown(bits[each.id]).exposure for each in canaries if _is_twin(each, canary)],
+            "extracted": shown(search).place == (1 if ground.senders else GUESSES),
         }
         for canary, tail, search in zip(own, tails, searches, strict=True)
     ]
 
 
-def _exposure(found: Finding, search: Finding) -> Config:
-    """Bits and method; a place among the guesses that are proven to be the likeliest is the exact rank."""
-    if search.place is not None and search.place <= search.proven:
-        return {"bits": found.log2_size - log2(search.place), "method": "exact"}
+def _ranked(found: Finding, search: Finding) -> Finding:
+    """With the exact rank, which a place among the guesses that are proven to be the likeliest is."""
+    if search.place is None or search.place > search.proven:
+        return found
+    return replace(found, rank=search.place, rank_low=search.place, rank_high=search.place, method="exact")
+
+
+def _exposure(found: Finding) -> Config:
     return {"bits": found.exposure, "method": found.method}
+
+
+def _as_they_are(found: Finding) -> Finding:
+    """Invented people's secrets are nobody's."""
+    return found
 
 
 def _is_twin(control: Canary, canary: Canary) -> bool:

@@ -104,7 +104,8 @@ def _set_up(plan: Plan) -> list[str]:
         "A random tenth of the lines is the validation text; secrets in it are not counted.",
     ]
     if not ground.senders:
-        return ["The user's own mails stand for Enron's.", *more]
+        bands = "'exposure', 'skew-normal' and 'controls' are of the powers of ten between which the ranks lie, and "
+        return ["The user's own mails stand for Enron's.", f"{bands}'extracted' is within ten guesses.", *more]
     return [
         f"{ground.mails} mails each by {ground.senders} invented people stand for Enron's, which are some 50 times as "
         f"long; so a secret is there up to {max(ground.times)} times. The sentences come from a grammar.",

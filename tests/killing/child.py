@@ -8,11 +8,14 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+
+from tqdm import tqdm
 
 from tests.conftest import ROOT
 from tests.killing.faults import Faults
@@ -112,6 +115,8 @@ def _run(program: str, words: list[str], work: Path, log: Path, faults: Faults |
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        # The usual one is shared with the other children, of which a killed one may hold it.
+        tqdm.set_lock(threading.RLock())
         sys.argv = [program, *words]
         if faults is not None:
             faults.install()

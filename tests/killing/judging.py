@@ -22,7 +22,7 @@ CODES = {"KILL": (-9,), "TERM": (-15, 143), "INT": (-2, 130)}
 """What a program's exit status is that the signal ended."""
 PAUSE = 0.002
 """Seconds between two looks at a running command."""
-PATIENCE = 600.0
+PATIENCE = 120.0
 """Seconds that a command may take."""
 
 
@@ -197,6 +197,8 @@ class Place:
         while not child.ended():
             if first is None and _growth(self.out) != before:
                 first = child.seconds
+            if child.seconds > PATIENCE:
+                os.kill(child.pid, signal.SIGKILL)
             time.sleep(PAUSE)
         return child, first if first is not None else child.seconds
 

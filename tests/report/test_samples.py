@@ -109,7 +109,7 @@ def test_an_answer_that_is_no_finding_is_named_by_its_line(tmp_path, answer):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("rank", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("rank", ["NaN", "-Infinity", "1e999", "-1.5E+400", "1" + "0" * 400, "1" * 310])
 def test_a_number_that_is_not_finite_is_named_by_its_line(tmp_path, rank):
     answer = sample(1)["resps"][0][0].replace('"rank": 4.0', f'"rank": {rank}')
     with pytest.raises(ResultsError, match="jsonl:2: field 'resps': a number in it is not finite"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ def test_a_proven_place_is_the_rank(place: int | None, proven: int, bits: float)
     known = {"canary": "c", "planted": True, "repetitions": 1, "kind": "natural", "log2_size": 20.0}
     found = Finding(attack="exposure", rank=2.0**15, method="lower_bound", **known)
     search = Finding(attack="shortest-path", place=place, proven=proven, **known)
-    told = secret_sharer_mail_trials._exposure(found, search)
+    told = secret_sharer_mail_trials._exposure(secret_sharer_mail_trials._ranked(found, search))
     assert told == {"bits": bits, "method": "exact" if bits > 5 else "lower_bound"}
 
 
@@ -94,6 +96,26 @@ def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert first["sha256"] == hashlib.sha256(b"no secret here\n" * 20).hexdigest()
     assert (first["sender"], second["sender"]) == (0, 1)
     assert secret_sharer_mail_trials.run(first, tmp_path) == {"bytes": 300, "secrets": []}
+
+
+def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = secret_sharer_mail_trials.ground_at("smoke")
+    (sender,) = invented_mails(1, ground.mails, times=ground.times)
+    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
+    (tmp_path / "mails").mkdir()
+    (tmp_path / "mails" / "a.txt").write_text(sender.text)
+    config = {"ground": asdict(replace(ground, senders=0)), "sender": 0, "seed": 0}
+    own = secret_sharer_mail_trials.run(config, tmp_path)["secrets"]
+    (usual,) = secret_sharer_mail_trials.trials(SMOKE)
+    exact = secret_sharer_mail_trials.run(usual, tmp_path)["secrets"]
+    assert len(own) == len(exact) > 0
+    for banded, found in zip(own, exact, strict=True):
+        for one, other in zip([banded["bits"], *banded["controls"]], [found["bits"], *found["controls"]], strict=True):
+            assert one != other
+            powers = (found["log2_size"] - one) / math.log2(10)
+            # The middle of a band, or its end where an estimate is too wide, or where all fillings end.
+            assert min(abs(powers * 2 - round(powers * 2)), abs(one)) < 1e-6
+        assert banded["method"] in ("banded", "lower_bound")
 
 
 def test_mails_that_are_not_utf_8_are_refused_before_anything_is_trained(
