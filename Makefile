@@ -19,7 +19,7 @@ test-all: $(STAMP)
 compat: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
 
-# Ends every command at many moments: about five hours on two idle cores. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
+# Ends every command at many moments: one to two hours on two cores. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
 KILLS ?= runs/killing
 kill: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.killing --rounds 20 --state $(KILLS)
@@ -50,8 +50,9 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-$(STAMP): pyproject.toml constraints.txt leakage_tasks/startup.pth leakage_tasks/startup.py
+$(STAMP): pyproject.toml constraints.txt leakage_tasks/tasks/startup.pth leakage_tasks/tasks/startup.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --prefer-binary -c constraints.txt -e '.[test]'

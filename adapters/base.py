@@ -9,8 +9,8 @@ import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.errors import OptionError
-from leakage_tasks.notices import first_line
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import first_line
 
 Answer = tuple[float, bool]
 """A natural log of a probability, and whether what it is of is the likeliest."""

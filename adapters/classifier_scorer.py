@@ -18,16 +18,16 @@ from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
 from adapters.base import Answer, LocalLM
-from leakage_tasks.errors import TargetError
-from leakage_tasks.notices import warn_once
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets.batches import texts_at_once
-from leakage_tasks.targets.classifier import LN2, ClassifierTarget
-from leakage_tasks.targets.generators import GeneratingTarget, load_generator
-from leakage_tasks.targets.harness import as_target
-from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
-from leakage_tasks.targets.loading import load_classifier
-from leakage_tasks.targets.protocols import FloatArray
-from leakage_tasks.targets.tagger import TaggerTarget
+from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
+from leakage_tasks.targets.classifier.label_names import LabelNames, Labels, bare_name
+from leakage_tasks.targets.classifier.loading import load_classifier
+from leakage_tasks.targets.classifier.target import LN2, ClassifierTarget
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.tagger.target import TaggerTarget
 
 log = logging.getLogger("lm_eval.leakage")
 
@@ -153,11 +153,11 @@ class LabelScorerLM(LocalLM):
 class ClassifierScorerLM(LabelScorerLM):
     """Any `transformers` sequence classifier; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.loading.load_classifier`, ``batch_size`` and ``device`` as
-    :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores calibrated by it;
-    ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack ``mix-and-match``; with
-    ``truncate`` texts longer than the encoder are classified by their first ``max_length`` tokens, else they are an
-    error. Raises OptionError and TargetError.
+    Takes the arguments of :func:`~leakage_tasks.targets.classifier.loading.load_classifier`, ``batch_size`` and
+    ``device`` as :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores
+    calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack
+    ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their first ``max_length``
+    tokens, else they are an error. Raises OptionError and TargetError.
     """
 
     classifier: ClassifierTarget

@@ -16,15 +16,15 @@ from lm_eval.api.instance import Instance
 from adapters.base import Answer
 from adapters.classifier_scorer import ClassifierScorerLM
 from adapters.masked_lm import pseudo_log_likelihoods
-from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.files import replacing
-from leakage_tasks.inputs import parse_json, read_text
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
 from leakage_tasks.targets.batches import texts_at_once
-from leakage_tasks.targets.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
-from leakage_tasks.targets.masked import MaskedModel
-from leakage_tasks.targets.masked_rows import Query
+from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
+from leakage_tasks.targets.masked.model import MaskedModel
+from leakage_tasks.targets.masked.rows import Query
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
@@ -77,7 +77,7 @@ class FrankensteinLM(ClassifierScorerLM):
         classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
         if head != TRAIN:
             return graft(classifier, head, tokenizer=self.tokenizer, **loading)
-        from leakage_tasks.lab.head import train_head
+        from leakage_tasks.research.victims.head import train_head
 
         settings: dict[str, Any] = {"base": base, "epochs": epochs, "seed": seed, "room": self.max_length, **loading}
         trained = train_head(classifier, self.tokenizer, str(text), **settings)

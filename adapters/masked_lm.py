@@ -14,13 +14,13 @@ from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
 from adapters.base import Answer, LocalLM
-from leakage_tasks.errors import TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import texts_at_once
-from leakage_tasks.targets.harness import as_target
-from leakage_tasks.targets.masked import MaskedModel
-from leakage_tasks.targets.masked_loading import load_masked
-from leakage_tasks.targets.masked_rows import Query
-from leakage_tasks.targets.masked_target import MaskedTarget
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.masked.loading import load_masked
+from leakage_tasks.targets.masked.model import MaskedModel
+from leakage_tasks.targets.masked.rows import Query
+from leakage_tasks.targets.masked.target import MaskedTarget
 
 TOGETHER = 4096
 """Masked copies of texts put together before the model reads them, so that short texts share batches."""
@@ -29,7 +29,7 @@ TOGETHER = 4096
 class MaskedLM(LocalLM):
     """Any masked language model of `transformers`; ``masked`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.masked_loading.load_masked`, ``batch_size`` and ``device`` as
+    Takes the arguments of :func:`~leakage_tasks.targets.masked.loading.load_masked`, ``batch_size`` and ``device`` as
     :class:`~adapters.base.LocalLM` does. Raises OptionError and TargetError.
     """
 

@@ -12,14 +12,14 @@ import torch
 
 from adapters.classifier_scorer import LabelScorerLM
 from leakage_tasks.targets.batches import texts_at_once
-from leakage_tasks.targets.tagger import TaggerTarget
-from leakage_tasks.targets.tagger_loading import load_tagger
+from leakage_tasks.targets.tagger.loading import load_tagger
+from leakage_tasks.targets.tagger.target import TaggerTarget
 
 
 class NLUTaggerLM(LabelScorerLM):
     """An NLU tagger as ``leakage train-nlu`` writes it; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.tagger_loading.load_tagger`, ``batch_size`` and ``device`` as
+    Takes the arguments of :func:`~leakage_tasks.targets.tagger.loading.load_tagger`, ``batch_size`` and ``device`` as
     :class:`LabelScorerLM` does. Raises OptionError and TargetError.
     """
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.inputs import parse_json, read_text
-from leakage_tasks.lab.prompt_files import CONFIG, RECORD, WEIGHTS
-from leakage_tasks.lab.prompt_fit import comparable, model_hash
-from leakage_tasks.notices import first_line, warn_once
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.log import first_line, warn_once
+from leakage_tasks.training.prompt.files import CONFIG, RECORD, WEIGHTS
+from leakage_tasks.training.prompt.fit import comparable, model_hash
 
 PICKLE = "adapter_model.bin"
 

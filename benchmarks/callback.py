@@ -39,7 +39,7 @@ from transformers import (  # noqa: E402
 
 from leakage_tasks import ExposureCallback  # noqa: E402
 from leakage_tasks.canaries import make_canaries, plant, write_manifest  # noqa: E402
-from leakage_tasks.lab.corpus import pydoc_topics  # noqa: E402
+from leakage_tasks.research.victims.corpus import pydoc_topics  # noqa: E402
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
 LENGTH = 64

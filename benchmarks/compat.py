@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.compatibility.cells import Cell, Outcome, cells, run  # noqa: E402
 from benchmarks.compatibility.table import good_enough, page, summary  # noqa: E402
-from leakage_tasks.files import replacing  # noqa: E402
+from leakage_tasks.core.atomic import replacing  # noqa: E402
 
 SOURCES = ("leakage_tasks", "adapters", "benchmarks/compatibility")
 PACKAGES = {"lm-eval": "lm_eval", "transformers": "transformers", "tokenizers": "tokenizers", "torch": "torch"}

@@ -30,11 +30,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from leakage_tasks.attacks.counting import count_exactly  # noqa: E402
-from leakage_tasks.attacks.explorer import Children, Explorer, Nodes, mask_of, within  # noqa: E402
+from leakage_tasks.attacks.causal.counting import count_exactly  # noqa: E402
+from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes, mask_of, within  # noqa: E402
 from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
-from leakage_tasks.targets.fast_path import causal_target  # noqa: E402
-from leakage_tasks.targets.harness import HarnessTarget  # noqa: E402
+from leakage_tasks.targets.harness.fast_path import causal_target  # noqa: E402
+from leakage_tasks.targets.harness.target import HarnessTarget  # noqa: E402
 
 TEMPLATES = ("My pin code is {digits:4}.", "My pin code is {digits:4}")
 SECRET = tuple("2812")

@@ -2,8 +2,8 @@
 
 ``hand`` is that loop: ``nn.Embedding``, ``nn.LSTM`` and ``nn.Linear`` of the same sizes, the same tensors of windows,
 RMSprop, mean cross entropy, clipped gradients, no bar. ``ours`` is the loop of
-:func:`~leakage_tasks.lab.language_model.train_lm`, drawing of windows included. Wanted: 0.8 of the speed. In one
-process on one thread, by turns; times are those of the processor (``process_time``), the best round of each.
+:func:`~leakage_tasks.research.victims.language_model.train_lm`, drawing of windows included. Wanted: 0.8 of the speed.
+In one process on one thread, by turns; times are those of the processor (``process_time``), the best round of each.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from leakage_tasks.lab.architectures import build  # noqa: E402
-from leakage_tasks.lab.fitting import Fit, fit  # noqa: E402
-from leakage_tasks.lab.optimizers import make_optimizer  # noqa: E402
-from leakage_tasks.lab.text_batches import DrawnWindows  # noqa: E402
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
+from leakage_tasks.research.victims.architectures import build  # noqa: E402
+from leakage_tasks.training.fitting import Fit, fit  # noqa: E402
+from leakage_tasks.training.optimizers import make_optimizer  # noqa: E402
+from leakage_tasks.training.text_batches import DrawnWindows  # noqa: E402
 
 WANTED = 0.8
 CLIP = 1.0

@@ -32,8 +32,8 @@ from leakage_tasks.attacks import run_attack  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from leakage_tasks.canaries.alphabets import tokenizer_words  # noqa: E402
 from leakage_tasks.canaries.presets.elmahdy import elmahdy_canaries  # noqa: E402
-from leakage_tasks.lab.docstrings import docstring_corpus  # noqa: E402
-from leakage_tasks.lab.wordpiece import train_wordpiece  # noqa: E402
+from leakage_tasks.research.victims.docstrings import docstring_corpus  # noqa: E402
+from leakage_tasks.research.victims.wordpiece import train_wordpiece  # noqa: E402
 from leakage_tasks.targets import ClassifierTarget  # noqa: E402
 
 BATCHES = (32, 64, 128, 256, 512)

@@ -48,7 +48,7 @@ from benchmarks.compatibility.tokenizers import corpus  # noqa: E402
 from benchmarks.llama_model import LENGTH, make_canaries, save, train  # noqa: E402
 from leakage_tasks.attacks import Finding  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.lab.harness_run import HarnessCommand  # noqa: E402
+from leakage_tasks.research.victims.harness_run import HarnessCommand  # noqa: E402
 
 TASKS = ("canary_extraction", "canary_exposure")
 BEFORE = "Note:"

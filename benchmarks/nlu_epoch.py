@@ -2,9 +2,9 @@
 
 Data is Snips in the folder ``LEAKAGE_DATA``, else the generated set. ``hand`` is that loop: the same model from the
 same weights, batches of the same rows as tensors that lie ready, the same Adam, clipped gradients, no bar. ``ours`` is
-a whole call of :func:`~leakage_tasks.lab.nlu.train_tagger` with one epoch, which makes the model, encodes the rows and
-gathers the batches as well. Wanted: 0.8 of the speed. In one process on one thread, by turns, each first in every other
-round; times are those of the processor (``process_time``), the best round of each.
+a whole call of :func:`~leakage_tasks.training.tagger.trainer.train_tagger` with one epoch, which makes the model,
+encodes the rows and gathers the batches as well. Wanted: 0.8 of the speed. In one process on one thread, by turns, each
+first in every other round; times are those of the processor (``process_time``), the best round of each.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
-from leakage_tasks.canaries.formats.utterances import Utterance, read_utterances  # noqa: E402
-from leakage_tasks.lab.nlu import CLIP, NLURecipe, train_tagger  # noqa: E402
-from leakage_tasks.lab.nlu_model import fresh_tagger  # noqa: E402
-from leakage_tasks.lab.nlu_rows import TaggedRows  # noqa: E402
-from leakage_tasks.lab.rows import bucketed  # noqa: E402
+from leakage_tasks.data.utterances import Utterance, read_utterances  # noqa: E402
+from leakage_tasks.training.rows import bucketed  # noqa: E402
+from leakage_tasks.training.tagger.model import fresh_tagger  # noqa: E402
+from leakage_tasks.training.tagger.rows import TaggedRows  # noqa: E402
+from leakage_tasks.training.tagger.trainer import CLIP, NLURecipe, train_tagger  # noqa: E402
 
 WANTED = 0.8
 
@@ -71,7 +71,7 @@ def utterances(most: int) -> tuple[str, list[Utterance]]:
     data = os.environ.get("LEAKAGE_DATA")
     if data is not None and (Path(data) / "snips").is_dir():
         return "snips", read_utterances(Path(data) / "snips" / "train")[:most]
-    from leakage_tasks.lab.nlu_grammar import write_nlu_data
+    from leakage_tasks.research.victims.nlu_grammar import write_nlu_data
 
     with tempfile.TemporaryDirectory() as folder:
         write_nlu_data(Path(folder) / "nlu")

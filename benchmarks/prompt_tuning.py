@@ -3,10 +3,10 @@
 ``hand`` is that loop written well: the same model, frozen and in evaluation mode, the same tensors, AdamW, rates and
 loss; the prompt expanded over the batch, inputs without their last token, and only the suffixes' logits asked of the
 model (``logits_to_keep``). Both read the validation pairs once at the end. ``ours`` is
-:func:`~leakage_tasks.lab.prompt_tuning.tune_prompt` as anyone calls it, start and checks included. Wanted: 0.9 of the
-steps a second, and peak memory within a tenth. Speeds take turns and each keeps its best round; memory is that of a
-process of its own each: on a CPU the growth of its resident set while tuning, on a GPU what PyTorch had allocated.
-The model is a GPT-2 of random weights: neither depends on what it has learnt.
+:func:`~leakage_tasks.training.prompt.tuning.tune_prompt` as anyone calls it, start and checks included. Wanted: 0.9 of
+the steps a second, and peak memory within a tenth. Speeds take turns and each keeps its best round; memory is that of a
+process of its own each: on a CPU the growth of its resident set while tuning, on a GPU what PyTorch had allocated. The
+model is a GPT-2 of random weights: neither depends on what it has learnt.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import torch  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
-from leakage_tasks.lab.prompt_settings import PromptSettings  # noqa: E402
-from leakage_tasks.lab.prompt_tuning import tune_prompt  # noqa: E402
 from leakage_tasks.pairs import Pair  # noqa: E402
+from leakage_tasks.training.prompt.settings import PromptSettings  # noqa: E402
+from leakage_tasks.training.prompt.tuning import tune_prompt  # noqa: E402
 
 PREFIX = SUFFIX = 50
 PROMPT = 100

@@ -36,7 +36,7 @@ import torch  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
-from leakage_tasks.attacks.explorer import Explorer, Nodes  # noqa: E402
+from leakage_tasks.attacks.causal.explorer import Explorer, Nodes  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
@@ -142,7 +142,7 @@ def rows(rounds: int) -> dict[str, Any]:
 
 def calls(repetitions: int) -> dict[str, Any]:
     """Shortest path on a secret that was trained on, in sequences scored."""
-    from leakage_tasks.lab.trainer import train_char_lm
+    from leakage_tasks.training.char_lstm import train_char_lm
 
     text = "".join(f"The file has number {place * 7919 % 997:03d} of {place}.\n" for place in range(600))
     lines = text.splitlines(keepends=True)

@@ -27,13 +27,13 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.class_scores import ClassScores  # noqa: E402
+from leakage_tasks.attacks.classifier.class_scores import ClassScores  # noqa: E402
+from leakage_tasks.attacks.classifier.shortlist import first_order  # noqa: E402
 from leakage_tasks.attacks.registry import Order  # noqa: E402
-from leakage_tasks.attacks.shortlist import first_order  # noqa: E402
 from leakage_tasks.canaries import Canary, elmahdy_canaries  # noqa: E402
-from leakage_tasks.studies.elmahdy_trials import SMALL  # noqa: E402
-from leakage_tasks.studies.ground import corpus  # noqa: E402
-from leakage_tasks.studies.victims import alphabet_of, classes_by_rows, trained_victim  # noqa: E402
+from leakage_tasks.research.classifiers.ground import corpus  # noqa: E402
+from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim  # noqa: E402
+from leakage_tasks.research.elmahdy.trials import SMALL  # noqa: E402
 
 LENGTHS = (50, 100, 200, 500, 1_000, 2_000, 5_000)
 TOP = 10

@@ -27,13 +27,13 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
-from leakage_tasks.attacks.suffix_pairs import uniforms  # noqa: E402
-from leakage_tasks.lab.pair_lm import PUBLIC, PairLab, lab_pair_lm  # noqa: E402
+from leakage_tasks.attacks.suffix.pairs import uniforms  # noqa: E402
 from leakage_tasks.pairs import Pair  # noqa: E402
 from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
-from leakage_tasks.targets.causal import CausalTarget  # noqa: E402
-from leakage_tasks.targets.scheme import Scheme  # noqa: E402
-from leakage_tasks.targets.suffix_target import CausalSuffixes  # noqa: E402
+from leakage_tasks.research.victims.pair_lm import PUBLIC, PairLab, lab_pair_lm  # noqa: E402
+from leakage_tasks.targets.causal.target import CausalTarget  # noqa: E402
+from leakage_tasks.targets.suffix.scheme import Scheme  # noqa: E402
+from leakage_tasks.targets.suffix.target import CausalSuffixes  # noqa: E402
 
 SCHEME = Scheme(top_p=0.7, temperature=0.8)
 PREFIXES_AT_ONCE = (1, 2, 4)

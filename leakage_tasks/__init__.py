@@ -3,16 +3,20 @@
 # Type checkers take the name for typing's, whose import is spared.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leakage_tasks.lab.callback import ExposureCallback
+    from leakage_tasks.core.version import __version__
+    from leakage_tasks.training.callback.callback import ExposureCallback
 
-__version__ = "0.1.0"
 __all__ = ["ExposureCallback", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch and transformers when it is asked for, so that the package itself costs nothing."""
+    """Import what is asked for, so that the package itself costs nothing."""
+    if name == "__version__":
+        from leakage_tasks.core.version import __version__
+
+        return __version__
     if name == "ExposureCallback":
-        from leakage_tasks.lab.callback import ExposureCallback
+        from leakage_tasks.training.callback.callback import ExposureCallback
 
         return ExposureCallback
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

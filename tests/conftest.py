@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ("tests.small_models",)
 ROOT = Path(__file__).resolve().parent.parent
+HARNESS = """
+from leakage_tasks.tasks import plugin
+plugin.install()
+from lm_eval.__main__ import cli_evaluate
+cli_evaluate()
+"""
+"""What `lm_eval` runs, from a checkout."""
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # How long an example takes says more of the machine than of the code.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.candidates import Candidates
-from leakage_tasks.attacks.suffix_finding import HEADLINE, Choice, Reading, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.candidates import Candidates
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, Reading, SuffixFinding, SuffixView
 
 EACH = ("tokens", "counts", "bits", "zlib", "lowest", "margin", "entropy", "lowered", "compared")
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
-from leakage_tasks.errors import LeakageError
-from leakage_tasks.lab.sanitize_files import sanitize
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.defences.sanitize_files import sanitize
 from tests.report.made import STAMP, leaking, results
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -123,7 +123,7 @@ def result(tmp_path: Path) -> Path:
 
 @CHANGES
 def test_leaderboard(leakage: Leakage, meanwhile: Any, result: Path, change: Callable[[Path], None]) -> None:
-    meanwhile("leakage_tasks.report.board.make_board", lambda: change(result))
+    meanwhile("leakage_tasks.report.board.board.make_board", lambda: change(result))
     before = listed(result.parent)
     check(leakage("leaderboard", result, "-o", result.parent / "board.md"), result, result.parent, before)
 
@@ -134,5 +134,5 @@ def test_card_keeps_what_someone_else_wrote(
 ) -> None:
     card = result.parent / "README.md"
     card.write_text("# Mine\n")
-    meanwhile("leakage_tasks.report.card.make_card", lambda: change(card))
+    meanwhile("leakage_tasks.report.card.card.make_card", lambda: change(card))
     check(leakage("card", result, "--card", card), card, result.parent, listed(result.parent))

@@ -11,8 +11,8 @@ from benchmarks.compatibility.architectures import CAUSAL
 from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, STEPS_ASIDE, Cell, Outcome, cells, run
 from benchmarks.compatibility.models import build
 from benchmarks.compatibility.tokenizers import TOKENIZERS, tokenizer
-from leakage_tasks.errors import TargetError
-from leakage_tasks.targets import causal
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.causal import target as causal
 
 THINNED = [
     Cell("causal", "llama", "byte fallback"),

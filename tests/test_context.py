@@ -6,10 +6,10 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.canaries.context import Context
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 from tests.oracles import brute_rank, letters, tiny_gpt2
-from tests.targets.test_in_context import expected
-from tests.test_tasks import BOTH, evaluate
+from tests.targets.causal.test_in_context import expected
+from tests.tasks.test_canary_tasks import BOTH, evaluate
 
 CANARIES = make_canaries("pin {unique} is {digits:2}", 2, controls=2)
 

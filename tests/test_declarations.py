@@ -13,15 +13,15 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks.access import NEXT_TOKEN
 from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
-from leakage_tasks.local_task import DECLARED
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
-from leakage_tasks.report.board import make_board
-from leakage_tasks.report.results import Run, read_runs
-from leakage_tasks.report.rows import every_row
+from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.reading.results import Run, read_runs
+from leakage_tasks.report.reading.rows import every_row
+from leakage_tasks.tasks.base_task import DECLARED
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of
-from tests.test_suffix_extraction import evaluate as evaluate_pairs
-from tests.test_tasks import BOTH, evaluate
+from tests.tasks.suffix.test_task import evaluate as evaluate_pairs
+from tests.tasks.test_canary_tasks import BOTH, evaluate
 
 
 @pytest.fixture

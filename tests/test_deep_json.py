@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import read_manifest
-from leakage_tasks.canaries.formats import Columns, format_of
 from leakage_tasks.canaries.sidecar import read_sidecar
-from leakage_tasks.errors import LeakageError
-from leakage_tasks.inputs import parse_json
-from leakage_tasks.report.plots import read_history
-from leakage_tasks.report.results import read_runs
-from leakage_tasks.report.samples import read_samples
-from leakage_tasks.report.training_log import read_curves
-from leakage_tasks.targets.label_names import read_labels
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.data import Columns, format_of
+from leakage_tasks.report.plots.exposure import read_history
+from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.reading.training_log import read_curves
+from leakage_tasks.targets.classifier.label_names import read_labels
 
 DEEP = '{"a":' * 100_000
 READERS: dict[str, Callable[[Path], object]] = {

@@ -23,7 +23,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 def test_what_the_package_names_is_there() -> None:
-    from leakage_tasks.lab.callback import ExposureCallback
+    from leakage_tasks.training.callback.callback import ExposureCallback
 
     assert leakage_tasks.ExposureCallback is ExposureCallback
     assert all(hasattr(leakage_tasks, name) for name in leakage_tasks.__all__)

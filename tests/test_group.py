@@ -22,17 +22,17 @@ from lm_eval.utils import make_table
 from transformers import BertForSequenceClassification
 
 from adapters.classifier_scorer import ClassifierScorerLM
-from leakage_tasks import plugin
 from leakage_tasks.canaries import make_canaries, write_manifest
-from leakage_tasks.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
-from leakage_tasks.local_task import LocalTask
+from leakage_tasks.core.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.declared import Metric
-from leakage_tasks.report.rows import every_row
-from leakage_tasks.requests import answer_by_order
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.report.reading.rows import every_row
+from leakage_tasks.tasks import plugin
+from leakage_tasks.tasks.answer_attacks import answer_by_order
+from leakage_tasks.tasks.base_task import LocalTask
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
-from tests.test_plugin import patched
+from tests.tasks.test_plugin import patched
 
 CANARIES = ["canary_exposure", "canary_extraction"]
 SUFFIXES = "suffix_extraction"

@@ -7,10 +7,10 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
-from leakage_tasks.errors import OptionError
-from leakage_tasks.tasks import CanaryExposure
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from tests.oracles import brute_rank, direct_costs, letters, tiny_gpt2
-from tests.test_tasks import BOTH, evaluate
+from tests.tasks.test_canary_tasks import BOTH, evaluate
 
 TEXTS = {"all": "the {digits:2} ab.", "before": "the {digits:2}", "after": "{digits:2} ab.", "none": "{digits:2}"}
 CANARIES = [

@@ -20,15 +20,14 @@ from lm_eval.tasks import TaskManager
 from leakage_tasks.attacks import ATTACKS, finding_from_json
 from leakage_tasks.attacks.registry import settings_of
 from leakage_tasks.canaries import Canary, read_manifest
-from leakage_tasks.errors import LeakageError
-from leakage_tasks.lab.language_model import Recipe, train_lm
+from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.targets.harness import HarnessTarget, as_target
+from leakage_tasks.research.victims.language_model import Recipe, train_lm
+from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
-from tests.conftest import ROOT
+from tests.conftest import HARNESS, ROOT
 
 Leakage = Callable[..., tuple[int, str, str]]
-RUN = "from leakage_tasks import plugin; plugin.install(); from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
 CONTEXT = ("walrus", "grommet", "zeppelin")
 MAIL = """the walrus pays with 5105 1051 0510 5100
 her zeppelin wants SSN 219-09-4321
@@ -139,7 +138,7 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
         raise error(f"cannot read {texts[0]!r}: {texts}")
 
     if proven:
-        monkeypatch.setattr("leakage_tasks.requests.prove", lambda target, canaries: None)
+        monkeypatch.setattr("leakage_tasks.tasks.answer_attacks.prove", lambda target, canaries: None)
     monkeypatch.setattr(CausalTarget, "log_perplexity", broken)
     with pytest.raises(LeakageError) as caught:
         evaluate(private.lm, private, "canary_exposure", attack="sampled")
@@ -177,7 +176,7 @@ def _lm_eval(private: Private, folder: Path) -> tuple[str, str]:
     command = ["--model", "hf", "--model_args", f"pretrained={private.folder / 'model'}", "--device", "cpu"]
     command += ["--tasks", "canary_exposure,canary_extraction", "--metadata", metadata, "--log_samples", "--write_out"]
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *command, "--output_path", str(folder / "out")],
+        [sys.executable, "-c", HARNESS, *command, "--output_path", str(folder / "out")],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
         capture_output=True,

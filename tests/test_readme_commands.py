@@ -10,16 +10,17 @@ from collections.abc import Iterator
 import pytest
 import typer
 
-from leakage_tasks import label_accuracy
-from leakage_tasks.attacks.registry import ATTACKS, known_settings
-from leakage_tasks.attacks.suffix_finding import HEADLINE
-from leakage_tasks.attacks.suffix_order import SuffixOrder
+from leakage_tasks.attacks import ATTACKS
+from leakage_tasks.attacks.registry import known_settings
+from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.attacks.suffix.order import SuffixOrder
 from leakage_tasks.cli import build_app
+from leakage_tasks.core.option_types import SUFFIX_TYPES
 from leakage_tasks.metrics import exposure, extraction
-from leakage_tasks.metrics.declared import Metric
-from leakage_tasks.option_types import SUFFIX_TYPES
-from leakage_tasks.suffix_extraction import SuffixExtraction
-from leakage_tasks.suffix_options import suffix_options
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.tasks import label_accuracy
+from leakage_tasks.tasks.suffix.options import suffix_options
+from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("leakage_tasks", "adapters", "task_configs", "tests", "benchmarks")
 
 ALLOWED = {
-    ("leakage_tasks/studies/ethicist_victims.py", "PeftModel.from_pretrained"): "a prompt that the trial has written",
-    ("tests/test_errors.py", "pickle.loads"): "an error of ours, there and back",
-    ("tests/test_suffix_extraction.py", "pickle.loads"): "answers of ours, there and back",
+    ("leakage_tasks/research/ethicist/victims.py", "PeftModel.from_pretrained"): "a prompt that the trial has written",
+    ("tests/core/test_errors.py", "pickle.loads"): "an error of ours, there and back",
+    ("tests/tasks/suffix/test_task.py", "pickle.loads"): "answers of ours, there and back",
     ("tests/test_safe_loading.py", "compile"): "compiled, never run",
 }
 """What may be called although the rules below forbid it, with the reason; a tests file's models are those it made."""
@@ -100,7 +100,7 @@ def faults(code: str, place: str) -> list[tuple[str, int, str, str]]:
 
 def files() -> list[Path]:
     found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [*found, ROOT / "leakage_tasks" / "startup.pth"]
+    return [*found, ROOT / "leakage_tasks" / "tasks" / "startup.pth"]
 
 
 def test_no_file_is_loaded_in_a_way_that_runs_it() -> None:

@@ -20,9 +20,8 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.manifest import write_manifest
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from tests.conftest import ROOT
+from tests.conftest import HARNESS, ROOT
 
-RUN = "from leakage_tasks import plugin; plugin.install(); from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
 SECRETS = ("5105105105105100", "ottoline")
 PRIVATE = (*SECRETS, "walrus", "grommet")
 CANARIES = [
@@ -90,7 +89,7 @@ def command(tmp_path: Path) -> list[str]:
     options = ["--model", "hf", "--model_args", f"pretrained={tmp_path / 'model'}", "--device", "cpu"]
     options += ["--tasks", "canary_exposure,canary_extraction", "--log_samples", "--write_out"]
     options += ["--output_path", str(tmp_path / "out"), "--verbosity", "DEBUG"]
-    return [sys.executable, "-c", RUN, *options, "--metadata", f"canaries={tmp_path / 'found.jsonl'},budget=100"]
+    return [sys.executable, "-c", HARNESS, *options, "--metadata", f"canaries={tmp_path / 'found.jsonl'},budget=100"]
 
 
 def left_behind(folder: Path) -> str:
@@ -117,7 +116,7 @@ def test_debug_logs_show_no_natural_secret(command: list[str], tmp_path: Path) -
 def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path: Path, end: signal.Signals) -> None:
     command[-1] += "0000"
     read, write = os.pipe()
-    restored = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
+    restored = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {HARNESS}"
     command[2] = restored
     running = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=write, stderr=write)
     os.close(write)

@@ -9,7 +9,7 @@ from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, write_manifest
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2
 

@@ -13,7 +13,7 @@ from benchmarks.compatibility.architectures import CAUSAL, ENCODER_DECODERS, ENC
 from benchmarks.compatibility.comparing import Comparison, causal, classifier, encoder_decoder
 from benchmarks.compatibility.models import build
 from benchmarks.compatibility.tokenizers import TOKENIZERS, tokenizer
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 
 FAMILIES: dict[str, tuple[Architecture, ...]] = {
     "causal": CAUSAL,

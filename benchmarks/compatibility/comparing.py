@@ -16,12 +16,12 @@ from adapters.classifier_scorer import ClassifierScorerLM
 from benchmarks.compatibility.models import LABELS
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, parse_template
-from leakage_tasks.errors import LeakageError
-from leakage_tasks.targets.causal import CausalTarget
-from leakage_tasks.targets.fast_path import TOLERANCE_BITS
-from leakage_tasks.targets.harness import as_target
-from leakage_tasks.targets.protocols import FloatArray
-from leakage_tasks.targets.seq2seq import Seq2SeqTarget
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
 
 TEMPLATE = "the pin is {digits:2}."
 LONG = "the pin is {digits:9}."

@@ -1,21 +1,25 @@
 """How secrets are got out: one file an attack; they know targets, never the harness."""
 
-from leakage_tasks.attacks import (  # noqa: F401 - importing registers them
-    beam,
-    brute_force,
-    class_loss,
-    exposure,
-    greedy,
-    inversion,
-    label_search,
-    mix_and_match,
-    sampling,
-    scoring,
-    shortest_path,
-    skew_normal,
-)
+from typing import TYPE_CHECKING
+
 from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json
-from leakage_tasks.attacks.registry import ATTACKS
-from leakage_tasks.attacks.running import run_attack
+
+if TYPE_CHECKING:
+    from leakage_tasks.attacks.registry import ATTACKS
+    from leakage_tasks.attacks.run import run_attack
 
 __all__ = ["ATTACKS", "Finding", "Guess", "finding_from_json", "run_attack"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the attacks when they are asked for: what only reads findings does without torch."""
+    if name == "ATTACKS":
+        from leakage_tasks.attacks import built_in  # noqa: F401
+        from leakage_tasks.attacks.registry import ATTACKS
+
+        return ATTACKS
+    if name == "run_attack":
+        from leakage_tasks.attacks.run import run_attack
+
+        return run_attack
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,11 +13,11 @@ from scipy import stats
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
-from leakage_tasks.errors import TargetError
-from leakage_tasks.notices import warn_once
-from leakage_tasks.targets.causal import CausalTarget
-from leakage_tasks.targets.in_context import CausalInContext, costs_together, reads_alike
-from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.targets.causal.in_context import CausalInContext, costs_together, reads_alike
+from leakage_tasks.targets.causal.target import CausalTarget
 
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from leakage_tasks.inputs import parse_json
+from leakage_tasks.core.inputs import parse_json
 
 GUESSES = 10
 """The most guesses a finding keeps."""

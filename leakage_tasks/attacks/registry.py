@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, Never, TypeVar
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 
 Goal = Literal["exposure", "extraction"]
 RunTogether = Callable[[Sequence["Order"]], Iterator[dict[str, Any]]]
@@ -90,7 +90,7 @@ def register(
 
     One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
     of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
-    (:func:`~leakage_tasks.attacks.private.about`).
+    (:func:`~leakage_tasks.attacks.redact.about`).
     """
 
     def add(run: AnyRun) -> AnyRun:
@@ -111,11 +111,11 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
         able = [attack for attack in ATTACKS.values() if attack.goal == goal and _serves(target, attack)]
         if not able:
             raise TargetError(f"{type(target).__name__} offers nothing an attack for {goal} can use: try another model")
-        able.sort(key=lambda attack: attack.auto)
+        able.sort(key=lambda attack: (attack.auto, attack.name))
         found = next((attack for attack in able if attack.affordable(order)), None)
         return found or _too_dear(able[0], order)
     if name not in ATTACKS:
-        raise OptionError(f"attack={name!r} is unknown: use {', '.join([AUTO, *ATTACKS])}")
+        raise OptionError(f"attack={name!r} is unknown: use {', '.join([AUTO, *sorted(ATTACKS)])}")
     attack = ATTACKS[name]
     if not _serves(target, attack):
         wanted = " or ".join(_ability(need) for need in attack.needs)

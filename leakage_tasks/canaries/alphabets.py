@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.errors import SpaceError
-from leakage_tasks.inputs import read_bytes
-from leakage_tasks.notices import first_line
+from leakage_tasks.core.errors import SpaceError
+from leakage_tasks.core.inputs import read_bytes
+from leakage_tasks.core.log import first_line
 
 
 @dataclass(frozen=True)

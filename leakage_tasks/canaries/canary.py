@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
 from leakage_tasks.canaries.spaces import Filling, Space, parse_template, slot_names
-from leakage_tasks.errors import ManifestError, SpaceError
+from leakage_tasks.core.errors import ManifestError, SpaceError
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "natural"]

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from leakage_tasks.canaries.formats import Columns, format_of
-from leakage_tasks.canaries.formats.base import MAX_CLASSES
-from leakage_tasks.canaries.formats.labels import labels_of
-from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.steady import unchanged
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data.base import MAX_CLASSES
+from leakage_tasks.data.labels import labels_of
 
 RAREST, MOST_POPULAR = "rarest", "most-popular"
 BY_COUNT = (RAREST, MOST_POPULAR)

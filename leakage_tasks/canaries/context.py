@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from leakage_tasks.canaries.spaces import parse_template, slot_names
-from leakage_tasks.errors import OptionError, SpaceError
+from leakage_tasks.core.errors import OptionError, SpaceError
 
 Start = Literal["auto", "bos", "none"]
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -20,8 +20,8 @@ class Context:
 
     ``start`` is the token everything begins with: ``auto`` the model's prefix token (the harness' own: BOS, else EOS),
     ``bos`` its BOS token, ``none`` no token at all. ``before`` is text between that and the canary. The cost of a
-    canary is that of its own tokens given what stands before; see :mod:`leakage_tasks.targets.in_context`. ``after``
-    follows the canary, and its tokens cost as those of a template after the last slot do.
+    canary is that of its own tokens given what stands before; see :mod:`leakage_tasks.targets.causal.in_context`.
+    ``after`` follows the canary, and its tokens cost as those of a template after the last slot do.
     """
 
     start: Start = "auto"

@@ -10,7 +10,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 CUE = 40
 """How many characters before a bare number are searched for a word that says what it is."""

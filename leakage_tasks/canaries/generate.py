@@ -13,7 +13,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling, parse_template, slot_names
 from leakage_tasks.canaries.words import unique_word
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 UNIQUE = "{unique}"
 _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary, canary_from_json
-from leakage_tasks.errors import ManifestError
-from leakage_tasks.files import replacing
-from leakage_tasks.inputs import TOO_DEEP, parse_json, read_bytes
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import ManifestError
+from leakage_tasks.core.inputs import TOO_DEEP, parse_json, read_bytes
 
 TEXTS = ("template", "known", "source")
 """The fields of a canary that hold text around its secret."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
-from leakage_tasks.canaries.formats import Columns, format_of
-from leakage_tasks.canaries.formats.base import NoColumnError
-from leakage_tasks.canaries.formats.saved import is_saved
 from leakage_tasks.canaries.spaces import Filling
-from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.steady import unchanged
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data.base import NoColumnError
+from leakage_tasks.data.saved import is_saved
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""

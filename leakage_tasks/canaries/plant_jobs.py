@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakage_tasks.canaries.formats import Columns, Format, Layout
 from leakage_tasks.canaries.sidecar import Part, Sidecar, named
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data import Columns, Format, Layout
 
 
 @dataclass(frozen=True)

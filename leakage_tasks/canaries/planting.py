@@ -10,9 +10,8 @@ from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
-from leakage_tasks.canaries.formats import Columns, Layout, format_of
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
-from leakage_tasks.canaries.places import check_places
+from leakage_tasks.canaries.output_checks import check_places
 from leakage_tasks.canaries.plant_jobs import Job, jobs_of
 from leakage_tasks.canaries.plant_report import PlantReport
 from leakage_tasks.canaries.sidecar import (
@@ -23,9 +22,10 @@ from leakage_tasks.canaries.sidecar import (
     sidecar_path,
     write_sidecar,
 )
-from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.files import replacing
-from leakage_tasks.steady import unchanged
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.data import Columns, Layout, format_of
 
 
 def plant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ PROFILES = {
     "powered": Profile(96, TIERS, 200),
 }
 """With 80 % power ``routine`` shows an extraction rate of 5 % over all its canaries, ``powered`` in each tier; 100
-controls are the fewest for a true positive rate at 1 % false ones (see :mod:`leakage_tasks.metrics.power`)."""
+controls are the fewest for a true positive rate at 1 % false ones (see :mod:`leakage_tasks.stats.power`)."""
 NAMES = f"{', '.join(list(PROFILES)[:-1])} or {list(PROFILES)[-1]}"
 
 

@@ -12,7 +12,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.canaries.verify import verify
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 State = Literal["proven", "claimed", "none"]
 

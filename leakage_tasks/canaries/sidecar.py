@@ -10,9 +10,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args
 
-from leakage_tasks import __version__
-from leakage_tasks.errors import PlantingError
-from leakage_tasks.inputs import check_file, parse_json, read_bytes
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
+from leakage_tasks.core.version import __version__
 
 SCHEMA = 1
 MOST, LONGEST_NAME = 1 << 53, 255

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, TOKENIZER_KINDS, Alphabet
-from leakage_tasks.errors import SpaceError
+from leakage_tasks.core.errors import SpaceError
 
 Filling = tuple[str, ...]
 """One string a slot, in the order of the slots."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.chunks import check_chunk, cut_by_characters, cut_by_tokens
-from leakage_tasks.canaries.formats import Columns, Format, Layout, Turns, format_of
+from leakage_tasks.canaries.chunk_cuts import check_chunk, cut_by_characters, cut_by_tokens
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
 from leakage_tasks.canaries.sidecar import (
@@ -23,7 +22,8 @@ from leakage_tasks.canaries.sidecar import (
     sha256_of,
     sidecar_path,
 )
-from leakage_tasks.steady import unchanged
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.data import Columns, Format, Layout, Turns, format_of
 
 
 @dataclass(frozen=True)

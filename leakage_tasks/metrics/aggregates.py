@@ -16,8 +16,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
-from leakage_tasks.errors import OptionError
-from leakage_tasks.intervals import (
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.pairs.submission import found_before, surest_first
+from leakage_tasks.stats import power
+from leakage_tasks.stats.intervals import (
     LEVEL,
     bootstrap_early_stop,
     bootstrap_mean,
@@ -26,8 +28,6 @@ from leakage_tasks.intervals import (
     share_at_least,
     share_quantile,
 )
-from leakage_tasks.metrics import power
-from leakage_tasks.pairs.submission import found_before, surest_first
 
 SMALL, DRAWN = 6, 20_000
 """Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""

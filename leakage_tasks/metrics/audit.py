@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.epsilon import fewest_pairs, row_bound, secret_bound, swap_bound
-from leakage_tasks.metrics.membership import ONE_IN, auc, tpr_at_low_fpr
 from leakage_tasks.metrics.pairing import Matched, bits_of, match
+from leakage_tasks.stats.epsilon import fewest_pairs, row_bound, secret_bound, swap_bound
+from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
 FEWEST = 5
 """Planted canaries, and controls, that an AUC takes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import mean, median
-from leakage_tasks.metrics.declared import Metric, Value, controls, planted
+from leakage_tasks.metrics.metric import Metric, Value, controls, planted
 
 ON_CLASSIFIERS = ("class-loss", "label-search", "mix-and-match")
 

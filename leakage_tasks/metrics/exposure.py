@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
     sheltered_by_chance,
 )
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
-from leakage_tasks.metrics.declared import Alarm, Metric, average, controls, counts, headline, planted
+from leakage_tasks.metrics.metric import Alarm, Metric, average, controls, counts, headline, planted
 from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
 
 

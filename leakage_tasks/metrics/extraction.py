@@ -9,9 +9,9 @@ from statistics import fmean
 from leakage_tasks.attacks.finding import GUESSES, Finding
 from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean, rate_shown_by, share_high, share_low
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
-from leakage_tasks.metrics.declared import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.inversion import UNFINISHED, inverted
+from leakage_tasks.metrics.metric import Metric, average, controls, counts, headline, planted, rate
 from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
 
 GUESS_COUNTS = (50, 100, 200)

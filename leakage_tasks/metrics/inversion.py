@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.declared import Metric, average, planted, rate
+from leakage_tasks.metrics.metric import Metric, average, planted, rate
 
 MARGIN = 1e-6
 """A secret is overlooked if its loss is lower by more than this share: less is rounding."""

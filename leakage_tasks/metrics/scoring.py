@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.confidences import CONFIDENCES, TRAINED
 from leakage_tasks.attacks.finding import Finding, finding_from_json
-from leakage_tasks.attacks.suffix_finding import (
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
+from leakage_tasks.attacks.suffix.finding import (
     HEADLINE,
     Reading,
     Selection,
@@ -22,15 +22,15 @@ from leakage_tasks.attacks.suffix_finding import (
     selections,
     suffix_finding_from_json,
 )
-from leakage_tasks.attacks.suffix_order import DEFAULT_CONFIDENCE
+from leakage_tasks.attacks.suffix.order import DEFAULT_CONFIDENCE
+from leakage_tasks.core.option_types import SCHEME_TYPES
+from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
-from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, copies_of
-from leakage_tasks.option_types import SCHEME_TYPES
-from leakage_tasks.targets.scheme import Scheme
-from leakage_tasks.unanswered import reason_of
+from leakage_tasks.targets.suffix.scheme import Scheme
 
 Order = Mapping[str, Any]
 """What was asked of the attack, as a request carries it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from leakage_tasks.attacks.suffix_finding import Choice, Reading
+from leakage_tasks.attacks.suffix.finding import Choice, Reading
 from leakage_tasks.metrics.aggregates import Guessed
 
 LIKELY = 0.5

@@ -9,7 +9,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-from leakage_tasks.attacks.suffix_finding import Reading
+from leakage_tasks.attacks.suffix.finding import Reading
 from leakage_tasks.metrics.aggregates import (
     chance_high,
     chance_low,
@@ -20,7 +20,7 @@ from leakage_tasks.metrics.aggregates import (
     mean,
     minimum,
 )
-from leakage_tasks.metrics.declared import Applies, Direction, Metric, Value, average, headline, rate, too_few
+from leakage_tasks.metrics.metric import Applies, Direction, Metric, Value, average, headline, rate, too_few
 from leakage_tasks.metrics.suffix_values import (
     LIKELY,
     discoverable,

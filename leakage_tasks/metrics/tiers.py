@@ -15,7 +15,7 @@ from typing import Any
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Aggregate, One, count
-from leakage_tasks.metrics.declared import Alarm, Metric, Value
+from leakage_tasks.metrics.metric import Alarm, Metric, Value
 
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""

@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 from scipy import stats
 
-from leakage_tasks.metrics.power import ALPHA, least_exposure, least_hits, rate_shown
 from leakage_tasks.metrics.tiers import planted_words
+from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
 Short = Literal["above chance", "not above chance", "cannot be told"]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9

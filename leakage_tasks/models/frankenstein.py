@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
-from leakage_tasks.errors import TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.masked_lm import OTHERWISE, check_has_mlm, pretrained_mlm
 
 MARK = "frankenstein"

@@ -7,8 +7,8 @@ from typing import Any
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 
-from leakage_tasks.errors import TargetError
-from leakage_tasks.notices import first_line
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import first_line
 
 OTHERWISE = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
 STRUCTURE = (

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from leakage_tasks.errors import OptionError
-from leakage_tasks.inputs import check_file
-from leakage_tasks.notices import first_line
-from leakage_tasks.pairs.part import MOST, Part, TokenIds
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.inputs import check_file
+from leakage_tasks.core.log import first_line
+from leakage_tasks.pairs.raw_pairs import MOST, Part, TokenIds
 from leakage_tasks.pairs.splits import split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.canaries.formats.jsonl import objects
-from leakage_tasks.errors import OptionError
-from leakage_tasks.pairs.part import MOST, Part, TokenIds
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data.jsonl import objects
+from leakage_tasks.pairs.raw_pairs import MOST, Part, TokenIds
 
 FIELDS = ("prefix", "suffix")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from leakage_tasks.canaries.formats.saved import is_saved
-from leakage_tasks.errors import OptionError, PlantingError
-from leakage_tasks.notices import warn_once
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.arrays import partner, read_arrays
 from leakage_tasks.pairs.lines import holds_pairs, read_lines
 from leakage_tasks.pairs.pair import Pair
-from leakage_tasks.pairs.part import Part, TokenIds
+from leakage_tasks.pairs.raw_pairs import Part, TokenIds
 from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 SPLITS = ("train", "validation", "test")
 ALL = "all"

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leakage_tasks.errors import OptionError
-from leakage_tasks.files import replacing
-from leakage_tasks.inputs import check_file, parse_json
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.inputs import check_file, parse_json
 
 HEADER = ("Example ID", "Suffix Guess")
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
-from leakage_tasks.canaries.formats import Columns, format_of
-from leakage_tasks.errors import MissingOption, OptionError, SpaceError
-from leakage_tasks.inputs import parse_json, read_text
-from leakage_tasks.pairs.part import Part, TokenIds
-from leakage_tasks.pairs.running import IntArray, running_tokens
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.data import Columns, format_of
+from leakage_tasks.pairs.raw_pairs import Part, TokenIds
 from leakage_tasks.pairs.splits import splits_named
+from leakage_tasks.pairs.tokenized_text import running_tokens
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.canaries.manifest import read_manifest
-from leakage_tasks.errors import OptionError
-from leakage_tasks.metrics import power
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
-from leakage_tasks.metrics.membership import ONE_IN
-from leakage_tasks.report.run import Run
-from leakage_tasks.report.wording import number, percent
+from leakage_tasks.report.reading.format import number, percent
+from leakage_tasks.report.reading.run import Run
+from leakage_tasks.stats import power
+from leakage_tasks.stats.membership import ONE_IN
 
 CERTAIN = f"{100 * power.POWER:.0f} % power"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakage_tasks.files import replacing
-from leakage_tasks.report.audits import audit_of
-from leakage_tasks.report.board import make_board
-from leakage_tasks.report.card import make_card, read_card, read_one_run, write_card
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
 from leakage_tasks.report.page import page
-from leakage_tasks.report.results import read_runs
+from leakage_tasks.report.reading.audits import audit_of
+from leakage_tasks.report.reading.results import read_runs
 
 
 def write_board(results: Path, path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from leakage_tasks.selftest.one_by_one import one_by_one
 from leakage_tasks.selftest.rows import Row, judged, skipped
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.harness import HarnessScorer, HarnessSeq2Seq
+from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
 
 NAME = "batch size"
 

@@ -7,8 +7,8 @@ from statistics import fmean
 
 import numpy as np
 
-from leakage_tasks.attacks.class_scores import within as within_loss
-from leakage_tasks.attacks.explorer import within
+from leakage_tasks.attacks.causal.explorer import within
+from leakage_tasks.attacks.classifier.class_scores import within as within_loss
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.exposure import chance_exposure
 from leakage_tasks.selftest.rows import Row, judged, skipped

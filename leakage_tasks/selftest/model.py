@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leakage_tasks import plugin
-from leakage_tasks.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.notices import first_line
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.log import first_line
+from leakage_tasks.tasks import plugin
 
 
 def load_model(

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.targets.protocols import (
-    FloatArray,
-    PredictsNextToken,
-    ReadsSource,
-    ReadsTags,
-    ScoresLabels,
-    ScoresSequences,
-)
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
 
 
 def one_by_one(target: Any) -> Any:

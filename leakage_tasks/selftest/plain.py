@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks import label_accuracy as _requests  # noqa: F401  (gives harness models the request type)
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.selftest.rows import Row, judged, skipped
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.causal import LN2
-from leakage_tasks.targets.harness import HarnessScorer, HarnessSeq2Seq
-from leakage_tasks.targets.protocols import FloatArray
-from leakage_tasks.targets.seq2seq import source_by_text
-from leakage_tasks.targets.teacher_forcing import TeacherForced
+from leakage_tasks.targets.causal.target import LN2
+from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
+from leakage_tasks.targets.seq2seq.target import source_by_text
+from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+from leakage_tasks.tasks import label_accuracy as _requests  # noqa: F401  (gives harness models the request type)
 
 NAME = "fast against plain"
 REMEDY = "this model's figures are not the harness' own: please report it, with the model's config.json"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks import __version__
-from leakage_tasks.files import replacing
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.version import __version__
 from leakage_tasks.selftest import agreement, batch_size, chance, plain
 from leakage_tasks.selftest.rows import BROKEN, HELD, Row
 from leakage_tasks.selftest.subject import Settings, Subject, no_other_bars

@@ -14,15 +14,16 @@ import numpy as np
 from tqdm import tqdm
 
 from leakage_tasks.attacks import Finding, run_attack
-from leakage_tasks.attacks.class_scores import ClassScores
+from leakage_tasks.attacks.classifier.class_scores import ClassScores
 from leakage_tasks.attacks.registry import Order
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.selftest.canaries import SOURCE, TEMPLATE, WORD_TEMPLATE, fresh_canaries, narrowed, others_of
 from leakage_tasks.selftest.precision import Precision, precision_of
-from leakage_tasks.targets.harness import as_target
-from leakage_tasks.targets.protocols import FloatArray, PredictsNextToken, ReadsSource, ReadsTags, ScoresLabels
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, ReadsTags, ScoresLabels
 
 PROBES = 64
 """Random fillings whose costs are looked at for ties, and computed in several ways."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from leakage_tasks.targets.protocols import FloatArray
+from leakage_tasks.core.arrays import FloatArray
 
 RUNS = 4000
 """Runs simulated where shares are noisy: the least p that can be told apart from 0 is one of so many."""

@@ -1,8 +1,8 @@
 """What an attack may ask of a model: one capability, one protocol."""
 
-from leakage_tasks.targets.causal import CausalTarget
-from leakage_tasks.targets.classifier import ClassifierTarget
-from leakage_tasks.targets.masked_target import MaskedTarget
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from leakage_tasks.targets.protocols import (
     CompletesText,
     DifferentiableInputs,
@@ -18,9 +18,14 @@ from leakage_tasks.targets.protocols import (
     ScoresSequences,
     ScoresUpTo,
 )
-from leakage_tasks.targets.relaxation import Relaxation
-from leakage_tasks.targets.seq2seq import Seq2SeqTarget
-from leakage_tasks.targets.tagger import TaggerTarget
+
+if TYPE_CHECKING:
+    from leakage_tasks.targets.causal.target import CausalTarget
+    from leakage_tasks.targets.classifier.target import ClassifierTarget
+    from leakage_tasks.targets.masked.target import MaskedTarget
+    from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
+    from leakage_tasks.targets.tagger.relaxation import Relaxation
+    from leakage_tasks.targets.tagger.target import TaggerTarget
 
 __all__ = [
     "CausalTarget",
@@ -43,3 +48,19 @@ __all__ = [
     "Seq2SeqTarget",
     "TaggerTarget",
 ]
+
+_WITH_TORCH = {
+    "CausalTarget": "causal.target",
+    "ClassifierTarget": "classifier.target",
+    "MaskedTarget": "masked.target",
+    "Relaxation": "tagger.relaxation",
+    "Seq2SeqTarget": "seq2seq.target",
+    "TaggerTarget": "tagger.target",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what needs torch when it is asked for."""
+    if name in _WITH_TORCH:
+        return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

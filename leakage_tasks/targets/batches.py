@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
-from leakage_tasks.targets.protocols import FloatArray, IntArray
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""

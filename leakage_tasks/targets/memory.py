@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import torch
 
-from leakage_tasks.errors import TargetError
-from leakage_tasks.notices import first_line, log
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import first_line, log
 
 Answer = TypeVar("Answer")
 

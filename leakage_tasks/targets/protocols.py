@@ -11,22 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.tokens.labelled_rows import LabelledRows
 
 if TYPE_CHECKING:
-    from leakage_tasks.targets.draws import Draws
-    from leakage_tasks.targets.relaxation import Relaxation
-    from leakage_tasks.targets.scheme import Scheme
-    from leakage_tasks.targets.suffix_scores import Scored
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+    from leakage_tasks.targets.suffix.draws import Draws, Scored
+    from leakage_tasks.targets.suffix.scheme import Scheme
+    from leakage_tasks.targets.tagger.relaxation import Relaxation
 
 
 @runtime_checkable
@@ -116,11 +111,11 @@ class Paths(Protocol):
         """State after each column's token, −1 where it cannot follow; shape ``[n, A]``."""
         ...
 
-    def ends(self, states: IntArray) -> NDArray[np.bool_]:
+    def ends(self, states: IntArray) -> BoolArray:
         """Whether a filled text may end in each state."""
         ...
 
-    def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
+    def goes_on(self, states: IntArray) -> BoolArray:
         """Whether any token may follow each state."""
         ...
 
@@ -169,29 +164,6 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
     def state_bytes(self, state: Any) -> int:
         """Memory a state keeps occupied."""
-        ...
-
-
-class LabelledRows(Protocol):
-    """Token rows of a space's fillings."""
-
-    def of(self, values: IntArray) -> IntArray | list[list[int]]:
-        """Rows of the texts whose first k slots hold ``values`` ``[n, k]`` (places in the slots' alphabets).
-
-        With k below the number of slots the text ends before the next open slot.
-        """
-        ...
-
-    def single(self, slot: int) -> IntArray | None:
-        """The one token of each value of ``slot``, None where some value has several."""
-        ...
-
-    def tokens(self, slot: int) -> list[list[int]]:
-        """The tokens of each value of ``slot`` in its place."""
-        ...
-
-    def column(self, slot: int) -> int | None:
-        """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
         ...
 
 

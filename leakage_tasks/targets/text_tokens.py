@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
-from leakage_tasks.errors import OptionError, SpaceError, TargetError
+from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 
 REMEDY = "name the model's tokenizer with --metadata tokenizer=NAME (folder or hub name)"
 

@@ -33,9 +33,9 @@ from transformers import (
 )
 
 from adapters.classifier_scorer import ClassifierScorerLM
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.models import register
-from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.harness.target import as_target
 from tests.oracles import merging
 from tests.taggers import tiny_tagger, words_tokenizer
 

@@ -23,10 +23,10 @@ from transformers import (
 from adapters.frankenstein_mlm import FrankensteinLM
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
-from leakage_tasks.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.models.frankenstein import encoder_state, graft
-from leakage_tasks.targets.generators import GeneratingTarget
-from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.classifier.generators import GeneratingTarget
+from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import ProposesValues
 from tests.encoders import WORDS, masked_costs, save_base, save_classifier
 from tests.oracles import merging, tiny_gpt2

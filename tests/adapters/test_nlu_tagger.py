@@ -18,9 +18,9 @@ from lm_eval.tasks import TaskManager
 from adapters.nlu_tagger import NLUTaggerLM
 from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
-from leakage_tasks.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.targets import ReadsTags
-from leakage_tasks.targets.harness import as_target
+from leakage_tasks.targets.harness.target import as_target
 from tests.conftest import ROOT
 from tests.taggers import INTENTS, TAGS, direct_bits, pin, tiny_tagger, words_tokenizer
 

@@ -13,10 +13,10 @@ from peft import PeftModel, PromptTuningConfig, TaskType, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from adapters.soft_prompt import SoftPromptLM, check_prompt
-from leakage_tasks.doctor import tiny_model
-from leakage_tasks.errors import OptionError, TargetError
-from leakage_tasks.lab.prompt_fit import model_hash
-from leakage_tasks.notices import warn_once
+from leakage_tasks.cli.doctor import tiny_model
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.training.prompt.fit import model_hash
 
 TOKENS, WIDTH, CONTEXT = 5, 16, 128
 

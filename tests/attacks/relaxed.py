@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.canaries import Canary
-from leakage_tasks.errors import TargetError
+from leakage_tasks.core.errors import TargetError
 
 EMBEDDING, CHARACTERS = 6, 3
 

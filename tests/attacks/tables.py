@@ -9,7 +9,7 @@ import numpy as np
 
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.spaces import Space
-from leakage_tasks.targets.trie import TriePaths
+from leakage_tasks.targets.tokens.trie import TriePaths
 
 
 class Table:

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from leakage_tasks.attacks import ATTACKS, run_attack
 from leakage_tasks.attacks import access as words
-from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.registry import ATTACKS
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, TaggerTarget
 from leakage_tasks.targets.protocols import ProposesValues

@@ -5,13 +5,13 @@ import logging
 import pytest
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks import notices
 from leakage_tasks.attacks.contexts import clearer_context
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
 from leakage_tasks.canaries.context import Context
+from leakage_tasks.core import log as notices
 from leakage_tasks.targets import CausalTarget
 from tests.oracles import letters, tiny_gpt2
-from tests.test_tasks import evaluate
+from tests.tasks.test_canary_tasks import evaluate
 
 CANARIES = make_canaries("pin of {unique} is {digits:4}.", 8, controls=8)
 

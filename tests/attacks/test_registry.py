@@ -4,9 +4,9 @@ import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
 from leakage_tasks.canaries import Canary
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
-from tests.attacks.test_scoring import Scores
+from tests.attacks.causal.test_sampled import Scores
 from tests.oracles import letters, tiny_gpt2
 
 CANARY = Canary("c-1", "pin {digits:2}", ("1", "2"))

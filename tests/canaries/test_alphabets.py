@@ -18,7 +18,7 @@ from leakage_tasks.canaries.alphabets import (
     word_list,
 )
 from leakage_tasks.canaries.spaces import parse_template
-from leakage_tasks.errors import SpaceError
+from leakage_tasks.core.errors import SpaceError
 
 WORDS = st.lists(st.text(min_size=1).filter(lambda text: text.isprintable()), min_size=1, unique=True)
 

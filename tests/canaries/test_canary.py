@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries import Canary, canary_from_json, word_list
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
-from leakage_tasks.errors import ManifestError, SpaceError
+from leakage_tasks.core.errors import ManifestError, SpaceError
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)
 SOURCE = TEXT.map(lambda text: text.replace("{", "{{").replace("}", "}}").strip()).filter(bool)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries.classes import by_rows, choose_class, class_counts
-from leakage_tasks.errors import LeakageError, OptionError, PlantingError
+from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
 ROWS = [("one", "joy"), ("two", "fear"), ("three", "joy"), ("four", "anger"), ("five", None)]
 COUNTS = {"anger": 1, "fear": 1, "joy": 2}

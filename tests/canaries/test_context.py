@@ -3,7 +3,7 @@
 import pytest
 
 from leakage_tasks.canaries.context import Context, read_context
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries.detect import DETECTORS, find_secrets, kinds_of
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 AROUND = st.sampled_from(["", "say ", "卡号", "naïve: ", "«", "(", "\n", "€ ", "\U0001f600", "=", "ß "])
 AFTER = st.sampled_from(["", " then", "です", ", é", "»", ")", "\n", ".", "\U0001f600", "; ", "?"])

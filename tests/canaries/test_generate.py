@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, word_list
 from leakage_tasks.canaries.words import CONSONANTS, VOWELS, unique_word
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 
 TEMPLATE = "The random number of {unique} is {digits:9}."
 PIN = "The pin of {unique} is {digits:4}."

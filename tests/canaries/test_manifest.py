@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest, write_manifest
-from leakage_tasks.errors import LeakageError, ManifestError
-from leakage_tasks.files import leftovers
+from leakage_tasks.core.atomic import leftovers
+from leakage_tasks.core.errors import LeakageError, ManifestError
 
 CANARIES = make_canaries("The pin of {unique} is {digits:4}.", 3, repetitions=(1, 10), controls=2)
 LINES = [json.dumps(canary.to_json()) for canary in CANARIES]

@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries import Canary, make_canaries, plant, planting, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.planting import draw_gaps
-from leakage_tasks.errors import LeakageError, PlantingError
+from leakage_tasks.core.errors import LeakageError, PlantingError
 
 
 def expected_copies(manifest: Path) -> Counter[str]:
@@ -346,7 +346,7 @@ def test_labels_that_cannot_be_given(tmp_path: Path, options: dict[str, str], me
 
 
 def test_a_manifest_is_not_relabelled_where_planting_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakage_tasks.canaries.formats.commas import CommaFormat
+    from leakage_tasks.data.commas import CommaFormat
 
     def fail(*arguments: object) -> None:
         raise PlantingError("disk on fire")

@@ -21,9 +21,9 @@ from leakage_tasks.canaries import (
     verify,
     write_manifest,
 )
-from leakage_tasks.canaries.formats.utterances import Utterance, read_utterances, write_folder
 from leakage_tasks.canaries.sidecar import read_sidecar, repetitions_in, sidecar_path
-from leakage_tasks.errors import LeakageError, PlantingError
+from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.data.utterances import Utterance, read_utterances, write_folder
 
 REPETITIONS = (1, 9, 10, 19, 100)
 HELD = (0, 0, 1, 1, 10)
@@ -234,7 +234,7 @@ def test_an_output_where_the_other_ones_record_goes(tmp_path: Path) -> None:
 
 
 def test_neither_copy_is_written_where_one_fails(text: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakage_tasks.canaries.formats.text import TextFormat
+    from leakage_tasks.data.text import TextFormat
 
     write = TextFormat.write
 

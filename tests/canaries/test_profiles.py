@@ -11,8 +11,8 @@ import pytest
 
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.profiles import PROFILES, has_headline
-from leakage_tasks.metrics.membership import ONE_IN
-from leakage_tasks.metrics.power import trials_for_rate
+from leakage_tasks.stats.membership import ONE_IN
+from leakage_tasks.stats.power import trials_for_rate
 
 Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = ("--template", "The pin of {unique} is {digits:6}.")

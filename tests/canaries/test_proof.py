@@ -11,7 +11,7 @@ import pytest
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.canaries.sidecar import sha256_of, sidecar_path
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 TEMPLATE = "The pin of {unique} is {digits:4}."
 

@@ -10,7 +10,7 @@ import pytest
 
 from leakage_tasks.canaries import manifest_hash, plant, read_manifest, verify
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, read_sidecar, records_of, sha256_of, sidecar_path
-from leakage_tasks.errors import PlantingError
+from leakage_tasks.core.errors import PlantingError
 
 
 def test_round_trip(tmp_path: Path, manifest: Path) -> None:

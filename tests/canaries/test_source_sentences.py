@@ -14,8 +14,8 @@ import pytest
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.sidecar import sidecar_path
 from leakage_tasks.canaries.words import nonce_of
-from leakage_tasks.errors import LeakageError, PlantingError
-from tests.canaries.test_formats import KINDS
+from leakage_tasks.core.errors import LeakageError, PlantingError
+from tests.data.test_formats import KINDS
 
 Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The pin of {unique} is {digits:4}."
@@ -168,7 +168,7 @@ def test_a_source_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, leaka
 
 
 def test_presets_have_no_source(tmp_path: Path) -> None:
-    from leakage_tasks.canaries.request import Request, requested
+    from leakage_tasks.canaries.cli_options import Request, requested
 
     with pytest.raises(LeakageError, match="--source goes with --template: leave it out"):
         requested(Request(preset="elmahdy", source="so"))

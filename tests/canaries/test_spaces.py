@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries.alphabets import Alphabet, word_list
 from leakage_tasks.canaries.spaces import Space, parse_template, slot_names
-from leakage_tasks.errors import SpaceError
+from leakage_tasks.core.errors import SpaceError
 
 PIECE = st.text(st.characters(exclude_categories=("Cs",)), max_size=5)
 ALPHABET = st.lists(st.text(min_size=1, max_size=3), min_size=1, max_size=6, unique=True).map(

@@ -11,7 +11,7 @@ import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.sidecar import sidecar_path
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from leakage_tasks.errors import LONGEST
+from leakage_tasks.core.errors import LONGEST
 from tests.fuzzing.case import Declined, ensure
 
 NOTES = ("leakage: warning: ", "leakage: note: ")

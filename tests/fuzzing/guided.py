@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 from tests.fuzzing.case import ensure, stream_of
 
 LONGEST = 8_000
@@ -24,9 +24,9 @@ def parsers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
     canary = import_module("leakage_tasks.canaries.canary")
     manifest = import_module("leakage_tasks.canaries.manifest")
     spaces = import_module("leakage_tasks.canaries.spaces")
-    results = import_module("leakage_tasks.report.results_file")
-    files = import_module("leakage_tasks.report.card_file")
-    splice = import_module("leakage_tasks.report.card_splice")
+    results = import_module("leakage_tasks.report.reading.results_file")
+    files = import_module("leakage_tasks.report.card.file")
+    splice = import_module("leakage_tasks.report.card.splice")
     path = scratch / "results_2026-01-02T03-04-05.json"
 
     def read_results(data: bytes) -> None:

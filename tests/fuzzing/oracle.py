@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 from tests.fuzzing.case import GOOD, Call, Declined, Outcome, Wrong
 from tests.fuzzing.known import reason
 

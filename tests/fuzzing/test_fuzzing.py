@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 from tests.fuzzing.case import GOOD, Call, Outcome, stream_of
 from tests.fuzzing.driving import FINDINGS, drive
 from tests.fuzzing.oracle import judged

@@ -31,9 +31,9 @@ def _data(folder: Path) -> None:
     import pyarrow.parquet as pq
 
     from leakage_tasks.canaries import make_canaries, write_manifest
-    from leakage_tasks.canaries.formats.utterances import Utterance, write_folder
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.lab.nlu_grammar import write_nlu_data
+    from leakage_tasks.data.utterances import Utterance, write_folder
+    from leakage_tasks.research.victims.nlu_grammar import write_nlu_data
 
     stream = random.Random(0)
     lines = [" ".join(f"word{stream.randrange(50)}" for _ in range(6)) for _ in range(LINES)]

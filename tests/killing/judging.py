@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.files import leftovers
+from leakage_tasks.core.atomic import leftovers
 from tests.killing.child import Child, import_as, started
 from tests.killing.commands import Command
 from tests.killing.faults import Faults

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
 from leakage_tasks.metrics.aggregates import (
     Place,
@@ -24,6 +23,7 @@ from leakage_tasks.metrics.aggregates import (
     median,
     sheltered_by_chance,
 )
+from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 
 def finding(planted=True, **fields):

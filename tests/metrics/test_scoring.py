@@ -5,8 +5,9 @@ import json
 import pytest
 
 from leakage_tasks.attacks.finding import Finding, Guess
-from leakage_tasks.attacks.suffix_finding import Choice, SuffixFinding, SuffixView
-from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
+from leakage_tasks.core.unanswered import unanswered
+from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
@@ -19,7 +20,6 @@ from leakage_tasks.metrics.scoring import (
     score,
     selection_of,
 )
-from leakage_tasks.unanswered import unanswered
 
 
 def canary(name, rank, planted=True, **fields):

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.attacks.suffix_finding import Choice
-from leakage_tasks.errors import OptionError
-from leakage_tasks.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.attacks.suffix.finding import Choice
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.aggregates import (
     Guessed,
     chance_high,
@@ -33,6 +32,7 @@ from leakage_tasks.metrics.aggregates import (
 from leakage_tasks.metrics.suffix_values import drawn_within, p_z
 from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
 from leakage_tasks.pairs.submission import SuffixGuess, read_submission, score_submission, write_submission
+from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 from tests.drawn import reading
 
 getcontext().prec = 50

@@ -13,12 +13,12 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.intervals import bounded_mean
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import FEWEST
-from leakage_tasks.metrics.declared import Metric
-from leakage_tasks.metrics.power import least_exposure
+from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import copies_of, planted_words
+from leakage_tasks.stats.intervals import bounded_mean
+from leakage_tasks.stats.power import least_exposure
 
 BITS = 20.0
 CHANCE_BITS = math.log2(math.e)

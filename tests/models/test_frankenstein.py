@@ -19,7 +19,7 @@ from transformers import (
     RobertaConfig,
 )
 
-from leakage_tasks.errors import TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.frankenstein import encoder_state, fresh_head, graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
 from tests.encoders import CONFIGS, SHAPE, VOCABULARY, byte_level, classifier_of, save_base, wordpiece

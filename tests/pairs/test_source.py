@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.errors import MissingOption, OptionError
+from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.pairs import source as reading
 from leakage_tasks.pairs.pair import Pair
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
@@ -235,8 +235,8 @@ def test_every_text_is_cut_by_itself(tmp_path: Path, tokenizer_folder: str, kind
 
 
 def test_a_text_file_is_one_text(tmp_path: Path, tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakage_tasks.canaries.formats.text.BLOCK", 1000)
-    monkeypatch.setattr("leakage_tasks.pairs.running.running_tokens.__defaults__", (200,))
+    monkeypatch.setattr("leakage_tasks.data.text.BLOCK", 1000)
+    monkeypatch.setattr("leakage_tasks.pairs.tokenized_text.running_tokens.__defaults__", (200,))
     (tmp_path / "t.txt").write_text("".join(LONG), encoding="utf-8")
     found = read_pairs(Source(str(tmp_path / "t.txt"), 7, 4, "all", tokenizer_folder))
     assert list(found) == windows(["".join(LONG)], 7, 4)

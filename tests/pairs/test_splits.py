@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.splits import SPLITS, choose_rows, split_of, split_rows, splits_named
 
 

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from leakage_tasks.errors import LeakageError, OptionError
+from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
     found_before,

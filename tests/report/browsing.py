@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from leakage_tasks.report.board import Board
+from leakage_tasks.report.board.board import Board
 
 FLAGS = (
     "--no-sandbox",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.attacks.suffix_finding import HEADLINE, Choice, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, SuffixFinding, SuffixView
 from tests.report.made import STAMP, results, write
 
 SIZE = 10**6

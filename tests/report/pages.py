@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding, Guess, marked
-from leakage_tasks.attacks.suffix_finding import HEADLINE, Choice, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, SuffixFinding, SuffixView
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.metrics import exposure, extraction
-from leakage_tasks.metrics.declared import Metric
+from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import copies_of
-from leakage_tasks.report.board import Board, make_board
-from leakage_tasks.report.results import read_runs
+from leakage_tasks.report.board.board import Board, make_board
+from leakage_tasks.report.reading.results import read_runs
 from tests.report.made import STAMP, declaration, results, write
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"

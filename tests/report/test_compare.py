@@ -9,9 +9,9 @@ from statistics import fmean
 
 import pytest
 
-from leakage_tasks.metrics.paired import mean_difference, rate_difference
-from leakage_tasks.report.changes import IN_ALL, compare
-from leakage_tasks.report.results import read_runs
+from leakage_tasks.report.compare.changes import IN_ALL, compare
+from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.stats.paired import mean_difference, rate_difference
 from tests.report.pages import usual_canaries, write_run
 
 Leakage = Callable[..., tuple[int, str, str]]

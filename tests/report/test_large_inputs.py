@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.large_inputs import measure
-from leakage_tasks.intervals import bootstrap_mean
-from leakage_tasks.report.board import make_board
-from leakage_tasks.report.results import read_runs
+from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.stats.intervals import bootstrap_mean
 from tests.report.made import leaking, results, write
 
 
@@ -43,5 +43,5 @@ def test_time_grows_with_the_runs_and_not_with_their_square(tmp_path: Path, mode
 def test_an_interval_of_very_many_values_is_resampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).exponential(size=701)
     whole = bootstrap_mean(values)
-    monkeypatch.setattr("leakage_tasks.intervals._CELLS", 701 * 3)
+    monkeypatch.setattr("leakage_tasks.stats.intervals._CELLS", 701 * 3)
     assert bootstrap_mean(values) == whole

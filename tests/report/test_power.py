@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
-from leakage_tasks.metrics import power
+from leakage_tasks.stats import power
 from tests.report.made import declaration, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]

@@ -12,8 +12,8 @@ from lm_eval.api.model import LM
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.selftest.canaries import fresh_canaries
 from leakage_tasks.selftest.subject import Settings, Subject
-from leakage_tasks.targets.causal import LN2
-from leakage_tasks.targets.trie import TriePaths
+from leakage_tasks.targets.causal.target import LN2
+from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.attacks.tables import Table
 
 DIGITS = 4

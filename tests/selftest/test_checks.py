@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import Finding
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.selftest import batch_size, chance, plain, subject
 from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, Row
 from leakage_tasks.selftest.run import CHECKS
-from leakage_tasks.targets.harness import HarnessTarget
+from leakage_tasks.targets.harness.target import HarnessTarget
 from tests.selftest.models import SETTINGS, Bigrams, Plain, with_costs
 from tests.selftest.models import subject as made
 

@@ -24,28 +24,28 @@ NEED_TORCH = frozenset({"lm-eval", "torch", "accelerate", "peft", "pytorch-crf"}
 
 EVERYTHING = (
     "tests/test_exports.py",  # imports
-    "tests/test_doctor.py",  # the command line, and lm_eval from one end to the other
-    "tests/canaries/test_formats.py",
-    "tests/report/test_leaderboard.py",
-    "tests/report/test_card.py",
-    "tests/report/test_plots.py",
-    "tests/lab/test_prompt_files.py",
-    "tests/lab/test_nlu_model.py",
+    "tests/cli/test_doctor.py",  # the command line, and lm_eval from one end to the other
+    "tests/data/test_formats.py",
+    "tests/report/board/test_formats.py",
+    "tests/report/card/test_card.py",
+    "tests/report/plots/test_exposure.py",
+    "tests/training/prompt/test_files.py",
+    "tests/training/tagger/test_model.py",
     "tests/models/test_nlu_tagger.py",
-    "tests/attacks/test_trained_confidence.py",
+    "tests/attacks/suffix/test_trained_confidence.py",
 )
 # Reports and metrics import torch by way of the attacks.
 WITHOUT_TORCH = (
-    "tests/canaries/test_formats.py",
+    "tests/data/test_formats.py",
     "tests/canaries/test_generate.py",
     "tests/canaries/test_manifest.py",
     "tests/canaries/test_planting.py",
     "tests/canaries/test_verify.py",
     "tests/canaries/test_detect.py",
     "tests/canaries/test_spaces.py",
-    "tests/test_errors.py",
-    "tests/test_files.py",
-    "tests/test_intervals.py",
+    "tests/core/test_errors.py",
+    "tests/core/test_atomic.py",
+    "tests/stats/test_intervals.py",
     "tests/supply/test_audit.py::test_a_skipped_package_fails",
 )
 STARTED = "import sys; assert 'lm_eval_leakage_startup' in sys.modules and 'leakage_tasks' not in sys.modules"

@@ -18,23 +18,23 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
-from leakage_tasks.errors import TargetError
-from leakage_tasks.lab.callback_target import live_target
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget, TaggerTarget
-from leakage_tasks.targets.generators import MaskedGenerator
-from leakage_tasks.targets.masked import MaskedModel
+from leakage_tasks.targets.classifier.generators import MaskedGenerator
+from leakage_tasks.targets.masked.model import MaskedModel
 from leakage_tasks.targets.memory import RowLimit, out_of_memory
-from leakage_tasks.targets.scheme import Scheme
-from leakage_tasks.targets.suffix_drawing import draw_suffixes
-from leakage_tasks.targets.suffix_scores import costs_after, score_suffixes
-from leakage_tasks.targets.suffix_search import beam_search
+from leakage_tasks.targets.suffix.drawing import draw_suffixes
+from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
+from leakage_tasks.targets.suffix.search import beam_search
+from leakage_tasks.training.callback.target import live_target
 from tests.encoders import SHAPE
 from tests.encoders import WORDS as WHOLE_WORDS
 from tests.encoders import wordpiece as mask_tokenizer
 from tests.oracles import WORDS, direct_costs, letters, tiny_bert, tiny_gpt2, wordpiece
 from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.targets.seq2seq.test_target import FILLED, FIXED, ending, tiny
 from tests.targets.suffix_oracle import model_of, prefixes_of, sampler_of
-from tests.targets.test_seq2seq import FILLED, FIXED, ending, tiny
 
 CPU = "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate"
 KINDS: dict[str, Callable[[], BaseException]] = {

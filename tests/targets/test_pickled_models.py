@@ -13,9 +13,9 @@ import torch
 from lm_eval.models.huggingface import HFLM
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from leakage_tasks.errors import TargetError
-from leakage_tasks.lab.prompt_model import load_causal
-from leakage_tasks.targets.masked_loading import load_masked
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.masked.loading import load_masked
+from leakage_tasks.training.prompt.model import load_causal
 from tests.encoders import save_base
 
 Maker = Callable[[Path], Any]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leakage_tasks.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.text_tokens import text_tokens
 from tests.oracles import merging
 

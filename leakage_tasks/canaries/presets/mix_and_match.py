@@ -10,7 +10,7 @@ from typing import Literal
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 REPETITIONS = (1,)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import make_canaries
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 REPETITIONS = (100,)
 UNKNOWN = 4

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence, Set
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling, Space
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 _WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
 

@@ -9,8 +9,8 @@ import json
 from importlib import resources
 from typing import Any
 
-from leakage_tasks import __version__
-from leakage_tasks.report.board import Board
+from leakage_tasks.core.version import __version__
+from leakage_tasks.report.board.board import Board
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
 from leakage_tasks.report.page.table import heads, parts

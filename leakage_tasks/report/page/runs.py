@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from leakage_tasks.report.audits import audit_of, audit_words
-from leakage_tasks.report.board import Board, Entry
-from leakage_tasks.report.details import Details, read_details
+from leakage_tasks.report.board.board import Board, Entry
 from leakage_tasks.report.page.spreads import exposures, repetitions
 from leakage_tasks.report.page.told import PAIR_HEADS, canary_order, pair_order, tell_canary, tell_pair
-from leakage_tasks.report.run import Run
-from leakage_tasks.report.wording import flag_words
+from leakage_tasks.report.reading.audits import audit_of, audit_words
+from leakage_tasks.report.reading.findings import Details, read_details
+from leakage_tasks.report.reading.format import flag_words
+from leakage_tasks.report.reading.run import Run
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
 """The most canaries, and pairs, that are shown of a run and of all runs; and how many each run may show at least."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leakage_tasks.report.board import Board, Column, Entry, Group
-from leakage_tasks.report.figures import Figure
+from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.page.front import pareto_front
-from leakage_tasks.report.wording import interval, number
+from leakage_tasks.report.reading.figures import Figure
+from leakage_tasks.report.reading.format import interval, number
 
 
 def scatter(board: Board) -> dict[str, Any]:

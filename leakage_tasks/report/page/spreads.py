@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from leakage_tasks.intervals import clopper_pearson
 from leakage_tasks.metrics.exposure import chance_exposure
-from leakage_tasks.report.details import CanaryDetail
-from leakage_tasks.report.figures import Figure
-from leakage_tasks.report.wording import interval, number
+from leakage_tasks.report.reading.figures import Figure
+from leakage_tasks.report.reading.findings import CanaryDetail
+from leakage_tasks.report.reading.format import interval, number
+from leakage_tasks.stats.intervals import clopper_pearson
 
 DOTS = 200
 """The most dots a row of exposures has; a row of more canaries shows as many, evenly spaced in order."""

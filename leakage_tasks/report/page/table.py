@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakage_tasks.report.board import Board, Column, Entry, Group
-from leakage_tasks.report.figures import Figure, Flag
-from leakage_tasks.report.wording import ARROWS, beside, flag_words, interval, number, place, verdict_words
+from leakage_tasks.report.board.board import Board, Column, Entry, Group
+from leakage_tasks.report.reading.figures import Figure, Flag
+from leakage_tasks.report.reading.format import ARROWS, beside, flag_words, interval, number, place, verdict_words
 
 WIDE, ROOM = 56.0, 4.0
 """Width of the little picture of an interval, and what is left free at its ends, in pixels."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.suffix_values import p_z, recalled
-from leakage_tasks.report.details import CanaryDetail, PairDetail
-from leakage_tasks.report.wording import NOTHING, number
+from leakage_tasks.report.reading.findings import CanaryDetail, PairDetail
+from leakage_tasks.report.reading.format import NOTHING, number
 
 SLOTS = 200
 """The most slots or tokens of one secret or guess that are shown."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from leakage_tasks.canaries import Canary, elmahdy_canaries, read_manifest, word_list, write_manifest
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 WORDS = word_list("words", [f"w{chr(97 + place)}" for place in range(20)])
 CLASSES = ["rare", "b", "c", "d"]

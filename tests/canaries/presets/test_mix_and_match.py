@@ -11,7 +11,7 @@ from leakage_tasks.canaries import Canary, mix_and_match_canaries, read_manifest
 from leakage_tasks.canaries.presets import TABLE_1
 from leakage_tasks.canaries.presets.mix_and_match import LABELLED
 from leakage_tasks.canaries.presets.sentences import words_of
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 # The targets as Tables 2 to 4 list them.
 TARGETS = ["towels", "supremacy", "film", "school", "flatly", "internship", "best", "move"]

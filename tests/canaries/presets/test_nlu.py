@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from leakage_tasks.canaries import Canary, nlu_canaries, read_manifest, write_manifest
-from leakage_tasks.errors import OptionError
+from leakage_tasks.core.errors import OptionError
 
 ALONE = pytest.mark.filterwarnings("error")
 MANY = pytest.mark.filterwarnings("ignore:the template has no .unique.")

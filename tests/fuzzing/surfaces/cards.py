@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from leakage_tasks.report.card import make_card, read_card, read_one_run, write_card
-from leakage_tasks.report.markdown import escaped, table
+from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
+from leakage_tasks.report.reading.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.drawn import draw

@@ -16,7 +16,7 @@ from leakage_tasks.canaries.verify import verify
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.surfaces.manifests import line
-from tests.lab.utterances import made
+from tests.training.tagger.utterances import made
 
 _ROWS: list[dict[str, Any]] = [
     {"text": "a first row", "label": "joy", "n": 1, "source": "eins"},

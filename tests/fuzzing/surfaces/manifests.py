@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.canaries.canary import canary_from_json
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.drawn import draw

@@ -8,10 +8,10 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import known_settings
 from leakage_tasks.canaries.context import read_context
-from leakage_tasks.option_types import CANARY_TYPES, SUFFIX_TYPES
-from leakage_tasks.options import read_options
-from leakage_tasks.report.check import limit_from
-from leakage_tasks.suffix_options import read_suffix_options
+from leakage_tasks.core.option_types import CANARY_TYPES, SUFFIX_TYPES
+from leakage_tasks.report.check.check import limit_from
+from leakage_tasks.tasks.options import read_options
+from leakage_tasks.tasks.suffix.options import read_suffix_options
 from tests.fuzzing import hostile
 from tests.fuzzing.case import Call, ensure
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries.alphabets import alphabet_from_json, word_file
 from leakage_tasks.canaries.spaces import parse_template, slot_names
-from leakage_tasks.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.drawn import draw

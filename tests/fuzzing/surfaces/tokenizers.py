@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 from leakage_tasks.canaries.alphabets import load_tokenizer, tokenizer_words
-from leakage_tasks.lab.cut_tokenizer import gpt2_tokenizer
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.word_tokenizer import word_tokenizer
+from leakage_tasks.research.victims.cut_tokenizer import gpt2_tokenizer
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.oracles import merging, wordpiece

@@ -1,0 +1,210 @@
+"""Walking the tree of partial fillings: nodes in batches, costs from the model, memory kept in bounds.
+
+A node is a path of tokens from the shared prefix; its cost in bits only grows along a path. Reading a node
+(one sequence scored) tells the costs of all of its children.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.protocols import PredictsNextToken
+from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
+
+TIE_BITS = 1e-4
+"""Costs closer than this count as equal, so that ties do not depend on how a batch was put together."""
+MEMORY = 2 << 30
+"""Bytes of model state kept at once; older states are forgotten and computed again when needed."""
+CELLS = 4_000_000
+"""Most (node, token) pairs laid out at once."""
+
+
+@dataclass
+class Nodes:
+    """n nodes of one depth that the model has read: path states, costs ``[n]``, tokens ``[n, d]``, memory."""
+
+    states: IntArray
+    costs: FloatArray
+    paths: IntArray
+    memory: Any
+    following: FloatArray = field(repr=False)
+    """Costs of the next token, ``[n, A]``; dropped once the children are laid out."""
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+
+@dataclass(frozen=True)
+class Children:
+    """m children of some nodes, not yet read: parents' rows, columns, path states, costs, each ``[m]``."""
+
+    parents: IntArray
+    columns: IntArray
+    states: IntArray
+    costs: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def __getitem__(self, chosen: Any) -> Children:
+        return Children(self.parents[chosen], self.columns[chosen], self.states[chosen], self.costs[chosen])
+
+
+class Explorer:
+    """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
+
+    A node that is read twice counts twice in both; one whose memory was forgotten costs more calls.
+    """
+
+    def __init__(self, target: PredictsNextToken, space: Space) -> None:
+        self.target, self.space = target, space
+        self.paths = target.paths(space)
+        self.calls = self.nodes = 1
+        memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
+        # A cost that is no number lies below no bound: a search would find nothing, and the model look safe.
+        finite(self.prefix_cost + float(following.min()))
+        no_path = np.zeros((1, 0), dtype=np.int64)
+        self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
+        self._kept: deque[Nodes] = deque()
+        self._bytes = 0
+
+    def path_of(self, filling: Filling) -> tuple[int, ...]:
+        """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""
+        path = self.paths.path(filling)
+        state = np.array([self.paths.root])
+        for column in self.columns_of(path):
+            state = self.paths.table(state)[0, [column]]
+            if state[0] < 0:
+                raise _not_spelled()
+        return path
+
+    def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
+        """The columns of a path's tokens. Raises TargetError for a token that has none."""
+        wanted = np.asarray(path, dtype=np.int64)
+        columns = np.minimum(np.searchsorted(self.paths.columns, wanted), len(self.paths.columns) - 1)
+        if not np.array_equal(self.paths.columns[columns], wanted):
+            raise _not_spelled()
+        return columns
+
+    def rows(self, depth: int) -> int:
+        """Nodes of ``depth`` to read in one batch."""
+        length = len(self.paths.prefix) + depth + 1
+        return max(1, min(self.target.rows(length), CELLS // len(self.paths.columns)))
+
+    def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
+        """All children that cost no more than ``bound``, cheapest column order within a node not implied."""
+        table = self.paths.table(nodes.states)
+        costs = nodes.costs[:, None] + nodes.following
+        parents, columns = np.nonzero((table >= 0) & (costs <= bound))
+        return Children(parents, columns, table[parents, columns], costs[parents, columns])
+
+    def tokens(self, columns: IntArray) -> IntArray:
+        """The tokens of columns."""
+        return self.paths.columns[columns]
+
+    def child_paths(self, nodes: Nodes, children: Children) -> IntArray:
+        """Token paths of children, ``[m, d + 1]``."""
+        return np.concatenate([nodes.paths[children.parents], self.tokens(children.columns)[:, None]], axis=1)
+
+    def read(self, batches: Sequence[Nodes], which: IntArray, children: Children) -> Nodes:
+        """Let the model read children of equal depth; child i is of row ``parents[i]`` of ``batches[which[i]]``."""
+        memories = [self._recall(nodes, children.parents[which == n]) for n, nodes in enumerate(batches)]
+        rows = children.parents.copy()
+        for n, nodes in enumerate(batches):
+            if nodes.memory is None:
+                rows[which == n] = np.arange(int((which == n).sum()))
+        tokens = self.tokens(children.columns)
+        memory, following = self.target.extend(memories, which, rows, tokens, self.paths.columns)
+        self.calls += len(children)
+        self.nodes += len(children)
+        before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
+        for n, nodes in enumerate(batches):
+            before[which == n] = nodes.paths[children.parents[which == n]]
+        return Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
+
+    def parts(self, nodes: Nodes, children: Children) -> Iterator[slice]:
+        """The children of one batch cut into pieces the target can read at once."""
+        size = self.rows(nodes.paths.shape[1] + 1)
+        return (slice(first, first + size) for first in range(0, len(children), size))
+
+    def read_part(self, nodes: Nodes, children: Children) -> Nodes:
+        """Let the model read children of one batch."""
+        return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
+
+    def follow(self, path: Sequence[int]) -> float:
+        """Cost of one whole path, token by token, after the prefix."""
+        nodes = self.root
+        for depth, token in enumerate(path, 1):
+            children = self.children(nodes)
+            chosen = children[self.tokens(children.columns) == token]
+            if depth == len(path):
+                return finite(float(chosen.costs[0]))
+            nodes = self.read_part(nodes, chosen)
+        return 0.0
+
+    def spelled(self, nodes: Nodes, children: Children) -> list[tuple[float, tuple[int, ...], list[Filling]]]:
+        """Cost, path and fillings of those children that end a filled text."""
+        ending = children[self.paths.ends(children.states)]
+        paths = self.child_paths(nodes, ending)
+        fillings = self.paths.fillings(ending.states, paths)
+        return [
+            (float(cost), tuple(path), found)
+            for cost, path, found in zip(ending.costs, paths.tolist(), fillings, strict=True)
+            if found
+        ]
+
+    def keep(self, nodes: Nodes) -> None:
+        """Count the memory of a batch whose children are laid out; forget the oldest ones' when there is too much."""
+        nodes.following = np.empty((0, 0))
+        self._kept.append(nodes)
+        self._bytes += self.target.state_bytes(nodes.memory)
+        while self._bytes > MEMORY and len(self._kept) > 1:
+            oldest = self._kept.popleft()
+            self._bytes -= self.target.state_bytes(oldest.memory)
+            oldest.memory = None
+
+    def _recall(self, nodes: Nodes, rows: IntArray) -> Any:
+        """A batch's memory; if forgotten, that of ``rows`` computed again from the prefix."""
+        if nodes.memory is not None:
+            return nodes.memory
+        memory, place = self.root.memory, np.zeros(len(rows), dtype=np.int64)
+        for tokens in nodes.paths[rows].T:
+            memory, _ = self.target.extend([memory], np.zeros_like(place), place, tokens.copy(), self.paths.columns)
+            self.calls += len(rows)
+            place = np.arange(len(rows))
+        return memory
+
+
+def _not_spelled() -> TargetError:
+    return TargetError(f"the tokens of a filling are not among those that spell this template: {WHOLE_TEXTS}")
+
+
+def finite(cost: float) -> float:
+    """``cost``, if it is a number. Raises TargetError for a model that gives none."""
+    if not math.isfinite(cost):
+        raise TargetError(
+            "the model gives no finite log-likelihood: try --model_args dtype=float32, and look for damaged weights"
+        )
+    return cost
+
+
+def within(cost: float) -> float:
+    """The bound under which a path is as cheap as ``cost``, ties included."""
+    return cost + TIE_BITS
+
+
+def mask_of(paths: IntArray, path: Sequence[int]) -> NDArray[np.bool_]:
+    """Which rows of ``paths`` are exactly ``path``."""
+    if paths.shape[1] != len(path):
+        return np.zeros(len(paths), dtype=bool)
+    return (paths == np.asarray(path)).all(axis=1)

@@ -1,0 +1,164 @@
+"""Extraction by search: the cheapest fillings of all, found best first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.beam import BEAM, beam_search
+from leakage_tasks.attacks.causal.counting import merge_guesses
+from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
+from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, searched
+from leakage_tasks.attacks.finding import GUESSES, Guess
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.targets.protocols import PredictsNextToken
+
+PAPER = "paper"
+STOPPING = Setting(
+    "stopping",
+    str,
+    "proven",
+    "when best-first search ends: with ten certain guesses (proven), or twice as many iterations after as the first "
+    "filling took (paper)",
+    choices=("proven", PAPER),
+)
+BATCH = Setting("batch", int, 128, "how many nodes an iteration of best-first search takes", least=1)
+
+
+@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
+def shortest_path(order: Order) -> dict[str, Any]:
+    """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
+
+    ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the
+    cheapest node left (``batch=1`` is Dijkstra's algorithm). A beam search comes first; nothing dearer than its tenth
+    filling needs to be looked at. ``stopping=paper`` is the paper's rule, without either: the iteration that takes
+    the first whole filling is noted, as many more are made, and what they took is sorted. When ``budget`` sequences are
+    spent, the best fillings so far are returned; ``proven`` says how many of them are certain.
+    """
+    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer.path_of(order.canary.secret)
+    limit = explorer.calls + order.budget
+    paper, batch = order.settings[STOPPING.name] == PAPER, order.settings[BATCH.name]
+    known = [] if paper else beam_search(explorer, BEAM, limit)
+    run = _search(explorer, known, limit, batch, paper)
+    effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
+    return searched(order, explorer, run.best, run.proven, **effort)
+
+
+class _Frontier:
+    """Children in order of cost, cheapest first; of a batch's row only its cheapest child left is in the heap."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        self._heap: list[tuple[float, int, int, int]] = []
+        self._batches: dict[int, tuple[Nodes, Children]] = {}
+        self._ends: dict[int, np.ndarray] = {}
+        self._serial = 0
+
+    def add(self, nodes: Nodes, bound: float) -> None:
+        """Put the children of a batch in, those dearer than ``bound`` excepted."""
+        children = self._explorer.children(nodes, bound)
+        children = children[np.lexsort((children.columns, children.costs, children.parents))]
+        if not len(children):
+            return
+        first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
+        number, self._serial = self._serial, self._serial + 1
+        self._batches[number] = (nodes, children)
+        self._ends[number] = first
+        for row in np.flatnonzero(first[1:] > first[:-1]):
+            heapq.heappush(self._heap, (float(children.costs[first[row]]), number, int(first[row]), int(row)))
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def cheapest(self) -> float:
+        """Cost of the cheapest child left."""
+        return self._heap[0][0] if self._heap else np.inf
+
+    def pop(self, most: int, bound: float) -> list[tuple[Nodes, Children]]:
+        """The cheapest children, up to ``most`` and below ``bound``, with their parents' batches."""
+        taken: dict[int, list[int]] = {}
+        while self._heap and most and self._heap[0][0] <= bound:
+            _, number, place, row = heapq.heappop(self._heap)
+            taken.setdefault(number, []).append(place)
+            most -= 1
+            if place + 1 < self._ends[number][row + 1]:
+                cost = float(self._batches[number][1].costs[place + 1])
+                heapq.heappush(self._heap, (cost, number, place + 1, row))
+        batches = ((self._batches[number], places) for number, places in taken.items())
+        return [(nodes, children[np.array(places)]) for (nodes, children), places in batches]
+
+
+@dataclass
+class _Run:
+    """A search: the cheapest fillings, how many of them are certain, iterations in all and up to the first filling.
+
+    The root is the first iteration's.
+    """
+
+    best: list[Guess]
+    proven: int = 0
+    iterations: int = 1
+    first_leaf: int | None = None
+
+
+def _search(explorer: Explorer, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
+    """Best-first search from the root, up to ``limit`` calls in all; ``known`` fillings serve as a bound."""
+    bound = _tenth(explorer, known)
+    run = _Run([])
+    frontier = _Frontier(explorer)
+    frontier.add(explorer.root, bound)
+    while frontier and frontier.cheapest() <= bound and explorer.calls < limit:
+        if paper and run.first_leaf and run.iterations == 2 * run.first_leaf:
+            break
+        run.iterations += 1
+        taken = frontier.pop(min(batch, limit - explorer.calls), bound)
+        for nodes, children in taken:
+            run.best = merge_guesses(explorer, run.best, explorer.spelled(nodes, children), GUESSES)
+        if run.best and run.first_leaf is None:
+            run.first_leaf = run.iterations
+        if not paper:
+            bound = min(bound, _tenth(explorer, run.best))
+        for nodes in _read(explorer, taken):
+            frontier.add(nodes, bound)
+            explorer.keep(nodes)
+    # The beam's fillings may have turned up again.
+    run.best = distinct(known, run.best)
+    left = frontier.cheapest() + explorer.prefix_cost
+    run.proven = sum(guess.score <= left for guess in run.best)
+    return run
+
+
+def _tenth(explorer: Explorer, guesses: Sequence[Guess]) -> float:
+    """Cost of the tenth guess after the prefix, infinite where there are fewer."""
+    return guesses[-1].score - explorer.prefix_cost if len(guesses) == GUESSES else np.inf
+
+
+def _read(explorer: Explorer, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
+    """Read those children that go on, depth by depth."""
+    depths: dict[int, list[tuple[Nodes, Children]]] = {}
+    for nodes, children in taken:
+        going = children[explorer.paths.goes_on(children.states)]
+        if len(going):
+            depths.setdefault(nodes.paths.shape[1], []).append((nodes, going))
+    for depth, parts in sorted(depths.items()):
+        yield from _read_parts(explorer, parts, depth + 1)
+
+
+def _read_parts(explorer: Explorer, parts: list[tuple[Nodes, Children]], depth: int) -> Iterator[Nodes]:
+    """Read children of several batches of one depth together."""
+    which = np.concatenate([np.full(len(children), n) for n, (_, children) in enumerate(parts)])
+    joined = Children(*(np.concatenate(column) for column in zip(*(_columns(part[1]) for part in parts), strict=True)))
+    size = explorer.rows(depth)
+    for first in range(0, len(joined), size):
+        part = slice(first, first + size)
+        used, place = np.unique(which[part], return_inverse=True)
+        yield explorer.read([parts[n][0] for n in used], place, joined[part])
+
+
+def _columns(children: Children) -> tuple[Any, ...]:
+    return children.parents, children.columns, children.states, children.costs

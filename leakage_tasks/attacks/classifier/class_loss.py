@@ -1,0 +1,81 @@
+"""Exposure on classifiers: where the secret stands among all fillings by the loss of the canary's class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.sampled import HISTOGRAM, random_fillings, share_of_sample, with_costs
+from leakage_tasks.attacks.classifier.class_beam import guesses_of
+from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, within
+from leakage_tasks.attacks.classifier.label_search import NO_LABELS
+from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
+from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
+
+
+@register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,))
+def class_loss(order: Order) -> dict[str, Any]:
+    """Rank of the secret by −log2 P(label | text), over all fillings of R.
+
+    With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
+    it. Beyond that a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its share. Where the
+    model also proposes values, the two ranks of Mix and Match are in ``extra``. ``histogram`` is as for
+    :func:`~leakage_tasks.attacks.causal.sampled.random_fillings`.
+    """
+    space = order.canary.attack_space
+    scores = ClassScores(order)
+    several = len(space.slots) > 1 and space.size > order.budget
+    found = _sampled(order, scores) if several else _exact(order, scores)
+    fillings, before = random_fillings(order), scores.calls
+    if not fillings:
+        return found
+    losses = scores.of(scores.places(fillings))
+    # A probability close to 1 leaves a loss close to 0, of which four decimals would leave nothing.
+    return with_costs(found, losses, scores.calls - before, decimals=8)
+
+
+def _exact(order: Order, scores: ClassScores) -> dict[str, Any]:
+    space = order.canary.attack_space
+    sizes = [len(slot) for slot in space.slots]
+    losses = np.concatenate([scores.of(values) for values in every(sizes)])
+    place = space.index(order.canary.secret)
+    own = float(losses[place])
+    best = np.argsort(losses, kind="stable")[:GUESSES]
+    found: dict[str, Any] = {
+        "rank": int((losses <= within(own)).sum()),
+        "method": "exact",
+        "model_calls": scores.calls,
+        "extra": {"class_loss": own},
+    }
+    found["extra"] |= _two_ranks(order, scores)
+    chosen = np.stack(np.unravel_index(best, sizes), axis=1)
+    return {**found, **marked(guesses_of(space, chosen, losses[best]), order.canary.secret)}
+
+
+def _two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
+    """The two ranks of Mix and Match where the model proposes values; None for them where it cannot for this canary."""
+    if not isinstance(order.target, ProposesValues):
+        return {}
+    try:
+        return two_ranks(order, scores)
+    except TargetError as error:
+        shown = "" if order.canary.kind == "natural" else f" ({error})"
+        warn_once(f"canary {order.canary.id!r}: no candidate_rank and pruned_rank{shown}")
+        return {"candidate_rank": None, "pruned_rank": None}
+
+
+def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
+    space = order.canary.attack_space
+    own = float(scores.of(scores.places([order.canary.secret]))[0])
+    drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
+    losses = scores.of(scores.places(drawn))
+    found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
+    found |= {"model_calls": scores.calls}
+    found["extra"]["class_loss"] = own
+    found["extra"] |= _two_ranks(order, scores)
+    return found

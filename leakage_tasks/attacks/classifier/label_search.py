@@ -1,0 +1,137 @@
+"""Extraction from classifiers: the values that make the canary's class most likely (Elmahdy et al., section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
+from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
+from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
+from leakage_tasks.attacks.classifier.word_shares import value_shares
+from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
+
+NO_LABELS = (
+    "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
+    "other models"
+)
+PENALTY = Setting("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
+CORPUS = Setting("corpus", str, None, "a text the frequencies for lambda are counted in")
+CORPUS_COLUMN = Setting("corpus_column", str, "text", "the column of corpus that holds the text")
+COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of corpus")
+
+
+@register(
+    "label-search",
+    "extraction",
+    ScoresLabels,
+    auto=1,
+    remedy=NO_LABELS,
+    settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+)
+def label_search(order: Order) -> dict[str, Any]:
+    """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
+
+    The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
+    of a filling is the sum of its values'. One unknown token: all of its alphabet is scored, whatever ``budget`` says,
+    and ranked. More: each of ``beam`` fillings goes on with every value where ``budget`` allows that, else with the
+    best by the gradient (``shortlist``), as many as it allows. Guesses carry their class loss; with a penalty they are
+    in the order of the penalised goal.
+    """
+    search = _Search(order)
+    space, secret = order.canary.attack_space, order.canary.secret
+    goal = search.goal if order.settings["lambda"] else plain
+    beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
+    guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
+    return {
+        **marked(guesses, secret),
+        "place": beam.place,
+        "model_calls": search.scores.calls,
+        "extra": {"ranked": beam.ranked, **search.notes},
+    }
+
+
+class _Search:
+    """What one search tries, and by what it ranks."""
+
+    def __init__(self, order: Order) -> None:
+        self.settings, self.space = order.settings, order.canary.attack_space
+        self.scores = ClassScores(order, order.settings["signal"])
+        self.shares = _shares(order, self.scores)
+        self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
+        self.notes: dict[str, Any] = {"shortlist_kept": []} if order.settings["audit"] else {}
+        if order.settings["audit"] and not any(self.limits):
+            raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
+        if any(self.limits):
+            self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
+
+    def _limit(self, order: Order, slot: int) -> int | None:
+        """How many values of a slot are scored after each filling, None for all of them."""
+        size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
+        if asked is not None:
+            return asked if asked < size else None
+        width, values = room(self.space, slot, self.settings["beam"], order.budget)
+        if slot == 0 or size <= values:
+            return None
+        # Each filling that goes on is also read forward and back for its gradient, a single one at several points.
+        values -= 2 * (NUMBER if width == 1 else 1)
+        if values < LEAST:
+            raise OptionError(
+                f"budget={order.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
+                "budget=…, or lower beam=…"
+            )
+        if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
+            raise TargetError(
+                f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
+                "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
+            )
+        return values
+
+    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Every head with each value that is to be tried, and the penalties so far."""
+        size, limit = len(self.space.slots[slot]), self.limits[slot]
+        if limit is None:
+            rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+        else:
+            likely = first_order(self.scores, heads, self.settings["shortlist_at"])
+            goals = self.goal(likely, kept[:, None] + self.shares[slot])
+            values = np.argsort(goals, axis=1, kind="stable")[:, :limit].reshape(-1)
+            rows = np.repeat(np.arange(len(heads)), limit)
+            if self.settings["audit"]:
+                self._audit(heads, kept, slot, rows * size + values)
+        return np.concatenate([heads[rows], values[:, None]], axis=1), kept[rows] + self.shares[slot][values]
+
+    def goal(self, losses: FloatArray, penalties: FloatArray) -> FloatArray:
+        """1 − P(label | text) + λ·ΣC, precise where P is close to 1; the loss itself where λ is 0."""
+        if not self.settings["lambda"]:
+            return losses
+        return -np.expm1(-losses * np.log(2)) + self.settings["lambda"] * penalties
+
+    def _audit(self, heads: IntArray, kept: FloatArray, slot: int, tried: IntArray) -> None:
+        """Score what the shortlist left out as well, and note the share of the exact ten best it kept."""
+        size, before = len(self.space.slots[slot]), self.scores.calls
+        rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+        losses = self.scores.of(np.concatenate([heads[rows], values[:, None]], axis=1))
+        goals = self.goal(losses, kept[rows] + self.shares[slot][values])
+        best = np.argsort(goals, kind="stable")[:GUESSES]
+        self.notes["shortlist_kept"].append(float(np.isin(best, tried).mean()))
+        # The first slot's scores are remembered, so that those of the shortlist will not be counted again.
+        own = len(tried) if slot == 0 else 0
+        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before - own
+        self.scores.calls = before + own
+
+
+def _shares(order: Order, scores: ClassScores) -> Sequence[FloatArray]:
+    slots = order.canary.attack_space.slots
+    if not order.settings["lambda"]:
+        return [np.zeros(len(slot)) for slot in slots]
+    if order.settings["signal"] != LOSS:
+        raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
+    tokens = [scores.rows.tokens(place) for place in range(len(slots))]
+    return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]

@@ -1,0 +1,146 @@
+"""Mix and Match: a masked language model proposes values, the classifier prunes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
+from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
+from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.targets.protocols import Proposal, ProposesValues
+from leakage_tasks.targets.tokens.slot_tokens import values_at
+
+CANDIDATES = Setting("candidates", int, 2000, "how far down the generator's order candidates are taken", least=1)
+
+
+@register(
+    "mix-and-match",
+    "extraction",
+    ProposesValues,
+    auto=0,
+    remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
+    settings=(BEAM, CANDIDATES, SIGNAL),
+)
+def mix_and_match(order: Order) -> dict[str, Any]:
+    """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
+
+    The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
+    (where the alphabet marks them with ``##``) and punctuation. Several unknown tokens: generate and prune for the
+    first, keep ``beam``, go on with each of them and as many candidates as ``budget`` allows (``candidates_tried``).
+    ``extra`` has the paper's two counts, which take the secret's own place as the number of candidates: see
+    :func:`two_ranks`.
+    """
+    space, secret = order.canary.attack_space, order.canary.secret
+    attack = _Attack(order)
+    beam = beam_search(attack.scores, secret, order.settings["beam"], attack.grow, plain)
+    calls = attack.scores.calls + attack.generator_calls
+    depth = min([order.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
+    guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
+    ranks = two_ranks(order, attack.scores)
+    return {
+        **marked(guesses, secret),
+        "place": beam.place,
+        "model_calls": calls,
+        "extra": {
+            "ranked": order.settings["candidates"] if len(space.slots) == 1 else beam.ranked,
+            "candidates_tried": depth,
+            **ranks,
+        },
+    }
+
+
+def two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
+    """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
+
+    ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its
+    place by the class loss among the filtered candidates down to there (None if the filters leave the secret out).
+    With several unknown tokens each is counted with the earlier ones known, and the largest over the slots stands for
+    all: so many must be let through at each step.
+    """
+    space = scores.space
+    target, secret = order.target, scores.places([order.canary.secret])[0]
+    before = scores.calls
+    first: list[int] = []
+    second: list[int | None] = []
+    for slot in range(len(space.slots)):
+        proposal = target.propose(space, [order.canary.secret[:slot]], slot)[0]
+        first.append(int(proposal.places[secret[slot]]))
+        second.append(_pruned(scores, proposal, secret, slot))
+    kept = [rank for rank in second if rank is not None]
+    return {
+        "generator": target.generator_name,
+        "candidate_rank": max(first),
+        "pruned_rank": max(kept) if len(kept) == len(second) else None,
+        "candidate_ranks": first,
+        "pruned_ranks": second,
+        "audit_calls": scores.calls - before,
+    }
+
+
+def _pruned(scores: ClassScores, proposal: Proposal, secret: IntArray, slot: int) -> int | None:
+    own = int(secret[slot])
+    allowed = words_only(scores.space.slots[slot].values) & (proposal.places <= proposal.places[own])
+    if not allowed[own]:
+        return None
+    candidates = np.flatnonzero(allowed)
+    heads = np.broadcast_to(secret[:slot], (len(candidates), slot))
+    found = scores.of(np.concatenate([heads, candidates[:, None]], axis=1))
+    mine = float(found[np.searchsorted(candidates, own)])
+    return int((found <= within(mine, scores.signal)).sum())
+
+
+class _Attack:
+    """What is generated and scored for one canary."""
+
+    def __init__(self, order: Order) -> None:
+        self.order, self.space = order, order.canary.attack_space
+        self.scores = ClassScores(order, order.settings["signal"])
+        self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]
+        self.generator_calls = 0
+
+    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Every head with each of its candidates."""
+        proposals = self.order.target.propose(self.space, values_at(self.space, heads), slot)
+        self.generator_calls += len(heads)
+        limit = self.limit(slot)
+        grown = []
+        for head, proposal in zip(heads, proposals, strict=True):
+            chosen = self._candidates(proposal, slot, limit)
+            grown.append(np.concatenate([np.broadcast_to(head, (len(chosen), slot)), chosen[:, None]], axis=1))
+        rows = np.concatenate(grown)
+        if not len(rows):
+            raise OptionError(
+                f"candidates={self.order.settings['candidates']} are all continuation pieces or punctuation: raise it"
+            )
+        return rows, np.zeros(len(rows))
+
+    def limit(self, slot: int) -> int:
+        """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
+        if slot == 0:
+            return len(self.space.slots[slot])
+        width, values = room(self.space, slot, self.order.settings["beam"], self.order.budget)
+        if values - 1 < LEAST:
+            raise OptionError(
+                f"budget={self.order.budget} leaves {values} candidates after each of {width} fillings: raise "
+                "budget=…, or lower beam=…"
+            )
+        return values - 1
+
+    def _candidates(self, proposal: Proposal, slot: int, limit: int) -> IntArray:
+        """Filtered candidates, likeliest first, no more than ``limit``."""
+        # All values share the last place of an exhaustive generator, which has no order to go down.
+        deepest = max(self.order.settings["candidates"], int(proposal.places.min()))
+        order = np.argsort(proposal.places, kind="stable")
+        found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
+        if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:
+            raise OptionError(
+                f"budget={self.order.budget} lets {limit} of {len(found)} candidates be scored after each filling, and "
+                "the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use attack=label-search"
+            )
+        return found[:limit]

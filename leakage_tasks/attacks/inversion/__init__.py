@@ -1,0 +1,1 @@
+"""The attack ``inversion``: extraction by gradient."""

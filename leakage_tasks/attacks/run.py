@@ -1,0 +1,195 @@
+"""Running an attack on a list of canaries."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leakage_tasks.attacks import built_in  # noqa: F401
+from leakage_tasks.attacks.access import access
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.redact import about, hiding
+from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, Goal, Order, choose, known_settings
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
+
+MOST_BITS = 400
+AUTO_CONTEXT = Context()
+
+
+def run_attack(
+    name: str,
+    target: Any,
+    canaries: Sequence[Canary],
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    goal: Goal = "exposure",
+    settings: Mapping[str, Any] | None = None,
+    progress: Callable[[Any], Iterable[Any]] = iter,
+    context: Context = AUTO_CONTEXT,
+) -> list[Finding]:
+    """Attack each canary and report what was found, in the order of ``canaries``.
+
+    ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
+    ``budget`` is the most sequences an attack may score for one canary (default 20,000, or a target's own ``budget``
+    for a canary of no more fillings); what an attack needs to see before it can choose its way comes on top, as does
+    all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
+    has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
+    of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
+    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
+    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one.
+    """
+    if budget is not None and budget < 1:
+        raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
+    given = settings or {}
+    _check_settings(name, given)
+    targets = [_given(target, canary, context) for canary in canaries]
+    orders = [
+        Order(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
+        for own, canary in zip(targets, canaries, strict=True)
+    ]
+    chosen = [choose(name, goal, order) for order in orders]
+    for attack in chosen:
+        _check_goal(attack, given)
+    settled = {attack.name: attack.settle(given) for attack in chosen}
+    orders = [
+        dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
+    ]
+    for order in orders:
+        _check(order.target, order.canary, context)
+    return _findings(list(zip(chosen, orders, strict=True)), progress)
+
+
+def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
+    everyones = known_settings()
+    own = everyones if name == AUTO or name not in ATTACKS else [each.name for each in ATTACKS[name].settings]
+    for each in settings:
+        if each not in own:
+            have = f"it has {', '.join(own)}" if own else "it has none"
+            raise OptionError(f"attack={name} has no option {each!r}: {have}")
+
+
+def _check_goal(chosen: Attack, settings: Mapping[str, Any]) -> None:
+    """Raise OptionError for a setting of another attack for the same goal, which would be left unused."""
+    own = {each.name for each in chosen.settings}
+    for attack in ATTACKS.values():
+        for each in attack.settings:
+            if attack.goal == chosen.goal and each.name in settings and each.name not in own:
+                raise OptionError(
+                    f"attack={AUTO} chose {chosen.name}, which has no option {each.name!r}: name attack={attack.name}, "
+                    "or leave the option out"
+                )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What was found out about one canary, and how long that took."""
+
+    seconds: float
+    found: Mapping[str, Any] = field(repr=False)
+
+
+def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
+    """What each attack finds out about its canary, in the order of ``pairs``.
+
+    An attack is handed all of its orders; the time of those it runs together is shared equally.
+    """
+    orders: dict[str, list[Order]] = {}
+    for attack, order in pairs:
+        orders.setdefault(attack.name, []).append(order)
+    running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
+    spent = dict.fromkeys(orders, 0.0)
+    answers: list[_Answer] = []
+    for attack, order in progress(pairs):
+        started = time.perf_counter()
+        with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
+            found = next(running[attack.name])
+        answers.append(_Answer(time.perf_counter() - started, found))
+        spent[attack.name] += answers[-1].seconds
+    shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
+    return [
+        _finding(attack, order, shares.get(attack.name, answer.seconds), answer.found)
+        for (attack, order), answer in zip(pairs, answers, strict=True)
+    ]
+
+
+def _finding(attack: Attack, order: Order, seconds: float, found: Mapping[str, Any]) -> Finding:
+    canary = order.canary
+    finding = Finding(
+        canary=canary.id,
+        attack=attack.name,
+        planted=canary.planted,
+        repetitions=canary.repetitions,
+        kind=canary.kind,
+        log2_size=math.log2(canary.space.size),
+        seconds=seconds,
+        access=access(attack.needs, order.target, order.settings),
+    )
+    return dataclasses.replace(finding, **found)
+
+
+def _given(target: Any, canary: Canary, context: Context) -> Any:
+    """What is attacked for one canary: a model that reads a source sentence has read it, a tagger has its tags.
+
+    Raises TargetError for a canary without one on such a model, and for one with a source on any other: what its text
+    costs by itself is another figure than what the translation costs. So it does for a ``context`` on a model that
+    takes none.
+    """
+    if not (context.is_auto or isinstance(target, TakesContext)):
+        raise TargetError(
+            f"context={context} does not apply to this model: it is for causal language models, which read a canary "
+            "after it: leave it out"
+        )
+    if not isinstance(target, ReadsSource):
+        if canary.source is not None:
+            raise TargetError(
+                f"canary {canary.id!r} has a source sentence, which this model does not read: use a translation model "
+                "(--model hf --model_args pretrained=…,backend=seq2seq), or canaries without --source"
+            )
+        with about(canary):
+            if not context.is_auto:
+                return target.in_context(context, canary.attack_space)
+            return target.tagged(canary) if isinstance(target, ReadsTags) else target
+    if canary.source is None:
+        raise TargetError(
+            f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
+            "'leakage canaries --source …' and plant them with --source-column"
+        )
+    with about(canary):
+        return target.given(canary)
+
+
+def _budget(target: Any, canary: Canary) -> int:
+    """How many sequences may be scored where the user does not say: all fillings if the target's own budget pays."""
+    own = getattr(target, "budget", BUDGET)
+    return own if canary.attack_space.size <= own else BUDGET
+
+
+def _check(target: Any, canary: Canary, context: Context) -> None:
+    with about(canary):
+        if isinstance(target, ScoresLabels):
+            target.place_of(canary.label)
+        length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length
+    if canary.attack_space.size.bit_length() > MOST_BITS:
+        raise TargetError(
+            f"canary {canary.id!r} has more than 2^{MOST_BITS} fillings, beyond what probabilities can be computed "
+            "with: use fewer slots"
+        )
+    if length is not None and room is not None and length > room:
+        if context.before or context.after:
+            raise TargetError(
+                f"canary {canary.id!r} is {length} tokens long with its context, the model reads {room}: shorten "
+                "context=…, or the canary's template"
+            )
+        raise TargetError(
+            f"canary {canary.id!r} is {length} tokens long, the model reads {room}: shorten its template, "
+            "or give the attacker less of it with 'known'"
+        )

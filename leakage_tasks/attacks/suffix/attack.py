@@ -1,0 +1,194 @@
+"""Targeted extraction: draw suffixes after a prefix, pick one by a confidence, and tell how likely the true one was.
+
+The attack of Ethicist (Zhang et al. 2023) once a soft prompt, if any, is in place. A pair has its own random numbers,
+so that neither the batch, nor the order or company of pairs, changes what is drawn for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.suffix.confidences import TRAINED, choose, confidence_of, ranked
+from leakage_tasks.attacks.suffix.drawn import Drawn
+from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.attacks.suffix.pairs import check_pairs, groups_of, uniforms
+from leakage_tasks.attacks.suffix.trained_confidence import TrainedConfidence
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.protocols import DrawsSuffixes
+from leakage_tasks.targets.suffix.draws import Scored
+
+
+def extract_suffixes(
+    target: DrawsSuffixes,
+    pairs: Sequence[Pair],
+    order: SuffixOrder,
+    *,
+    compared_with: DrawsSuffixes | None = None,
+    trained: TrainedConfidence | None = None,
+    progress: Callable[..., Any] | None = None,
+) -> list[SuffixFinding]:
+    """Attack each pair; one finding a pair, in their order.
+
+    ``compared_with`` is the second model of the confidence ``comparing_lm``, ``trained`` a fitted confidence. A pair
+    that the target cannot take gets a finding without views that says why. Raises TargetError for pairs that do not
+    fit the model, and OptionError for an order that does not fit the pairs or the model.
+    """
+    if order.confidence == "comparing_lm" and compared_with is None:
+        raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
+    if order.suffix_lengths and target.totals_only:
+        raise OptionError(
+            "suffix_lengths needs what each token costs, and this model tells what a whole text costs: leave it out, "
+            "or use --model hf"
+        )
+    for model in (target, *([] if compared_with is None else [compared_with])):
+        check_pairs(model, pairs, order)
+    attack = _Attack(target, order, compared_with, trained)
+    unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
+    found = {place: _left_out(pairs[place], order, why) for place, why in unfit.items()}
+    bar = progress(total=len(pairs), initial=len(unfit)) if progress else None
+    for group in groups_of(pairs, unfit, order):
+        found.update(zip(group, attack.findings([pairs[place] for place in group]), strict=True))
+        if bar is not None:
+            bar.update(len(group))
+    if bar is not None:
+        bar.close()
+    return [found[place] for place in range(len(pairs))]
+
+
+def fit_confidence(
+    target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixOrder, progress: Callable[..., Any] | None = None
+) -> TrainedConfidence:
+    """A confidence fitted on what ``target`` draws after the prefixes of ``pairs``, whose suffixes are known.
+
+    Raises NothingToFit, a TargetError, where it cannot be fitted, such as for pairs of which none is ever drawn.
+    """
+    check_pairs(target, pairs, order)
+    attack = _Attack(target, order, None, None)
+    unfit = {place: "" for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
+    examples = []
+    bar = progress(total=len(pairs), initial=len(unfit)) if progress else None
+    for group in groups_of(pairs, unfit, order):
+        some = [pairs[place] for place in group]
+        for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
+            examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
+        if bar is not None:
+            bar.update(len(group))
+    if bar is not None:
+        bar.close()
+    return TrainedConfidence.fit(examples)
+
+
+def _left_out(pair: Pair, order: SuffixOrder, why: str) -> SuffixFinding:
+    return SuffixFinding(pair.id, str(order.scheme), order.draws, order.confidence, {}, extra={"left_out": why})
+
+
+@dataclass(frozen=True)
+class _Attack:
+    target: DrawsSuffixes
+    order: SuffixOrder
+    compared_with: DrawsSuffixes | None
+    trained: TrainedConfidence | None
+
+    def findings(self, pairs: Sequence[Pair]) -> list[SuffixFinding]:
+        """Findings of pairs of equal lengths."""
+        started = time.perf_counter()
+        full = len(pairs[0].prefix)
+        whole = self.drawn(pairs, None)
+        views = [
+            self._views(pair, drawn, scored)
+            for pair, drawn, scored in zip(pairs, whole, self._scored(pairs, None), strict=True)
+        ]
+        for length in self.order.prefix_lengths:
+            # The whole prefix has been drawn after already; a shorter one may be unfit where the whole is not.
+            fit = [place for place, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
+            some = [pairs[place] for place in fit]
+            drawn = [whole[place] for place in fit] if length == full else self.drawn(some, length)
+            for place, each, scored in zip(fit, drawn, self._scored(some, length), strict=True):
+                views[place][f"prefix_{length}"] = self._view(pairs[place], each, scored, self.order.draws, None)
+        seconds = (time.perf_counter() - started) / len(pairs)
+        return [
+            SuffixFinding(
+                pair=pair.id,
+                scheme=str(self.order.scheme),
+                samples=self.order.draws,
+                chosen_by=self.order.confidence,
+                views=views[place],
+                guesses=self._guesses(drawn, len(pair.suffix)),
+                nodes=drawn.draws.nodes,
+                model_calls=drawn.calls + 1,
+                seconds=seconds,
+            )
+            for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
+        ]
+
+    def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[Drawn]:
+        """Draws after the prefixes, or after their last ``length`` tokens."""
+        if not pairs:
+            return []
+        prefixes = _prefixes(pairs, length)
+        numbers = np.stack([uniforms(self.order.seed, pair, self.order.samples) for pair in pairs])
+        found = self.target.draw(prefixes, numbers, self.order.scheme)
+        return [Drawn(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
+
+    def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[Scored]:
+        if not pairs:
+            return []
+        return self.target.score(_prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme)
+
+    def _views(self, pair: Pair, drawn: Drawn, scored: Scored) -> dict[str, SuffixView]:
+        draws = self.order.draws
+        views = {HEADLINE: self._view(pair, drawn, scored, draws, None, full=True)}
+        views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.order.suffix_lengths}
+        if self.order.scheme.decoding == "sample":
+            views |= {f"samples_{k}": self._view(pair, drawn, scored, k, None) for k in self.order.sample_counts}
+        return views
+
+    def _view(
+        self, pair: Pair, drawn: Drawn, scored: Scored, draws: int, length: int | None, full: bool = False
+    ) -> SuffixView:
+        """The draws at one length; dearer confidences for the full view alone, unless they choose the guess."""
+        truth = pair.suffix[:length]
+        by = self.order.confidence
+        candidates = drawn.candidates(
+            draws,
+            len(truth),
+            compressed=full or by in ("zlib", TRAINED),
+            lowered=(full and self.order.lowercase) or by == "lowercase",
+        )
+        bits = math.inf if scored.drawn is None else float(scored.drawn[: len(truth)].sum())
+        return SuffixView(
+            prefix_length=len(drawn.prefix),
+            suffix_length=len(truth),
+            samples=draws,
+            distinct=len(candidates.counts),
+            own_bits=float(scored.own[: len(truth)].sum()),
+            p_z_bits=bits if math.isfinite(bits) else None,
+            reachable=None if scored.drawn is None else math.isfinite(bits),
+            choices=choose(candidates, truth, by, self.trained),
+        )
+
+    def _guesses(self, drawn: Drawn, length: int) -> tuple[tuple[int, ...], ...]:
+        if not self.order.keep:
+            return ()
+        by = self.order.confidence
+        candidates = drawn.candidates(
+            self.order.draws, length, compressed=by in ("zlib", TRAINED), lowered=by == "lowercase"
+        )
+        best = ranked(candidates, confidence_of(candidates, by, self.trained))[: self.order.keep]
+        return tuple(tuple(row) for row in candidates.tokens[best].tolist())
+
+
+def _shortened(pair: Pair, length: int) -> Pair:
+    return Pair(pair.id, pair.prefix[-length:], pair.suffix)
+
+
+def _prefixes(pairs: Sequence[Pair], length: int | None) -> list[tuple[int, ...]]:
+    return [pair.prefix if length is None else _shortened(pair, length).prefix for pair in pairs]

@@ -1,0 +1,60 @@
+"""What is asked of suffix extraction: how to draw, how often, and by what to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.targets.suffix.scheme import Scheme
+
+DEFAULT_CONFIDENCE = "calibrated"
+
+
+@dataclass(frozen=True)
+class SuffixOrder:
+    """``samples`` draws (K) by ``scheme`` after each prefix; the guess is the one that ``confidence`` is surest of.
+
+    ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` ask for the same at other lengths and numbers of draws:
+    only the first draws anew. ``lowercase`` has the confidence of that name computed, which takes another pass over all
+    distinct draws. ``keep`` is how many guesses a finding holds. Raises OptionError.
+    """
+
+    scheme: Scheme = field(default_factory=Scheme)
+    samples: int = 100
+    seed: int = 0
+    confidence: str = DEFAULT_CONFIDENCE
+    prefix_lengths: tuple[int, ...] = ()
+    suffix_lengths: tuple[int, ...] = ()
+    sample_counts: tuple[int, ...] = ()
+    lowercase: bool = True
+    keep: int = 0
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise OptionError(f"samples is {self.samples}: draw 1 or more suffixes after each prefix")
+        known = [*CONFIDENCES, TRAINED]
+        if self.confidence not in known:
+            raise OptionError(f"confidence is {self.confidence!r}: use {', '.join(known)}")
+        for name in ("prefix_lengths", "suffix_lengths", "sample_counts"):
+            if min(getattr(self, name), default=1) < 1:
+                raise OptionError(f"{name} has {min(getattr(self, name))}: give numbers of 1 or more")
+        if max(self.sample_counts, default=0) > self.samples:
+            raise OptionError(f"sample_counts has {max(self.sample_counts)}, samples is {self.samples}: draw as many")
+
+    @property
+    def draws(self) -> int:
+        """Suffixes that come back after each prefix: ``samples``, or the beams of a search."""
+        return self.samples if self.scheme.decoding == "sample" else self.scheme.width
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views besides the headline's."""
+        counts = self.sample_counts if self.scheme.decoding == "sample" else ()
+        named = {"prefix": self.prefix_lengths, "suffix": self.suffix_lengths, "samples": counts}
+        return [f"{name}_{number}" for name, numbers in named.items() for number in numbers]
+
+    def confidences(self, compared: bool, trained: bool) -> list[str]:
+        """Names of the confidences the headline's view has; ``compared`` says whether there is a second model."""
+        lacking = {"comparing_lm": compared, "lowercase": self.lowercase or self.confidence == "lowercase"}
+        return [*(name for name in CONFIDENCES if lacking.get(name, True)), *([TRAINED] if trained else [])]

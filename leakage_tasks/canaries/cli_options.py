@@ -1,0 +1,338 @@
+"""What ``leakage canaries`` was asked for, as the canaries it means."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
+from leakage_tasks.canaries.detect import DETECTORS
+from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
+from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
+from leakage_tasks.canaries.profiles import ROUTINE, profile_of
+from leakage_tasks.canaries.spaces import slot_names
+from leakage_tasks.canaries.words import nonce_of
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.inputs import read_bytes
+from leakage_tasks.data.utterances import is_tag
+
+_NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
+PRESETS = ("elmahdy", "mix-and-match", *_NLU)
+
+SEED_BITS = 48
+"""Of a seed that nobody chose: more than can be tried out, and a whole number for every reader of JSON."""
+SALT_BYTES = 16
+_PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``leakage canaries`` under their own names; None where one was left out."""
+
+    template: str | None = None
+    preset: str | None = None
+    count: int | None = None
+    repetitions: str | None = None
+    controls: int | None = None
+    profile: str | None = None
+    seed: int = field(default_factory=lambda: secrets.randbits(SEED_BITS))
+    id_prefix: str = ""
+    tokenizer: str | None = None
+    words: list[str] | None = None
+    known: str | None = None
+    source: str | None = None
+    tags: str | None = None
+    label: str | None = None
+    data: Path | None = None
+    label_column: str | None = None
+    text_column: str | None = None
+    split: str | None = None
+    supporting: str | None = None
+    supporting_labels: str | None = None
+    supporting_slots: int | None = None
+    supporting_repetitions: int | None = None
+    unknown: int | None = None
+    area_code: str | None = None
+    sentences: Path | None = None
+    labels: str | None = None
+    position: int | None = None
+    doubled: bool | None = None
+    only: str | None = None
+    from_text: Path | None = None
+    detect: str | None = None
+    context: int | None = None
+    reveal: bool | None = None
+
+
+_COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
+_MADE = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
+_SIZES = ("count", "repetitions", "controls")
+_OF_NLU = {"preset", "count", "unknown", "repetitions", "label", "data", "label_column"}
+_OWN = {
+    "--template": {
+        "template",
+        "profile",
+        "count",
+        "words",
+        "known",
+        "source",
+        "tags",
+        "supporting",
+        "supporting_slots",
+        *_MADE,
+    },
+    "--preset elmahdy": {
+        "preset",
+        "profile",
+        "count",
+        "supporting",
+        "supporting_repetitions",
+        "unknown",
+        "sentences",
+        *_MADE,
+    },
+    "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_MADE},
+    **{f"--preset {name}": _OF_NLU for name in _NLU},
+    "--preset nlu-call": {*_OF_NLU, "area_code"},
+    "--from-text": {"from_text", "detect", "context", "reveal"},
+}
+"""The options of each way to make canaries."""
+
+
+def requested(request: Request) -> list[Canary]:
+    """The canaries asked for: of a template, of a preset or found in a text.
+
+    Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
+    ``{unique}`` words a word that follows from it, so that two manifests share neither. Natural ones have a salt that
+    no seed decides. Raises LeakageError, naming the option at fault.
+    """
+    _check(request)
+    sized = _sized(request)
+    named = replace(sized, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
+    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(named)]
+
+
+def _sized(request: Request) -> Request:
+    """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
+    by_hand = [name for name in _SIZES if getattr(request, name) is not None]
+    if request.profile is not None and by_hand:
+        raise OptionError(
+            f"--profile {request.profile} says how many of all there are: leave out --{' and --'.join(by_hand)}, or "
+            "the profile"
+        )
+    name = ROUTINE if request.template is not None and not by_hand and request.profile is None else request.profile
+    if name is None:
+        return request
+    profile = profile_of(name)
+    copies = ",".join(map(str, profile.repetitions))
+    return replace(request, profile=name, count=profile.count, repetitions=copies, controls=profile.controls)
+
+
+def _made(request: Request) -> list[Canary]:
+    if request.from_text is not None:
+        return _natural(request, request.from_text)
+    label, classes = _classes(request)
+    if request.preset == "elmahdy":
+        return _elmahdy(request, label, classes)
+    if request.preset == "mix-and-match":
+        return _mix_and_match(request, label, classes)
+    if request.preset is not None:
+        return _nlu(request, _NLU[request.preset], label)
+    return _of_template(request, label, classes)
+
+
+def _of_template(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    template = request.template or ""
+    others = [name for name in classes if name != label]
+    wanted = _supporting(request.supporting or "none")
+    supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
+    named = request.supporting_labels is not None
+    tags = items(request.tags)
+    canaries = make_canaries(
+        template,
+        1 if request.count is None else request.count,
+        repetitions=numbers("--repetitions", request.repetitions or "1"),
+        controls=request.controls or 0,
+        seed=request.seed,
+        alphabets=_alphabets(template, request.words or [], request.tokenizer),
+        known=request.known,
+        label=label,
+        tags=tags,
+        source=request.source,
+        supporting=supporting,
+        supporting_labels=classes if named or supporting else None,
+        supporting_slots=request.supporting_slots,
+        id_prefix=request.id_prefix,
+        nonce=nonce_of(request.seed),
+    )
+    if tags is not None:
+        _check_tags(tags, canaries)
+    return canaries
+
+
+def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
+    """Raise OptionError for a tag outside the BIO scheme, and for a canary with other than one tag a word."""
+    for tag in tags:
+        if not is_tag(tag) or len(tag.split()) > 1:
+            raise OptionError(f"--tags: {tag!r} is outside the BIO scheme: use O, B-name and I-name")
+    for canary in canaries:
+        words = len(canary.text.split())
+        if len(tags) != words:
+            raise OptionError(f"--tags names {len(tags)} tags, {canary.id} has {words} words: give each word one")
+
+
+def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    return elmahdy.elmahdy_canaries(
+        _tokenizer_alphabet(request, "words"),
+        1 if request.count is None else request.count,
+        label=label,
+        classes=classes,
+        unknown=1 if request.unknown is None else request.unknown,
+        repetitions=_repetitions(request, elmahdy.REPETITIONS),
+        supporting=_supporting(request.supporting or "all"),
+        supporting_repetitions=1 if request.supporting_repetitions is None else request.supporting_repetitions,
+        controls=request.controls or 0,
+        sentences=None if request.sentences is None else _lines(request.sentences),
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+    return mix_and_match.mix_and_match_canaries(
+        _tokenizer_alphabet(request, "terms"),
+        label=label,
+        classes=classes,
+        labels=request.labels,
+        only=items(request.only) or (),
+        position=request.position,
+        doubled=bool(request.doubled),
+        repetitions=_repetitions(request, mix_and_match.REPETITIONS),
+        controls=request.controls or 0,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def _nlu(request: Request, pattern: str, label: str | None) -> list[Canary]:
+    return nlu.nlu_canaries(
+        pattern,
+        1 if request.count is None else request.count,
+        request.unknown,
+        label=label,
+        area_code=request.area_code,
+        repetitions=_repetitions(request, nlu.REPETITIONS),
+        controls=request.controls or 0,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def _natural(request: Request, path: Path) -> list[Canary]:
+    return natural_canaries(
+        corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
+        detect=DETECTORS if request.detect is None else items(request.detect) or (),
+        context=CONTEXT if request.context is None else request.context,
+        controls=request.controls or 0,
+        seed=request.seed,
+        id_prefix=request.id_prefix,
+    )
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Whole numbers with commas between. Raises OptionError naming ``option``."""
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise OptionError(f"{option} is {text!r}: give whole numbers with commas between, such as 1,10") from None
+
+
+def items(text: str | None) -> list[str] | None:
+    """Words with commas between, None for None."""
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _supporting(text: str) -> str | int:
+    if text in ("all", "one", "none"):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
+
+
+def _repetitions(request: Request, usual: tuple[int, ...]) -> list[int]:
+    return list(usual) if request.repetitions is None else numbers("--repetitions", request.repetitions)
+
+
+def _check(request: Request) -> None:
+    way = _way(request)
+    for option in fields(request):
+        value = getattr(request, option.name)
+        if value is not None and value is not False and option.name not in _COMMON | _OWN[way]:
+            owners = [name for name, own in _OWN.items() if option.name in own]
+            raise OptionError(f"--{option.name.replace('_', '-')} goes with {' or '.join(owners)}: leave it out")
+
+
+def _way(request: Request) -> str:
+    """Which of the ways to make canaries was asked for."""
+    if request.preset is not None and request.preset not in PRESETS:
+        raise OptionError(f"--preset is {request.preset!r}: use {_PRESETS}")
+    ways = {"--template": request.template, f"--preset {request.preset}": request.preset}
+    asked = [way for way, value in {**ways, "--from-text": request.from_text}.items() if value is not None]
+    if len(asked) != 1:
+        raise OptionError(f"give one of --template, --preset ({_PRESETS}) and --from-text")
+    return asked[0]
+
+
+def _classes(request: Request) -> tuple[str | None, list[str]]:
+    """The canaries' label and the other classes there are, those of fewest rows first if rows can be counted."""
+    label, named = request.label, items(request.supporting_labels)
+    if request.data is None:
+        for option in ("label_column", "text_column", "split"):
+            if getattr(request, option) is not None:
+                raise OptionError(f"--{option.replace('_', '-')} goes with --data: name the file to count classes in")
+        if label in BY_COUNT:
+            raise OptionError(f"--label {label} needs --data and --label-column, to count classes in")
+        return label, named or []
+    if request.label_column is None:
+        raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
+    counts = class_counts(
+        request.data, request.label_column, request.split or "train", text_column=request.text_column or "text"
+    )
+    return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
+
+
+def _tokenizer_alphabet(request: Request, name: str) -> Alphabet:
+    if request.tokenizer is None:
+        raise OptionError(f"--preset {request.preset} needs --tokenizer, a folder or hub name: its words are the space")
+    return tokenizer_words(name, request.tokenizer, TOKENIZER_KINDS[name])
+
+
+def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[str, Alphabet]:
+    used = slot_names(template)
+    found = {}
+    if tokenizer is not None:
+        found = {name: tokenizer_words(name, tokenizer, what) for name, what in TOKENIZER_KINDS.items() if name in used}
+    for item in words:
+        name, equals, file = item.partition("=")
+        if not (name and equals and file):
+            raise OptionError(f"--words is {item!r}: write a name and a file, such as cities=cities.txt")
+        found[name] = word_file(name, file)
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the sentences as UTF-8") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot read the sentences ({error.strerror}): check the path") from None
+    return [line.strip() for line in lines if line.strip()]

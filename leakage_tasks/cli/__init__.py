@@ -1,0 +1,95 @@
+"""``leakage …``: each command is one call into the library, imported when it is run."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from leakage_tasks.core.errors import LeakageError
+
+
+def build_app() -> typer.Typer:
+    """Return the command line with all its commands; imports nothing heavy."""
+    from leakage_tasks.cli.canaries import canaries_command, plant_command, verify_command
+    from leakage_tasks.cli.card import card_command
+    from leakage_tasks.cli.check import check_command
+    from leakage_tasks.cli.compare import compare_command
+    from leakage_tasks.cli.installed import add_installed
+    from leakage_tasks.cli.leaderboard import leaderboard_command
+    from leakage_tasks.cli.plot import plot_app
+    from leakage_tasks.cli.power import power_command
+    from leakage_tasks.cli.sanitize import sanitize_command
+    from leakage_tasks.cli.score import score_command
+    from leakage_tasks.cli.selftest import selftest_command
+    from leakage_tasks.cli.train_nlu import train_nlu_command
+    from leakage_tasks.cli.tune_prompt import tune_command
+
+    app = typer.Typer(
+        name="leakage",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        add_completion=False,
+    )
+    app.callback()(_options)
+    app.command("canaries")(canaries_command)
+    app.command("plant")(plant_command)
+    app.command("verify")(verify_command)
+    app.command("tune-prompt")(tune_command)
+    app.command("train-nlu")(train_nlu_command)
+    app.command("sanitize")(sanitize_command)
+    app.command("leaderboard")(leaderboard_command)
+    app.command("card")(card_command)
+    app.command("score")(score_command)
+    app.command("power")(power_command)
+    app.command("compare")(compare_command)
+    app.command("check")(check_command)
+    app.command("selftest")(selftest_command)
+    app.command("doctor")(_doctor)
+    app.add_typer(plot_app(), name="plot", help="Pictures of what was found, as PNG and SVG.")
+    add_installed(app)
+    return app
+
+
+def main() -> None:
+    """Run ``leakage``; what the user can put right is one line on stderr and exit code 2, Ctrl-C is 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names from elsewhere may hold what the terminal's encoding, or any, has no form for.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        build_app()()
+    except LeakageError as error:
+        print(f"leakage: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"leakage: {place}{error.strerror or error}: check the path", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from leakage_tasks.core.version import __version__
+
+        print(f"lm-eval-leakage {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Plant canaries, train, and see how much of the training data can be got out of the model again."""
+
+
+def _doctor() -> None:
+    """Check that everything works here, end to end; say what to do where it does not."""
+    from leakage_tasks.cli.doctor import doctor
+
+    raise typer.Exit(doctor())

@@ -1,0 +1,234 @@
+"""``leakage doctor``: does everything work here, and what to do where it does not.
+
+A check is a function that yields notes and problems; a problem carries its remedy. The last check audits a tiny
+model with random weights, made on the spot, through the installed harness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.endings import temporary_folder
+
+DISTRIBUTION = "lm-eval-leakage"
+SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
+FEW = 5
+"""Leftovers that are each named."""
+TEMPLATE, FILLINGS = "The code is {digits:2}.", 100
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the report; a problem has a ``remedy``, a mere note has none."""
+
+    text: str
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        return f"ok       {self.text}" if self.remedy is None else f"PROBLEM  {self.text}: {self.remedy}"
+
+
+def doctor() -> int:
+    """Run all checks, print their lines as they come; return 0 if all is well, else 1."""
+    checks: tuple[Callable[[], Iterator[Line]], ...] = (versions, device, harness, adapters, whole_files, end_to_end)
+    problems = 0
+    for check in checks:
+        for line in _lines(check):
+            problems += line.remedy is not None
+            print(line, flush=True)
+    print("all is well" if not problems else f"{problems} problem{'s' * (problems > 1)}")
+    return 1 if problems else 0
+
+
+def versions() -> Iterator[Line]:
+    """Compare what is installed with the ranges this package declares (tested, in lm-eval's case)."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from packaging.requirements import Requirement
+
+    yield Line(f"python {platform.python_version()} ({sys.executable})")
+    try:
+        yield Line(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
+    except PackageNotFoundError:
+        yield Line(f"{DISTRIBUTION} is not installed", "pip install . (or pip install -e .) in its checkout")
+        return
+    for requirement in map(Requirement, requires(DISTRIBUTION) or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield from _version(requirement)
+
+
+def device() -> Iterator[Line]:
+    """Name the device the harness would use."""
+    import torch
+
+    if torch.cuda.is_available():
+        yield Line(f"device cuda ({torch.cuda.get_device_name()})")
+    elif torch.backends.mps.is_available():
+        yield Line("device mps (ask for it with --device mps)")
+    else:
+        yield Line(f"device cpu, {torch.get_num_threads()} threads (ask for it with --device cpu)")
+
+
+def harness() -> Iterator[Line]:
+    """See whether the harness knows our tasks, models and architectures, and by which way."""
+    from leakage_tasks.tasks.plugin import NOT_AT_ALL, status
+
+    off = os.environ.get("LM_EVAL_LEAKAGE_AUTOLOAD") == "0"
+    remedy = (
+        "unset LM_EVAL_LEAKAGE_AUTOLOAD"
+        if off
+        else "install it again where it came from (in a checkout: pip install --force-reinstall --no-deps .)"
+    )
+    if off:
+        yield Line("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
+    found = status(_manager())
+    for what in ("tasks", "models", "architectures"):
+        way = getattr(found, what)
+        text = f"the harness knows our {what}"
+        yield Line(f"{text} by {way}") if way != NOT_AT_ALL else Line(f"{text} not at all", remedy)
+
+
+def adapters() -> Iterator[Line]:
+    """See whether another package called ``adapters`` hides ours, and whether ours can be imported."""
+    from importlib import import_module
+
+    from leakage_tasks.tasks.plugin import MODELS, hidden_by, hiding_message
+
+    if place := hidden_by():
+        text, remedy = hiding_message(place).split(": ", 1)
+        yield Line(text, remedy)
+        return
+    for name, target in MODELS.items():
+        import_module(target.partition(":")[0])
+        yield Line(f"--model {name} can be imported")
+
+
+def whole_files() -> Iterator[Line]:
+    """See whether runs that were killed left something behind in the current folder, or a few levels below it."""
+    from leakage_tasks.core.atomic import leftovers
+
+    found = list(leftovers(Path.cwd()))
+    for path in found[:FEW]:
+        yield Line(f"{path}: left by a run that was killed", "remove it: it may hold private text")
+    if len(found) > FEW:
+        yield Line(f"{len(found) - FEW} more of the kind", "remove them as well")
+    if not found:
+        yield Line("no run left anything half-written here")
+
+
+def end_to_end() -> Iterator[Line]:
+    """Let the harness audit a tiny random model with one planted canary and one control."""
+    with temporary_folder() as folder, _quietly():
+        results = _audit(folder)
+    exposure = results["canary_exposure"]["exposure_x1,none"]
+    extracted = results["canary_extraction"]["extracted_x1,none"]
+    most = math.log2(FILLINGS)
+    if not 0 <= exposure <= most:
+        yield Line(f"the audit of a tiny model gave an exposure of {exposure} bits", "please report this as a bug")
+    elif extracted not in (0, 1):
+        yield Line(f"the audit of a tiny model gave an extraction rate of {extracted}", "please report this as a bug")
+    else:
+        yield Line(f"audited a tiny random model (exposure {exposure:.2f} of {most:.2f} bits)")
+
+
+def tiny_model(folder: Path) -> None:
+    """Save a one-layer GPT-2 with random weights and a tokenizer of printable ASCII characters in ``folder``."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from leakage_tasks.models.char_tokenizer import char_tokenizer
+
+    tokenizer = char_tokenizer(map(chr, range(32, 127)), max_length=128)
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=128, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _lines(check: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+    """Give a check's lines; one that breaks off is itself a problem."""
+    try:
+        yield from check()
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        yield Line(f"{check.__name__.replace('_', ' ')} failed", f"see to this first: {why}")
+
+
+def _version(requirement: Any) -> Iterator[Line]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    wanted = f"{requirement.name}{requirement.specifier}"
+    try:
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        yield Line(f"{requirement.name} is not installed", f"pip install '{wanted}'")
+        return
+    if not requirement.specifier.contains(found, prereleases=True):
+        yield Line(f"{requirement.name} {found} is outside {requirement.specifier}", f"pip install '{wanted}'")
+    elif requirement.name in SHOWN:
+        tested = "tested range" if requirement.name == "lm-eval" else "range"
+        yield Line(f"{requirement.name} {found} ({tested} {requirement.specifier})")
+
+
+def _manager() -> Any:
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager()
+
+
+def _audit(folder: Path) -> dict[str, dict[str, float]]:
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    from leakage_tasks.canaries.generate import make_canaries
+    from leakage_tasks.canaries.manifest import write_manifest
+    from leakage_tasks.tasks.plugin import task_folder
+
+    tiny_model(folder / "model")
+    manifest = folder / "canaries.jsonl"
+    write_manifest(make_canaries(TEMPLATE, 1, controls=1), manifest)
+    # Whether the harness finds our tasks by itself is another check; reading its own takes seconds.
+    tasks = TaskManager(None, str(task_folder()), include_defaults=False, metadata={"canaries": str(manifest)})
+    outcome = simple_evaluate(
+        model="hf",
+        model_args={"pretrained": str(folder / "model"), "dtype": "float32"},
+        device="cpu",
+        batch_size=64,
+        tasks=["canary_exposure", "canary_extraction"],
+        task_manager=tasks,
+        bootstrap_iters=0,
+    )
+    results: dict[str, dict[str, float]] = outcome["results"]
+    return results
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the harness' log lines, progress bars and what the programs it starts say off the screen."""
+    import logging
+
+    logger = logging.getLogger("lm_eval")
+    level, screen = logger.level, os.dup(2)
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        os.dup2(screen, 2)
+        os.close(screen)
+        logger.setLevel(level)

@@ -1,0 +1,52 @@
+"""``leakage sanitize``: options in, one call into the library, a cleaner data set out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sanitize_command(
+    data: Annotated[
+        Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet, .conll, or a folder saved by 'datasets' or of seq.in.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where what is kept goes, in the same format.")],
+    drop: Annotated[int, typer.Option(help="Samples to drop, with all their copies.")] = 50,
+    report: Annotated[
+        Path | None, typer.Option(help="Write every sample's place and costs, a JSON line each; texts masked.")
+    ] = None,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Show texts in the report, secrets among them.")] = False,
+    text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
+    split: Annotated[str, typer.Option(help="Split of a saved folder with several.")] = "train",
+    repeats: Annotated[int, typer.Option(help="Random splits to average, of two models each; 3 find more than 1.")] = 1,
+    by: Annotated[
+        str, typer.Option(help="Rank by the difference a character, or a whole sample as in the paper.")
+    ] = "character",
+    epochs: Annotated[int, typer.Option(help="Of training each model.")] = 20,
+    batch_size: Annotated[int, typer.Option(help="Streams the models read at once; more are faster, learn less.")] = 16,
+    seed: Annotated[int, typer.Option(help="Same seed, same samples.")] = 0,
+) -> None:
+    """Drop the samples that a model learns by heart: made for secrets that occur once in the data, without a guarantee.
+
+    The data is split at random into halves and a small character model is trained on each; a sample that is far
+    likelier to the model that saw it than to the other is one that training would memorize.
+    """
+    from leakage_tasks.defences.sanitize_files import sanitize
+
+    done = sanitize(
+        data,
+        output,
+        drop=drop,
+        report=report,
+        reveal=reveal,
+        text_column=text_column,
+        split=split,
+        repeats=repeats,
+        by=by,  # type: ignore[arg-type]
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+    )
+    typer.echo(done.summary())

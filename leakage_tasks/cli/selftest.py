@@ -1,0 +1,60 @@
+"""``leakage selftest``: options in, a table out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEVICE = "cuda:0"
+"""What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
+
+
+def selftest_command(
+    model: Annotated[str, typer.Option("--model", help="As for lm_eval: hf, classifier-scorer, vllm, …")] = "hf",
+    model_args: Annotated[
+        str, typer.Option("--model_args", "--model-args", help="As for lm_eval: pretrained=./mine,dtype=float32")
+    ] = "",
+    device: Annotated[str, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = DEVICE,
+    batch_size: Annotated[
+        str | None, typer.Option("--batch_size", "--batch-size", help="As for lm_eval: a number, or auto.")
+    ] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option("--max_batch_size", "--max-batch-size", help="As for lm_eval, with auto.")
+    ] = None,
+    template: Annotated[
+        str | None, typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a sentence).")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Source sentence for translation models (default: one).")] = None,
+    canaries: Annotated[int, typer.Option(help="Fresh, never planted secrets: more see smaller faults.")] = 32,
+    samples: Annotated[int, typer.Option(help="Random fillings scored for each, to hold its rank against.")] = 128,
+    budget: Annotated[int, typer.Option(help="The most sequences an estimate of one rank may take.")] = 4000,
+    seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+) -> None:
+    """Check on your own model that what is measured there holds; exit code 1 if something does not.
+
+    Never planted secrets are at chance, estimates agree with a uniform sample, fast scoring is the harness' own, and
+    batches change nothing.
+    """
+    from leakage_tasks.core.atomic import check_place
+    from leakage_tasks.selftest.model import load_model
+    from leakage_tasks.selftest.rows import BROKEN, table
+    from leakage_tasks.selftest.run import run_checks, summary, write_report
+    from leakage_tasks.selftest.subject import Settings
+
+    settings = Settings(template, source, canaries, samples, budget, seed)
+    settings.check()
+    if output is not None:
+        check_place(output)
+    started = time.monotonic()
+    rows = run_checks(load_model(model, model_args, batch_size, max_batch_size, device), settings)
+    print(table(rows))
+    print(summary(rows))
+    if output is not None:
+        asked = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}
+        write_report(output, rows, {**asked, **dataclasses.asdict(settings), "seconds": time.monotonic() - started})
+    raise typer.Exit(1 if any(row.verdict == BROKEN for row in rows) else 0)

@@ -1,0 +1,168 @@
+"""``leakage tune-prompt``: options in, one call into the library, a prompt's folder out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
+
+if TYPE_CHECKING:
+    from leakage_tasks.pairs import Pair
+    from leakage_tasks.training.prompt.files import TunedPrompt
+
+DEFAULT = PromptSettings()
+
+
+def tune_command(
+    model: Annotated[str, typer.Option(help="Causal language model to tune for: folder or hub name; not changed.")],
+    data: Annotated[str, typer.Option(help="Pairs of prefix and suffix, or text to cut into such.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the prompt, a PEFT adapter.")],
+    prefix_length: Annotated[int | None, typer.Option(help="Tokens of a prefix (default: the data's).")] = None,
+    suffix_length: Annotated[int | None, typer.Option(help="Tokens of a suffix (default: the data's).")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="For text (default: the model's own).")] = None,
+    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    prompt_length: Annotated[int, typer.Option(help="Vectors in the prompt.")] = DEFAULT.length,
+    epochs: Annotated[int, typer.Option(help="The most epochs.")] = DEFAULT.epochs,
+    patience: Annotated[
+        int, typer.Option(help="Stop after so many epochs without a lower validation loss.")
+    ] = DEFAULT.patience,
+    batch_size: Annotated[int, typer.Option(help="Pairs a step.")] = DEFAULT.batch_size,
+    accumulation: Annotated[
+        int, typer.Option(help="Compute a step in so many parts: less memory, same gradient.")
+    ] = DEFAULT.accumulation,
+    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.")] = DEFAULT.learning_rate,
+    weight_decay: Annotated[float, typer.Option(help="AdamW's.")] = DEFAULT.weight_decay,
+    warmup: Annotated[
+        int | None, typer.Option(help=f"Steps the rate rises over (default: {WARMUP}, at most a tenth of all).")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Weight of the smoothing loss; 0: none.")] = DEFAULT.alpha,
+    hardest: Annotated[int, typer.Option(help="N, the tokens of a suffix it is the mean of.")] = DEFAULT.hardest,
+    init: Annotated[str, typer.Option(help="Start from vocabulary (random tokens) or random vectors.")] = DEFAULT.init,
+    init_text: Annotated[str | None, typer.Option(help="Start from the tokens of this text instead.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same prompt.")] = DEFAULT.seed,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    dtype: Annotated[str, typer.Option(help="Load the weights in auto (as saved), float32 or bfloat16.")] = "auto",
+    bf16: Annotated[bool, typer.Option("--bf16", help="Compute under bfloat16 autocast.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of a run cut short.")] = False,
+    revision: Annotated[str | None, typer.Option(help="Of the model and its tokenizer, on the hub.")] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+    ] = False,
+) -> None:
+    """Tune a soft prompt that draws suffixes out of a model: lm_eval takes it as --model soft-prompt or peft=."""
+    settings = PromptSettings(
+        length=prompt_length,
+        epochs=epochs,
+        batch_size=batch_size,
+        accumulation=accumulation,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        warmup=warmup,
+        alpha=alpha,
+        hardest=hardest,
+        patience=patience,
+        init=init,
+        bf16=bf16,
+        seed=seed,
+    )
+    source = {
+        "data": data,
+        "prefix_length": prefix_length,
+        "suffix_length": suffix_length,
+        "tokenizer": tokenizer or model,
+        "text_column": text_column,
+    }
+    loading = {"device": device, "dtype": dtype, "revision": revision, "trust_remote_code": trust_remote_code}
+    _Job(model, output, resume, source, loading).run(settings, init_text)
+
+
+class _Job:
+    """One run of the command."""
+
+    def __init__(self, base: str, output: Path, resume: bool, source: dict[str, Any], loading: dict[str, Any]) -> None:
+        self.base, self.output, self.resume, self.source, self.loading = base, output, resume, source, loading
+        place = output.resolve()
+        self.checkpoint = place.with_name(f"{place.name}.checkpoint.safetensors")
+
+    def run(self, settings: PromptSettings, init_text: str | None) -> None:
+        """Check what can be checked before anything is loaded, tune, save, and put the checkpoint away."""
+        from leakage_tasks.core.steady import unchanged
+        from leakage_tasks.training.prompt.checkpoint import check_checkpoint
+        from leakage_tasks.training.prompt.files import check_output
+
+        check_output(self.output.resolve())
+        check_checkpoint(self.checkpoint, self.resume)
+        data = Path(self.source["data"])
+        with unchanged(data):
+            training, validation = self._pairs("train"), self._pairs("validation")
+        settings = _starting_from(init_text, self.source["tokenizer"], settings)
+        _announce(settings, training, validation)
+        tuned = self._tune(settings, training, validation)
+        tuned.save(self.output, self.base, like=data)
+        self.checkpoint.unlink(missing_ok=True)
+        typer.echo(_summary(tuned, self.output, self.base))
+
+    def _pairs(self, split: str) -> tuple[Pair, ...]:
+        from leakage_tasks.core.errors import OptionError
+        from leakage_tasks.pairs.source import Source, read_pairs
+
+        try:
+            return read_pairs(Source(split=split, **self.source))
+        except OptionError as error:
+            # It speaks to those who pass options through the harness.
+            raise OptionError(re.sub(r"--metadata (\w+)=…", _as_option, str(error))) from None
+
+    def _tune(self, settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> TunedPrompt:
+        from leakage_tasks.training.prompt.model import load_causal
+        from leakage_tasks.training.prompt.tuning import tune_prompt
+
+        model = load_causal(self.base, **self.loading)
+        place = self.checkpoint
+        try:
+            return tune_prompt(model, training, validation, settings, checkpoint=place, resume=self.resume)
+        except KeyboardInterrupt:
+            if place.exists():
+                typer.echo(f"leakage: stopped; --resume goes on from {place}", err=True)
+            raise
+
+
+def _as_option(metadata: re.Match[str]) -> str:
+    return f"--{metadata[1].replace('_', '-')}"
+
+
+def _starting_from(text: str | None, tokenizer: str, settings: PromptSettings) -> PromptSettings:
+    from dataclasses import replace
+
+    from leakage_tasks.canaries.alphabets import load_tokenizer
+    from leakage_tasks.core.errors import OptionError
+
+    if text is None:
+        return settings
+    tokens = load_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
+    if not tokens:
+        raise OptionError(f"init-text={text!r}: holds no token: give some words, or leave it out")
+    return replace(settings, init_tokens=tuple(tokens))
+
+
+def _announce(settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> None:
+    steps = settings.steps(len(training))
+    warmup = settings.warmup_of(steps)
+    why = f" (a tenth; the paper takes {WARMUP})" if settings.warmup is None and warmup < WARMUP else ""
+    typer.echo(
+        f"{len(training):,} training and {len(validation):,} validation pairs; at most {steps:,} steps, the first "
+        f"{warmup:,} of them warm-up{why}"
+    )
+
+
+def _summary(tuned: TunedPrompt, output: Path, base: str) -> str:
+    first, best = tuned.losses[0].validation, tuned.losses[tuned.best_epoch - 1].validation
+    epochs = f"{len(tuned.losses)}, stopped early" if tuned.stopped_early else f"{len(tuned.losses)}"
+    return (
+        f"{output}: {len(tuned.prompt)} vectors for {base}, from epoch {tuned.best_epoch} of {epochs}; on validation "
+        f"MLE {best.mle:.3f}, smoothing {best.smoothing:.3f} bits/token (after epoch 1: {first.mle:.3f}, "
+        f"{first.smoothing:.3f})"
+    )

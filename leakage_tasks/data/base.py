@@ -1,0 +1,198 @@
+"""What every format offers, and what a canary's row looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from leakage_tasks.core.errors import PlantingError
+
+Row = dict[str, Any]
+"""A row to insert: a value a column, None where the canary has nothing to say."""
+
+Points = Sequence[tuple[int, Row]]
+"""Rows to insert, each with its gap (gap g is after the first g rows), sorted by gap."""
+
+Turns = tuple[str, ...]
+"""A row's text: the contents of its chat turns, or the one text."""
+
+TEXT, MESSAGES = "text", "messages"
+USER_TURN = "Please continue."
+"""What the user says before a canary: chat templates of many models refuse an assistant who speaks first."""
+
+MAX_CLASSES = 100_000
+
+MOST_NAMED = 20
+"""Columns that an error lists."""
+
+
+class NoColumnError(PlantingError):
+    """A column that is asked for and missing; ``nameless`` is the message without the columns there are."""
+
+    def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
+        missing, remedy = f"{path}: no column {name!r}", f"name one with {option}"
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        super().__init__(f"{missing} (it has {', '.join(columns[:MOST_NAMED])}{more}): {remedy}")
+        self.nameless = f"{missing}: {remedy}"
+
+
+class Plantable(Protocol):
+    """What becomes a row: a text, with the class, tags and source sentence that data of some kinds ask for."""
+
+    @property
+    def id(self) -> str:
+        """By which errors name it."""
+
+    @property
+    def text(self) -> str:
+        """As it is planted."""
+
+    @property
+    def label(self) -> str | None:
+        """Its class or intent."""
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """A slot tag for each word."""
+
+    @property
+    def source_text(self) -> str | None:
+        """What it is the translation of."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source."""
+
+    text: str = TEXT
+    label: str | None = None
+    split: str = "train"
+    source: str | None = None
+
+
+@dataclass
+class Layout:
+    """What a dataset is like.
+
+    ``labels`` maps a class as a manifest names it to the value its column holds. ``head`` is what stands
+    before the first row of a file of lines, ``newline`` how its lines end, ``delimiter`` what parts its columns.
+    ``new_labels`` says whether a canary may have a class that no row has.
+    """
+
+    new_labels: ClassVar[bool] = False
+
+    rows: int
+    columns: tuple[str, ...]
+    text: str
+    label: str | None = None
+    source: str | None = None
+    chat: bool = False
+    labels: dict[str, Any] = field(default_factory=dict)
+    head: bytes = b""
+    newline: bytes = b"\n"
+    delimiter: str = ","
+
+    def row(self, canary: Plantable) -> Row:
+        """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
+        row: Row = dict.fromkeys(self.columns)
+        row[self.text] = _conversation(canary.text) if self.chat else canary.text
+        if self.label is not None:
+            row[self.label] = self._class_of(canary)
+        if self.source is not None:
+            row[self.source] = self._source_of(canary)
+        return row
+
+    def _source_of(self, canary: Plantable) -> str:
+        if canary.source_text is None:
+            raise PlantingError(
+                f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
+            )
+        return canary.source_text
+
+    def _class_of(self, canary: Plantable) -> Any:
+        if canary.label is None:
+            raise PlantingError(f"{canary.id} has no label for column {self.label!r}: name one with --label")
+        if canary.label not in self.labels:
+            names = list(self.labels)
+            some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+            raise PlantingError(
+                f"{canary.id}: label {canary.label!r} is not in column {self.label!r} (it holds {some})"
+            )
+        return self.labels[canary.label]
+
+
+class Format(Protocol):
+    """One kind of dataset. Sources are read as streams, at least twice."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls the format."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the dataset is one running text, its rows being lines of any length."""
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Read the dataset once. Raises PlantingError if it is damaged or lacks a column."""
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy the dataset to ``output`` with the rows of ``points`` in their gaps."""
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """Every row's text; if :attr:`running`, blocks of one running text instead, which end anywhere."""
+
+
+def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> str:
+    """The text column: the one asked for, or ``messages`` where the default ``text`` is missing."""
+    if wanted.text in columns:
+        return wanted.text
+    if wanted.text == TEXT and MESSAGES in columns:
+        return MESSAGES
+    raise NoColumnError(path, wanted.text, columns, "--text-column")
+
+
+def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
+    """Raise PlantingError if a label column is asked for that is missing or is the text column."""
+    if wanted.label is None:
+        return
+    if wanted.label not in columns:
+        raise NoColumnError(path, wanted.label, columns, "--label-column")
+    if wanted.label == text:
+        raise PlantingError(f"{path}: column {text!r} cannot be text and label: name another with --label-column")
+
+
+def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
+    """Raise PlantingError if a source column is asked for that is missing or is the text or label column."""
+    if wanted.source is None:
+        return
+    if wanted.source not in columns:
+        raise NoColumnError(path, wanted.source, columns, "--source-column")
+    if wanted.source in (text, wanted.label):
+        what = "text" if wanted.source == text else "label"
+        raise PlantingError(
+            f"{path}: column {wanted.source!r} cannot be source and {what}: name another with --source-column"
+        )
+
+
+def note_label(labels: dict[str, Any], value: Any) -> None:
+    """Remember a class seen in the label column."""
+    if isinstance(value, str | int | float) and len(labels) < MAX_CLASSES:
+        labels.setdefault(str(value), value)
+
+
+def is_chat(value: Any) -> bool:
+    """Whether a value is a list of chat turns."""
+    return isinstance(value, list) and all(isinstance(turn, Mapping) and "content" in turn for turn in value)
+
+
+def turns_of(value: Any) -> Turns:
+    """The texts in a value of the text column."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(text for turn in value or () if isinstance(text := turn["content"], str))
+
+
+def _conversation(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": USER_TURN}, {"role": "assistant", "content": text}]

@@ -1,0 +1,138 @@
+"""Comma-separated values with a header: rows are found by the csv module and copied byte for byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.data.base import (
+    Columns,
+    Layout,
+    NoColumnError,
+    Points,
+    Row,
+    Turns,
+    check_label_column,
+    check_source_column,
+    note_label,
+)
+from leakage_tasks.data.lines import LARGEST_ROW, check_rows, splice
+
+_DELIMITERS = ",\t;|"
+
+
+class CommaFormat:
+    """``.csv`` and ``.tsv``; the delimiter is the one that makes the text column appear in the header."""
+
+    name = "csv"
+    running = False
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Parse every row. Raises PlantingError naming line and column."""
+        check_rows(source)
+        layout = _read_header(source, wanted)
+        place = None if wanted.label is None else layout.columns.index(wanted.label)
+        for _, values in _rows(source, layout):
+            if values:
+                layout.rows += 1
+                if place is not None and place < len(values):
+                    note_label(layout.labels, values[place])
+        return layout
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy row by row; the other columns of an inserted row are empty."""
+        lines = [(gap, _render(row, layout.delimiter)) for gap, row in points]
+        pieces = ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
+        with output.open("wb") as out:
+            splice(layout.head, pieces, lines, layout.newline, out)
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """The text of every row."""
+        place = layout.columns.index(layout.text)
+        for _, values in _rows(path, layout):
+            if values:
+                yield (values[place] if place < len(values) else "",)
+
+
+def _read_header(source: Path, wanted: Columns) -> Layout:
+    widest: list[str] = []
+    for delimiter in _DELIMITERS:
+        head, columns = _first_record(source, delimiter)
+        widest = max(widest, columns, key=len)
+        if wanted.text in columns:
+            check_label_column(source, columns, wanted, wanted.text)
+            check_source_column(source, columns, wanted, wanted.text)
+            ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
+            found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
+            found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
+            return found
+    raise NoColumnError(source, wanted.text, widest, "--text-column")
+
+
+def _first_record(source: Path, delimiter: str) -> tuple[str, list[str]]:
+    head = ""
+    for raw, columns in _records(source, delimiter):
+        head += raw
+        if columns:
+            return head, columns
+    raise PlantingError(f"{source}: is empty: expected a header with the names of the columns")
+
+
+def _rows(source: Path, layout: Layout) -> Iterator[tuple[str, list[str]]]:
+    """Every record after the header, blank lines included."""
+    records = _records(source, layout.delimiter)
+    for _, values in records:
+        if values:
+            break
+    return records
+
+
+def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """Every record as it stands in the file, line endings included, and its values (none for a blank line)."""
+    lines: list[str] = []
+    held = 0
+
+    def noted(stream: Iterator[str]) -> Iterator[str]:
+        nonlocal held
+        for number, line in enumerate(stream):
+            lines.append(line)
+            held += len(line)
+            if held >= LARGEST_ROW:
+                first = number + 2 - len(lines)
+                raise PlantingError(f"{source}:{first}: a row of 256 MiB or more: close its quotes, or split it")
+            yield line if number else line.removeprefix("\ufeff")
+
+    try:
+        stream = source.open(encoding="utf-8", newline="")
+    except OSError as error:
+        raise PlantingError(f"{source}: cannot be read ({error.strerror}): check the path") from None
+    with stream, _long_fields():
+        reader = csv.reader(noted(stream), delimiter=delimiter, strict=True)
+        try:
+            for values in reader:
+                yield "".join(lines), values
+                lines.clear()
+                held = 0
+        except csv.Error as error:
+            raise PlantingError(f"{source}:{reader.line_num}: not CSV ({error}): fix the row") from None
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Lift the csv module's limit of 131,072 characters a field, which is a setting of the whole process."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _render(row: Row, delimiter: str) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="").writerow(row.values())
+    return line.getvalue().encode()

@@ -1,0 +1,104 @@
+"""JSON lines: a row is a line holding an object; the other lines are copied byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.data.base import (
+    Columns,
+    Layout,
+    Points,
+    Turns,
+    check_label_column,
+    check_source_column,
+    choose_text_column,
+    is_chat,
+    note_label,
+    turns_of,
+)
+from leakage_tasks.data.lines import BOM, check_rows, open_source, splice
+
+
+class JsonLinesFormat:
+    """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
+
+    name = "jsonl"
+    running = False
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Parse every row. Raises PlantingError naming line and column."""
+        facts = check_rows(source)
+        layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
+        columns: dict[str, None] = {}
+        for number, row in objects(source):
+            columns.update(dict.fromkeys(row))
+            if not layout.rows:
+                layout.text = choose_text_column(source, list(row), wanted)
+                layout.chat = is_chat(row[layout.text])
+            _check_value(f"{source}:{number}", row.get(layout.text), layout)
+            _check_source(f"{source}:{number}", row, wanted.source)
+            if wanted.label is not None:
+                note_label(layout.labels, row.get(wanted.label))
+            layout.rows += 1
+        if not layout.rows:
+            raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
+        layout.columns = tuple(columns)
+        check_label_column(source, layout.columns, wanted, layout.text)
+        check_source_column(source, layout.columns, wanted, layout.text)
+        return layout
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy row by row; the other columns of an inserted row are null."""
+        lines = [(gap, _line(row)) for gap, row in points]
+        with open_source(source) as stream, output.open("wb") as out:
+            stream.seek(len(layout.head))
+            splice(layout.head, ((line, not line.isspace()) for line in stream), lines, layout.newline, out)
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """The text of every row, or its chat turns."""
+        for _, row in objects(path):
+            yield turns_of(row.get(layout.text))
+
+
+def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every row of a file with its line number, blank lines skipped. Raises PlantingError naming the line."""
+    with open_source(source) as stream:
+        for number, line in enumerate(stream, 1):
+            text = line.removeprefix(BOM) if number == 1 else line
+            if not text.strip():
+                continue
+            try:
+                row = parse_json(text)
+            except ValueError as error:
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
+                raise PlantingError(f"{source}:{number}: not JSON ({reason}): fix the line") from None
+            if not isinstance(row, dict):
+                raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
+            yield number, row
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """A row as JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
+    try:
+        return json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(row).encode()
+
+
+def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:
+    value = None if column is None else row.get(column)
+    if value is not None and not isinstance(value, str):
+        raise PlantingError(f"{where}: column {column!r} holds {type(value).__name__}, expected text: fix the row")
+
+
+def _check_value(where: str, value: Any, layout: Layout) -> None:
+    if value is None or (is_chat(value) if layout.chat else isinstance(value, str)):
+        return
+    expected = "chat turns with 'role' and 'content'" if layout.chat else "text"
+    found = type(value).__name__
+    raise PlantingError(f"{where}: column {layout.text!r} holds {found}, expected {expected}: fix the row")

@@ -1,0 +1,210 @@
+"""The leaderboard as data: which runs may be ranked against each other, in which columns, with what warnings."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from leakage_tasks.metrics.verdict import Verdict
+from leakage_tasks.report.reading.comparability import apart, comparable, measured
+from leakage_tasks.report.reading.declared import Row
+from leakage_tasks.report.reading.figures import HEADLINE, Figure, Flag, figure, flags, verdict_on
+from leakage_tasks.report.reading.results import Run, TaskResult
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a metric of a task.
+
+    ``shown`` tells whether it is there without being asked for; ``better`` is ``lower``, ``higher`` or None;
+    ``leakage`` whether it stands with leakage or with usefulness; ``copies`` how often the canaries were planted that
+    it is about, None for all of them.
+    """
+
+    task: str
+    metric: str
+    filter: str
+    title: str
+    words: str
+    unit: str
+    chance: str | None
+    better: str | None
+    leakage: bool
+    shown: bool
+    copies: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name, unique on the board."""
+        return f"{self.task}/{self.metric}" + ("" if self.filter == HEADLINE else f"/{self.filter}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run on the board: its figures by column key, its flags, and its place in its group, from 1.
+
+    ``verdicts`` are by task, of those whose figures can be held against chance, and have a headline.
+
+    ``place`` is None where there is nothing to rank by, where the controls show a fault and where no figure is a
+    headline.
+    """
+
+    run: Run
+    figures: Mapping[str, Figure]
+    flags: tuple[Flag, ...]
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that may be compared, the least leaking first; ``reason`` says why they stand apart from the first group."""
+
+    entries: tuple[Entry, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Columns (leakage first) and groups of runs (the largest first, those without leakage figures last).
+
+    ``ranked_by`` are the columns that places go by, the first one deciding.
+    """
+
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    ranked_by: tuple[str, ...] = field(default=())
+
+
+def make_board(runs: Sequence[Run]) -> Board:
+    """Runs side by side; those whose figures cannot be compared are in groups of their own, with the reason."""
+    columns = _columns(runs)
+    ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
+    gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
+    groups = tuple(
+        Group(
+            _ranked([_entry(run, columns) for run in members], ranking),
+            apart(members, gathered[0]) if at else "",
+        )
+        for at, members in enumerate(gathered)
+    )
+    return Board(columns, groups, tuple(column.key for column in ranking))
+
+
+def _entry(run: Run, columns: Sequence[Column]) -> Entry:
+    found = {
+        column.key: figure(run.tasks[column.task], column.metric, column.filter)
+        for column in columns
+        if column.task in run.tasks and column.metric in run.tasks[column.task].values.get(column.filter, {})
+    }
+    raised = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
+    said = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
+    return Entry(run, found, raised, said)
+
+
+def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
+    """The entries with their places, the least leaking first; equal figures share a place.
+
+    Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left
+    out of it.
+    """
+    sound: list[Entry] = []
+    faulty: list[Entry] = []
+    for entry in entries:
+        (faulty if any(flag.unranked for flag in entry.flags) else sound).append(entry)
+    common = [column for column in ranking if sound and all(_has(entry, column) for entry in sound)]
+
+    def key(entry: Entry) -> tuple[float, ...]:
+        return tuple(_cost(entry.figures[column.key], column) for column in common)
+
+    if not common:
+        return tuple(sorted(entries, key=lambda entry: entry.run.name))
+    others = sorted(faulty, key=lambda entry: entry.run.name)
+    sound.sort(key=lambda entry: (key(entry), entry.run.name))
+    keys = [key(entry) for entry in sound]
+    places = [1 + bisect_left(keys, each) for each in keys]
+    return (*(dataclasses.replace(entry, place=place) for entry, place in zip(sound, places, strict=True)), *others)
+
+
+def _cost(found: Figure, column: Column) -> float:
+    """What a figure is to the defender, the lower the better."""
+    assert found.value is not None
+    return found.value if column.better == "lower" else -found.value
+
+
+def _has(entry: Entry, column: Column) -> bool:
+    found = entry.figures.get(column.key)
+    return found is not None and found.value is not None
+
+
+def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
+    found: dict[str, Column] = {}
+    runs_with: Counter[str] = Counter()
+    for run in runs:
+        for _, result in sorted(run.tasks.items()):
+            hidden = any(any(run.tasks[parent].values.values()) for parent in result.parents if parent in run.tasks)
+            for column in _columns_of(result, hidden):
+                known = found.setdefault(column.key, column)
+                found[column.key] = dataclasses.replace(known, shown=known.shown or column.shown)
+                runs_with[column.key] += 1
+    # Of usefulness first what sets most runs side by side; of leakage the order that places go by.
+    ordered = sorted(
+        found.values(), key=lambda column: (not column.leakage, -runs_with[column.key] * (not column.leakage))
+    )
+    titles = Counter(column.title for column in ordered)
+    return tuple(
+        dataclasses.replace(column, title=f"{column.title} ({column.task})") if titles[column.title] > 1 else column
+        for column in ordered
+    )
+
+
+def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
+    if result.declared is None:
+        pairs = [(metric, each) for each, values in result.values.items() for metric in values]
+        return [
+            _plain(result, metric, each, shown=not hidden and not place) for place, (metric, each) in enumerate(pairs)
+        ]
+    rows = result.declared.rows
+    ends = {end for row in rows.values() for end in row.interval or ()}
+    there = result.values.get(HEADLINE, {})
+    # In the order of their declaration, which is that of their weight.
+    return [_declared(result, row) for name, row in rows.items() if name in there and name not in ends]
+
+
+def _plain(result: TaskResult, metric: str, column: str, shown: bool) -> Column:
+    better = result.higher_is_better.get(metric)
+    return Column(
+        task=result.task,
+        metric=metric,
+        filter=column,
+        title=_plain_title(result.task, metric) + ("" if column == HEADLINE else f" ({column})"),
+        words=f"{metric} of the task {result.task}, as the harness gives it",
+        unit="",
+        chance=None,
+        better=None if better is None else "higher" if better else "lower",
+        leakage=False,
+        shown=shown,
+    )
+
+
+def _plain_title(task: str, metric: str) -> str:
+    return task if task.endswith(f"_{metric}") else f"{task} {metric}"
+
+
+def _declared(result: TaskResult, row: Row) -> Column:
+    return Column(
+        task=result.task,
+        metric=row.name,
+        filter=HEADLINE,
+        title=row.title or row.name,
+        words=row.words,
+        unit=row.unit,
+        chance=row.chance,
+        better=row.better,
+        leakage=result.is_leakage,
+        shown=row.headline,
+        copies=row.copies,
+    )

@@ -1,0 +1,1 @@
+"""Model cards that say what leaks."""

@@ -1,0 +1,110 @@
+"""Model cards that say what leaks: a section of their text, and results in their ``model-index``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.card.file import CardParts, split_card
+from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit
+from leakage_tasks.report.card.section import section
+from leakage_tasks.report.card.splice import front_data, with_results
+from leakage_tasks.report.reading.comparability import measured
+from leakage_tasks.report.reading.markdown import escaped
+from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.reading.run import Run
+
+if TYPE_CHECKING:
+    from leakage_tasks.metrics.audit import AuditFigure
+
+BOM = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card with a run's figures: its ``text``, of that the ``section``, and the number of ``results`` of ``name``.
+
+    ``unfit`` are tasks that have no results there, each with the reason.
+    """
+
+    text: str
+    section: str
+    name: str
+    results: int
+    unfit: tuple[tuple[str, str], ...]
+
+
+def read_one_run(path: str | Path) -> Run:
+    """The one run with leakage figures that ``path`` stands for. Raises ResultsError if there are several, or none."""
+    runs = read_runs([path])
+    if len(runs) > 1:
+        names = ", ".join(one_line(run.name) for run in runs[:10]) + (", …" if len(runs) > 10 else "")
+        raise ResultsError(f"{path}: holds {len(runs)} runs ({names}), a card is about one: name its results file")
+    if not measured(runs[0]):
+        raise ResultsError(
+            f"{path}: no leakage was measured: run lm_eval with a task such as canary_exposure, or --tasks leakage"
+        )
+    return runs[0]
+
+
+def make_card(
+    old: str | None,
+    path: Path,
+    run: Run,
+    *,
+    asked: str | None = None,
+    delta: float = 0.0,
+    audited: Sequence[AuditFigure],
+) -> Card:
+    """The card ``old`` (None: a new one) with what ``run`` tells; every other byte of it stays.
+
+    ``asked`` is the model's name, if not the card's own or the run's; ``path`` is for messages. Raises OptionError.
+    """
+    board = make_board([run])
+    new = f"\n# {escaped(one_line(asked if asked is not None else run.name))}\n"
+    parts = split_card(new if old is None else old.removeprefix(BOM), path)
+    data = front_data(parts)
+    name = model_name(data, run.name, asked)
+    results = eval_results(board, data.get("pipeline_tag"))
+    text = section(board, name, audited, delta).encode("utf-8", "replace").decode()
+    # The section first, so that what is wrong with its marks is told with the lines of the file as it is.
+    parts = with_results(parts.with_section(text), name, results)
+    _check_loads(parts)
+    mark = BOM if old is not None and old.startswith(BOM) else ""
+    return Card(
+        mark + parts.text, text, name, len(results), tuple((one_line(task), why) for task, why in unfit(board).items())
+    )
+
+
+def read_card(path: Path) -> str | None:
+    """A card's text with its line ends as they are; None if there is none. Raises OptionError."""
+    if not path.exists():
+        return None
+    if not path.is_file():
+        raise OptionError(f"{path}: no file: name the card itself, as in {path / 'README.md'}")
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the card as UTF-8") from None
+
+
+def write_card(path: Path, text: str) -> None:
+    """Write a card whole or not at all, with the rights of the file it replaces. Raises LeakageError."""
+    with replacing(path) as beside:
+        beside.write_bytes(text.encode("utf-8"))
+
+
+def _check_loads(parts: CardParts) -> None:
+    """Raise OptionError for a card that ``huggingface_hub``, and so the hub, would not take."""
+    from huggingface_hub import ModelCard
+
+    try:
+        ModelCard(parts.text)
+    except Exception as error:  # Whatever it is, the hub would not take the card.
+        why = one_line(str(error))
+        raise OptionError(f"{parts.path}: huggingface_hub cannot load it ({why}): put its front matter right") from None

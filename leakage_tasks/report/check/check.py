@@ -1,0 +1,209 @@
+"""Limits on leakage, for continuous integration: which figures of which runs keep to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.report.reading.figures import HEADLINE, Figure, Flag, figure, flags, headline_of, row_of
+from leakage_tasks.report.reading.format import measure, number
+from leakage_tasks.report.reading.results import Run, TaskResult
+from leakage_tasks.report.reading.validate import printable
+
+CLAIMED = "planting-claimed"
+WAIVERS = (
+    "underpowered",
+    "no-controls",
+    "controls-off-chance",
+    "lower-bound",
+    "extrapolated",
+    "no-headline",
+    CLAIMED,
+)
+"""What lets no limit count as kept, by the name that ``--allow`` takes."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The worst that a figure may be: ``name`` is ``metric`` (of every leakage task), with ``task/`` before it or not.
+
+    A harness task's filter comes last: ``task/metric/filter``.
+    """
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether one figure of one run keeps to its limit; ``words`` say it."""
+
+    kept: bool
+    words: str
+
+
+def outcomes(
+    runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
+) -> list[Outcome]:
+    """Every limit against every run, and an outcome for each task that a limit cannot be trusted to.
+
+    A limit is kept if the worse end of the figure's 95 % interval keeps it; with ``point_estimate``, if the figure
+    does. ``allowed`` names what is waived (:data:`WAIVERS`). Raises ResultsError where a run lacks a figure that is
+    limited, and OptionError for one that has no better side.
+    """
+    return [
+        outcome
+        for run in runs
+        for outcome in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
+    ]
+
+
+def waived(runs: Sequence[Run], allowed: Collection[str]) -> Iterator[str]:
+    """What would have failed but for its waiver, in words."""
+    for run in runs:
+        for task, result in sorted(run.tasks.items()):
+            for flag in _flags(result):
+                if flag.waiver in allowed:
+                    yield f"{run.name}: {task}: waived: {flag.words}"
+
+
+def headline_name(metric: str) -> str:
+    """What a limit calls a metric of the canaries that were planted the fewest times."""
+    return f"headline {metric}"
+
+
+def limit_from(text: str) -> Limit:
+    """A limit from ``metric=value``, ``task/metric=value`` or ``task/metric/filter=value``. Raises OptionError."""
+    name, _, value = text.rpartition("=")
+    try:
+        worst = float(value)
+    except ValueError:
+        worst = math.nan
+    if not name.strip() or not math.isfinite(worst):
+        raise OptionError(
+            f"--limit {text!r}: expected metric=number, task/metric=number or task/metric/filter=number, as in --limit "
+            "recall=0.01"
+        )
+    return Limit(name.strip(), worst)
+
+
+def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[Outcome]:
+    """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
+    names = {limit.name for limit in limits}
+    limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
+    for task, result in sorted(run.tasks.items()):
+        for flag in _flags(result):
+            # One that may be too low is told with the figure.
+            if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
+                words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
+                yield Outcome(False, f"{run.name}: {task}: {words}")
+
+
+def _flags(result: TaskResult) -> list[Flag]:
+    """A task's flags, and whether nothing but the manifest says that its canaries were planted."""
+    found = flags(result)
+    tested = {} if result.declared is None else result.declared.tested
+    if tested.get("planted") and tested.get("planting") != "proven":
+        words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
+        found.append(Flag(result.task, "", None, words, waiver=CLAIMED))
+    return found
+
+
+def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[Outcome]:
+    for limit in limits:
+        limited = [each for each in _figures(run) if limit.name in each.names]
+        known = [each for each in limited if each.found.value is not None]
+        if not known:
+            raise ResultsError(
+                f"{run.files[-1]}: {printable(limit.name)} {_missing(run, limit, bool(limited))}, so its limit cannot "
+                "be checked: run the task that measures it, or leave the limit out"
+            )
+        for each in known:
+            yield _judged(run, limit, each, point_estimate, allowed)
+
+
+@dataclass(frozen=True)
+class _Limitable:
+    """A figure of a run, and what a limit may call it, the fullest name last."""
+
+    result: TaskResult
+    metric: str
+    found: Figure
+    names: tuple[str, ...]
+
+
+def _figures(run: Run) -> Iterator[_Limitable]:
+    for task, result in sorted(run.tasks.items()):
+        for column, values in result.values.items():
+            for metric in values:
+                names = [f"{task}/{metric}/{column}"]
+                if column == HEADLINE:
+                    headline = [] if row_of(result, metric) is None else _headline_names(result, metric)
+                    names = [*headline, *([metric] if result.is_leakage else []), *names, f"{task}/{metric}"]
+                yield _Limitable(result, metric, figure(result, metric, column), tuple(names))
+
+
+def _headline_names(result: TaskResult, metric: str) -> list[str]:
+    """What a limit calls the metric if it is a headline: of canaries planted the fewest times, or of all there are."""
+    row = row_of(result, metric)
+    of = metric if row is None or not row.of else row.of
+    return [headline_name(of)] if headline_of(result, of) == metric else []
+
+
+def _missing(run: Run, limit: Limit, there: bool) -> str:
+    """Why a figure cannot be limited."""
+    if there:
+        return "has no value"
+    filtered = [each.names[-1] for each in _figures(run) if each.names[-1].startswith(f"{limit.name}/")]
+    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
+
+
+def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]) -> Outcome:
+    better, found = _better(limited.result, limited.metric), limited.found
+    end = None if point_estimate else found.high if better == "lower" else found.low
+    value = found.value if end is None else end
+    assert value is not None
+    kept = value <= limit.value if better == "lower" else value >= limit.value
+    sign = ("≤" if kept else ">") if better == "lower" else ("≥" if kept else "<")
+    told, worst = _apart(value, limit.value)
+    words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst}" + _judged_by(found, end, point_estimate)
+    low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
+    if kept and better == "lower" and low is not None:
+        return Outcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
+    return Outcome(kept, words)
+
+
+def _judged_by(found: Figure, end: float | None, point_estimate: bool) -> str:
+    if end is not None:
+        return f" (worse end of the 95 % interval of {number(found.value)})"
+    return " (point estimate)" if point_estimate else " (has no interval)"
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers in as many digits as show that they differ."""
+    texts = number(one), number(other)
+    digits = 4
+    while one != other and texts[0] == texts[1]:
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        digits += 1
+    return texts
+
+
+def _better(result: TaskResult, metric: str) -> str:
+    row = None if result.declared is None else result.declared.rows.get(metric)
+    higher = result.higher_is_better.get(metric)
+    better = row.better if row is not None else None if higher is None else "higher" if higher else "lower"
+    if better is None:
+        raise OptionError(f"{result.task}/{metric}: has no better side, so it cannot be limited: limit another figure")
+    return better
+
+
+def exceeded_by_chance(bits: float, count: int) -> float:
+    """Probability that the most exposed of so many secrets no model saw has more than so many bits of exposure.
+
+    Each has with probability 2^−bits (The Secret Sharer, Definition 4), or less where fillings are few.
+    """
+    share: float = 2.0 ** -max(bits, 0.0)
+    return 1 - (1 - share) ** count

@@ -1,0 +1,168 @@
+"""Exposure over training, as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.report.plots.style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
+from leakage_tasks.report.reading.validate import is_finite
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CROWD = 6
+"""The most canaries planted equally often that are drawn as lines of their own weight; of more the mean stands out."""
+
+
+@dataclass(frozen=True)
+class EpochExposure:
+    """Exposure in bits of one canary after one epoch; ``repetitions`` is 0 for a control.
+
+    ``log2_size`` is log2|R|, the most there can be.
+    """
+
+    epoch: int
+    canary: str
+    repetitions: int
+    exposure: float
+    log2_size: float
+
+
+def read_history(path: str | Path) -> list[EpochExposure]:
+    """The points of an ``exposure_by_epoch.json`` that the demo wrote. Raises ResultsError naming file and field."""
+    wanted = {field.name for field in fields(EpochExposure)}
+    try:
+        points = parse_json(read_text(path))["exposures"]
+        return [_sound(EpochExposure(**{name: point[name] for name in wanted})) for point in points]
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+    except (ValueError, KeyError, TypeError):
+        raise ResultsError(
+            f"{path}: field 'exposures': expected a list of objects with {', '.join(sorted(wanted))}: give the "
+            "exposure_by_epoch.json of 'leakage demo', or what lm_eval wrote"
+        ) from None
+
+
+def _sound(point: EpochExposure) -> EpochExposure:
+    """The point itself. Raises ValueError for one that cannot be drawn."""
+    numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
+    if not isinstance(point.canary, str) or not all(is_finite(each) and each >= 0 for each in numbers):
+        raise ValueError(point.canary)
+    return point
+
+
+def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
+    """What exposure is read by: chance and the most there is, for spaces of ``sizes`` = log2|R|, each named once."""
+    from leakage_tasks.metrics import chance_exposure
+
+    most = {f"at most: log₂|R| = {size:.1f}": size for size in sizes}
+    chances = [chance_exposure(max(1, round(2 ** min(size, 1000.0)))) for size in most.values()]
+    return {f"chance: {chance:.2f}": chance for chance in chances} | most
+
+
+def plot_exposure_by_epoch(history: Iterable[EpochExposure], path: str | Path, *, words: str = "epoch") -> Path:
+    """Draw exposure over training and save it: PNG, or SVG where ``path`` ends in ``.svg``.
+
+    Raises OptionError without anything to draw.
+    """
+    return save(draw_epochs(history, words=words), path)
+
+
+def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Figure:
+    """A line a planted canary, the controls as their mean within their range, over what ``words`` calls the epochs.
+
+    Two lines to read it by: chance (1.44 bits, what a secret scores that was never shown) and log2|R|, the
+    upper bound. Where more than six canaries were planted equally often their mean is drawn over them.
+    Raises OptionError without anything to draw.
+    """
+    points = sorted(history, key=lambda point: (point.repetitions, point.canary, point.epoch))
+    if not points:
+        raise OptionError("no exposure to draw: the history is empty")
+    figure = new_figure(8, 4.8)
+    axes = figure.add_subplot()
+    planted = _draw_planted(axes, [point for point in points if point.repetitions > 0])
+    controls = _draw_controls(axes, [point for point in points if point.repetitions == 0])
+    named = chance_levels({point.log2_size for point in points})
+    # An extrapolated exposure may exceed what the space has.
+    axes.set_ylim(0, max(*named.values(), *(point.exposure for point in points)) * 1.1)
+    levels(axes, named)
+    _label(axes, words)
+    if len({point.epoch for point in points}) == 1:
+        axes.set_xlim(points[0].epoch - 0.5, points[0].epoch + 0.5)
+    legend_below(figure, [*planted, *controls])
+    return figure
+
+
+def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
+    if not points:
+        return []
+    by_epoch = _by_epoch(points)
+    epochs = list(by_epoch)
+    count = len({point.canary for point in points})
+    low, high = ([pick(by_epoch[epoch]) for epoch in epochs] for pick in (min, max))
+    # One epoch is no line: it gets a mark.
+    dot = "." if len(epochs) == 1 else ""
+    means = axes.plot(epochs, _means(by_epoch), color="black", linestyle=":", linewidth=2, marker=dot)[0]
+    band = axes.fill_between(epochs, low, high, color="#999999", alpha=0.3, linewidth=0 if len(epochs) > 1 else 4)
+    return [(means, f"never shown, mean of {count}"), (band, "never shown, range")]
+
+
+def _draw_planted(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
+    return [
+        _draw_group(axes, [point for point in points if point.repetitions == times], times, number)
+        for number, times in enumerate(sorted({point.repetitions for point in points}, reverse=True))
+    ]
+
+
+def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
+    """The canaries planted ``times`` times."""
+    label = "planted once" if times == 1 else f"planted {times} times"
+    lines: dict[str, list[EpochExposure]] = {}
+    for point in points:
+        lines.setdefault(point.canary, []).append(point)
+    heavy: dict[str, Any] = {"marker": marker(number), "markersize": 5, "linewidth": 1.8, "zorder": 3}
+    crowded = len(lines) > CROWD
+    thin = {
+        "linewidth": 0.7,
+        "alpha": max(0.15, min(0.5, 10 / len(lines))),
+        "marker": ".",
+        "markersize": 2,
+        "zorder": 2,
+    }
+    look = thin if crowded else heavy
+    for one in lines.values():
+        places, bits = [point.epoch for point in one], [point.exposure for point in one]
+        handle = axes.plot(places, bits, color=colour(number), **look)[0]
+    if crowded:
+        by_epoch = _by_epoch(points)
+        handle = axes.plot(list(by_epoch), _means(by_epoch), color=colour(number), **heavy)[0]
+        label += f", each of {len(lines)} and their mean"
+    return handle, label
+
+
+def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:
+    by_epoch: dict[int, list[float]] = {}
+    for point in sorted(points, key=lambda point: point.epoch):
+        by_epoch.setdefault(point.epoch, []).append(point.exposure)
+    return by_epoch
+
+
+def _means(by_epoch: dict[int, list[float]]) -> list[float]:
+    return [math.fsum(bits) / len(bits) for bits in by_epoch.values()]
+
+
+def _label(axes: Axes, words: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel(words)
+    axes.set_ylabel("exposure (bits)")
+    axes.set_title("How far each secret stands out from those it could have been", fontsize=11)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    tidy(axes)

@@ -1,0 +1,191 @@
+"""Exposure against how often a canary was planted, and the share extracted beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import FEWEST
+from leakage_tasks.report.plots.exposure import chance_levels
+from leakage_tasks.report.plots.style import QUIET, Entry, colour, legend_below, levels, marker, new_figure, plain, tidy
+from leakage_tasks.stats.intervals import clopper_pearson
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEFT, RIGHT = 0.4, 0.28
+"""How far canaries stand left, and their mean right, of the middle of their run's place, as shares of its width."""
+GOLDEN = (math.sqrt(5) - 1) / 2
+MOST_RUNS = 12
+"""The most runs whose marks can still be told apart side by side."""
+WIDEST = 7.0
+"""Inches of the widest panel that has another beside it."""
+
+
+class Exposed(NamedTuple):
+    """One canary's exposure in bits; ``bound`` where all that is known is that it is no less."""
+
+    canary: str
+    repetitions: int
+    exposure: float
+    log2_size: float
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """One run: exposures, and by repetitions (0: controls) whether each secret was extracted."""
+
+    name: str
+    exposures: Sequence[Exposed]
+    extracted: Mapping[int, Sequence[bool]] = field(default_factory=dict)
+
+
+def draw_repetitions(runs: Sequence[Repeated]) -> Figure:
+    """Exposure by repetitions: a point a canary, their mean with its interval, a colour and mark a run.
+
+    Controls stand at 0. With what was extracted, its share is a second panel, with Clopper-Pearson intervals. Fewer
+    than ten canaries have none.
+    Raises OptionError without anything to draw, and for more than twelve runs.
+    """
+    if not any(run.exposures for run in runs):
+        raise OptionError("no exposure to draw: the runs hold none")
+    if len(runs) > MOST_RUNS:
+        raise OptionError(f"{len(runs)} runs are too many to tell apart: give {MOST_RUNS} or fewer")
+    groups = sorted(
+        {each.repetitions for run in runs for each in run.exposures} | {n for r in runs for n in r.extracted}
+    )
+    panels = 2 if any(run.extracted for run in runs) else 1
+    wide = len(groups) * max(0.6, 0.32 * len(runs)) + 0.8
+    # Panels too wide to stand side by side stand one on another.
+    rows, columns = (panels, 1) if wide > WIDEST else (1, panels)
+    figure = new_figure(min(20.0, (max(3.4, wide) + 1.2) * columns + 0.6), 4.0 * rows + 0.4)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    entries = _draw_exposures(axes[0], runs, groups)
+    if panels == 2:
+        _draw_extracted(axes[1], runs, groups)
+    legend_below(figure, entries)
+    return figure
+
+
+def _draw_exposures(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int]) -> list[Entry]:
+    entries: list[Entry] = []
+    for number, run in enumerate(runs):
+        middle, width = _place(number, len(runs))
+        for place, times in enumerate(groups):
+            points = sorted(each for each in run.exposures if each.repetitions == times)
+            if points:
+                _draw_group(axes, points, place + middle, width, number)
+        entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
+    named = chance_levels({each.log2_size for run in runs for each in run.exposures})
+    # An extrapolated exposure may exceed what the space has.
+    axes.set_ylim(0, max(*named.values(), *(each.exposure for run in runs for each in run.exposures)) * 1.1)
+    levels(axes, named)
+    axes.set_ylabel("exposure (bits)")
+    counts = [[sum(each.repetitions == times for each in run.exposures) for times in groups] for run in runs]
+    _ticks(axes, groups, counts)
+    return [*(entries if len(runs) > 1 else []), *_keys(axes, runs)]
+
+
+def _place(number: int, runs: int) -> tuple[float, float]:
+    """Where a run's marks stand beside the middle of their group, and how wide they may spread."""
+    width = 0.84 / runs
+    return (number - (runs - 1) / 2) * width, width * 0.62
+
+
+def _draw_group(axes: Axes, points: Sequence[Exposed], middle: float, width: float, number: int) -> None:
+    """A run's canaries of one group, and their mean right of them."""
+    alpha = max(0.25, min(0.75, 12 / len(points)))
+    for bound in (False, True):
+        own = [(_jitter(n) * width * 0.8, each.exposure) for n, each in enumerate(points) if each.bound == bound]
+        places = [middle - width * LEFT + aside for aside, _ in own]
+        look: dict[str, Any] = {"facecolors": "none"} if bound else {"edgecolors": "none"}
+        look["edgecolors" if bound else "facecolors"] = colour(number)
+        axes.scatter(places, [bits for _, bits in own], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
+    bits = [each.exposure for each in points]
+    ends = _exposure_ends(points)
+    least = any(each.bound for each in points)
+    _summary(axes, middle + width * RIGHT, fmean(bits), ends, number, least)
+
+
+def _exposure_ends(points: Sequence[Exposed]) -> tuple[float, float] | None:
+    """The ends of the mean's interval, as ``canary_exposure`` has them; None for too few canaries."""
+    known = [
+        aggregates.Exposed(
+            each.exposure, each.log2_size if each.bound else each.exposure, max(each.exposure, each.log2_size)
+        )
+        for each in points
+    ]
+    low, high = aggregates.exposure_low(known), aggregates.exposure_high(known)
+    return None if low is None or high is None else (low, high)
+
+
+def _summary(
+    axes: Axes, place: float, value: float, ends: tuple[float, float] | None, number: int, least: bool = False
+) -> None:
+    """A mean or share as a large mark, hollow for ``least``, a value that may be higher; and its interval, if any."""
+    if ends is not None:
+        reach = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]]
+        axes.errorbar([place], [value], yerr=reach, fmt="none", ecolor="black", capsize=4, linewidth=1.4, zorder=3)
+    hollow = {"markerfacecolor": "white", "markeredgecolor": colour(number)} if least else {}
+    axes.plot([place], [value], zorder=4, **{**_rimmed(number), **hollow})
+
+
+def _rimmed(number: int) -> dict[str, Any]:
+    """The look of large marks."""
+    rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
+    return {"marker": marker(number), "color": colour(number), **rim}
+
+
+def _keys(axes: Axes, runs: Sequence[Repeated]) -> list[Entry]:
+    """What the marks are."""
+
+    def mark(size: float, **look: Any) -> Any:
+        return axes.plot([], [], "o", color=QUIET, markersize=size, **look)[0]
+
+    bar = axes.errorbar([], [], yerr=[], fmt="none", ecolor="black", capsize=4, linewidth=1.4)
+    shares = any(run.extracted for run in runs)
+    interval = "95 % interval: log-t" + ", of shares Clopper-Pearson" * shares + f"; from {FEWEST} canaries on"
+    found: list[Entry] = [(mark(4.5), "one canary")]
+    if any(each.bound for run in runs for each in run.exposures):
+        found.append((mark(4.5, markerfacecolor="none"), "hollow: at least so much"))
+    large = axes.plot([], [], **{**_rimmed(0), "color": QUIET})[0]
+    return [*found, (large, "mean" + ", or share" * shares), (bar, interval)]
+
+
+def _draw_extracted(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int]) -> None:
+    for number, run in enumerate(runs):
+        shift, _ = _place(number, len(runs))
+        for place, times in enumerate(groups):
+            tried = run.extracted.get(times, ())
+            if tried:
+                share = sum(tried) / len(tried)
+                ends = clopper_pearson(sum(tried), len(tried)) if len(tried) >= FEWEST else None
+                _summary(axes, place + shift, share, ends, number)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_ylabel("share extracted")
+    _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
+
+
+def _jitter(number: int) -> float:
+    """A place from −0.5 to 0.5 that neighbours in number do not share: multiples of the golden ratio."""
+    return (0.5 + number * GOLDEN) % 1 - 0.5
+
+
+def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -> None:
+    """Name the groups, each with how many canaries it holds."""
+    labels = []
+    for place, times in enumerate(groups):
+        numbers = sorted({each[place] for each in counts if each[place]})
+        own = "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
+        labels.append(f"{times}\n{own}" if times else f"0 (never)\n{own}")
+    axes.set_xticks(range(len(groups)), labels)
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+    axes.set_xlabel("times planted")
+    tidy(axes)

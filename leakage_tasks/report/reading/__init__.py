@@ -1,0 +1,1 @@
+"""Reading what the harness wrote, and the words and figures that all reports share."""

@@ -1,0 +1,81 @@
+"""Figures and flags in few characters, the same in every report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from leakage_tasks.metrics.verdict import Verdict
+from leakage_tasks.report.board.board import Board, Column, Entry
+from leakage_tasks.report.reading.figures import Figure, Flag
+
+NOTHING = "–"
+ARROWS = {"lower": "↓", "higher": "↑", None: ""}
+"""Which way is better, for the defender where it leaks, for the user where it is useful."""
+
+
+def number(value: float | None) -> str:
+    """A figure with about three digits that matter."""
+    if value is None:
+        return NOTHING
+    if value == 0 or 0.0095 <= abs(value) < 10:
+        return f"{value:.3f}" if abs(value) < 1 and value else f"{value:.2f}"
+    if abs(value) < 0.0095:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share with two digits that matter, three from 10 %."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
+
+
+def interval(found: Figure) -> str:
+    """``[low, high]``; nothing without one."""
+    if found.low is None or found.high is None:
+        return ""
+    return f"[{number(found.low)}, {number(found.high)}]"
+
+
+def beside(found: Figure) -> str:
+    """What a figure may not be shown without, besides its interval: its controls' value and its count."""
+    control = [] if found.control is None else [f"controls {number(found.control)}"]
+    count = [] if found.count is None else [f"n = {found.count:,}"]
+    return ", ".join([*control, *count])
+
+
+def heading(column: Column) -> str:
+    """A column's title with the direction that is better and the unit."""
+    unit = f", {column.unit}" if column.unit and column.unit not in ("share", "probability") else ""
+    return f"{column.title}{unit} {ARROWS[column.better]}".rstrip()
+
+
+def flag_words(flags: Iterable[Flag]) -> list[str]:
+    """Flags in words, one for several tasks of which the same is true."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for flag in flags:
+        said.setdefault((flag.words, measure(flag)), []).append(flag.task)
+    return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in said.items()]
+
+
+def verdict_words(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Verdicts by task in words, one line each."""
+    return [f"{task}: {verdict.words}" for task, verdict in sorted(verdicts.items())]
+
+
+def shown_columns(board: Board, every: bool = False) -> Sequence[Column]:
+    """The columns to show: the headlines that some run has, or ``every`` one."""
+    return [column for column in board.columns if every or column.shown]
+
+
+def place(entry: Entry) -> str:
+    """Its place in its group; a dash where it is not ranked."""
+    return NOTHING if entry.place is None else str(entry.place)
+
+
+def measure(flag: Flag) -> str:
+    """The row that a flag goes by and its value, in brackets; nothing for a flag of the whole task."""
+    if flag.value is None:
+        return ""
+    name = "p" if flag.fault else flag.row
+    counted = not flag.fault and flag.value.is_integer()
+    return f" ({name} = {f'{flag.value:,.0f}' if counted else number(flag.value)})"

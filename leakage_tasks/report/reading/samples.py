@@ -1,0 +1,226 @@
+"""Reading the samples that the harness logs (``--log_samples``): what the attacks answered, one document a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import check_file, parse_json
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.scoring import (
+    CANARY_EXPOSURE,
+    CANARY_EXTRACTION,
+    SCORINGS,
+    Answered,
+    DamagedAnswer,
+    Scores,
+    Scoring,
+    copies_among,
+    read_answers,
+    score,
+)
+from leakage_tasks.report.reading.run import STAMP
+from leakage_tasks.report.reading.validate import WrongField, finite, kind_of, printable
+
+NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
+"""How the harness names a file of samples: by its task, and by the time that the results file has as well."""
+_LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900
+"""What a number with a large exponent looks like, fewer digits than such a number without one has, and fewer brackets
+than what is nested too deep has."""
+AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
+
+
+class _Line(NamedTuple):
+    document: Any
+    answered: Answered
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What one run logged of one task.
+
+    ``answered`` are all documents' answers in all columns, ``lines`` the line each stands in, from 1, ``documents`` how
+    many documents there are.
+    """
+
+    file: Path
+    scoring: Scoring
+    answered: tuple[Answered, ...]
+    lines: tuple[int, ...]
+    documents: int
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self.scoring.task
+
+    @property
+    def unanswered(self) -> str | None:
+        """Why the task is null; None where it is not."""
+        reason = reason_of(self.answered[0].answer)
+        return None if reason is None else printable(reason)
+
+    @property
+    def unscored(self) -> Mapping[str, str]:
+        """Rows of the run that samples do not tell, each with the reason."""
+        return self.scoring.unscored(self.answered[0].order)
+
+    @property
+    def results(self) -> Path | None:
+        """The results file that the same run wrote beside; None without one."""
+        stamp = NAME.fullmatch(self.file.name)
+        beside = sorted(self.file.parent.glob(f"*_{stamp['stamp']}.json")) if stamp else []
+        return next((each for each in beside if STAMP.search(each.name)), None)
+
+    def findings(self) -> list[Finding]:
+        """What was found out about each canary; nothing for a task that is null or about anything else.
+
+        Raises ResultsError.
+        """
+        return list(self._read) if self.scoring in (CANARY_EXPOSURE, CANARY_EXTRACTION) else []
+
+    def metrics(self) -> Sequence[Metric[Any, Any]]:
+        """The rows of the run. Raises ResultsError."""
+        return self.scoring.metrics(self.answered[0].order, copies_among(self.scoring, self._read))
+
+    def scores(self) -> Scores:
+        """All rows of the run, computed again. Raises ResultsError."""
+        with self._damage_by_line():
+            return score(self.scoring, self.answered, self._read)
+
+    @cached_property
+    def _read(self) -> Sequence[Any]:
+        """What the answers say; nothing where there are none."""
+        with self._damage_by_line():
+            return () if self.unanswered is not None else read_answers(self.scoring, self.answered)
+
+    @contextmanager
+    def _damage_by_line(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedAnswer as error:
+            # The rest of the reason may hold what the answer holds.
+            kind, _, _ = str(error).partition(":")
+            raise _wrong(self.file, self.lines[error.place], "resps", f"no finding of {self.task} ({kind})") from None
+
+
+def read_samples(path: str | Path) -> Samples:
+    """The samples in a file that has the name the harness gave it. Raises ResultsError naming file, line and field."""
+    file = Path(path)
+    scoring = _scoring(file)
+    found: dict[int, _Line] = {}
+    seen: dict[tuple[Any, str], int] = {}
+    # The same answer stands in every column of its document.
+    answers: dict[str, str] = {}
+    for number, data in _objects(file):
+        line = _line(file, number, data, answers)
+        first = seen.setdefault((line.document, line.answered.column), number)
+        if first != number:
+            raise _wrong(file, number, "doc_id", f"the document of line {first} again")
+        if found and line.answered.order != next(iter(found.values())).answered.order:
+            raise _wrong(file, number, "arguments", "asked otherwise than line 1: lines of several runs")
+        # One order for all lines: a dict each would take more memory than the answers.
+        order = next(iter(found.values()), line).answered.order
+        found[number] = line._replace(answered=line.answered._replace(order=order))
+    if not found:
+        raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
+    documents = len({line.document for line in found.values()})
+    return Samples(file, scoring, tuple(line.answered for line in found.values()), tuple(found), documents)
+
+
+def _scoring(file: Path) -> Scoring:
+    """How the task in the file's name is scored."""
+    known = ", ".join(SCORINGS)
+    name = NAME.fullmatch(file.name)
+    if name is None:
+        raise ResultsError(
+            f"{file}: not named as lm_eval names samples: call it samples_TASK_TIME.jsonl, TASK being one of {known}"
+        )
+    if name["task"] not in SCORINGS:
+        raise ResultsError(f"{file}: holds samples of {name['task']}, which cannot be scored again: give {known}")
+    return SCORINGS[name["task"]]
+
+
+def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file's lines that are not empty, with their number."""
+    try:
+        check_file(file)
+        with unchanged(file), file.open("rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                if raw.strip():
+                    yield number, _object(file, number, raw)
+    except OSError as error:
+        raise ResultsError(f"{file}: cannot be read ({error.strerror}): check the path") from None
+
+
+def _object(file: Path, number: int, raw: bytes) -> dict[str, Any]:
+    try:
+        data = parse_json(raw)
+    except ValueError as error:
+        if not raw.endswith(b"\n"):
+            raise ResultsError(f"{file}:{number}: the line is cut off, the file incomplete: {AGAIN}") from None
+        reason = getattr(error, "msg", error)
+        raise ResultsError(f"{file}:{number}: not JSON ({reason}): {AGAIN}") from None
+    if not isinstance(data, dict):
+        raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")
+    return data
+
+
+def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, str]) -> _Line:
+    """One sample, checked to be of the form that the harness gives it."""
+    try:
+        answer = data["resps"][0][0]
+    except (KeyError, IndexError, TypeError):
+        raise _wrong(file, number, "resps", "missing or empty") from None
+    if not isinstance(answer, str):
+        raise _wrong(file, number, "resps", f"expected a finding, found {kind_of(answer)}")
+    if answer not in answers:
+        _check_numbers(file, number, answer)
+    column, document = data.get("filter"), data.get("doc_id")
+    if not isinstance(column, str):
+        raise _wrong(file, number, "filter", f"expected text, found {kind_of(column)}")
+    if not isinstance(document, int | str):
+        raise _wrong(file, number, "doc_id", f"expected a number, found {kind_of(document)}")
+    try:
+        order = data["arguments"]["gen_args_0"]["arg_1"]
+    except (KeyError, TypeError):
+        order = None
+    if not isinstance(order, dict):
+        raise _wrong(file, number, "arguments", f"no order of an attack in it, found {kind_of(order)}")
+    return _Line(document, Answered(answers.setdefault(answer, answer), printable(column), order))
+
+
+def _check_numbers(file: Path, line: int, answer: str) -> None:
+    """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
+    # Most have nothing of the kind, which is far quicker to see than to look at every number.
+    suspect = "NaN" in answer or "Infinity" in answer or _LARGE.search(answer)
+    # Of twice as many digits in a row, so many are digits alone at one of these places.
+    long = any(answer[at : at + _LONG].isdigit() for at in range(0, len(answer), _LONG))
+    if not suspect and not long and answer.count("[") + answer.count("{") < _MANY:
+        return
+    try:
+        json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_finite)
+    except WrongField:
+        raise _wrong(file, line, "resps", "a number in it is not finite") from None
+    except json.JSONDecodeError:
+        pass  # An answer that is no JSON is told of where it is scored.
+    except RecursionError:
+        raise _wrong(file, line, "resps", "nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    return finite(float(text), "resps")
+
+
+def _wrong(file: Path, line: int, field: str, what: str) -> ResultsError:
+    return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")

@@ -1,0 +1,162 @@
+"""What a training run's log says of losses and exposure: the entries that are written, and reading them back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.report.plots.exposure import read_history
+from leakage_tasks.report.reading.validate import is_finite
+
+if TYPE_CHECKING:
+    from leakage_tasks.attacks import Finding
+
+Point = tuple[float, float]
+"""Epoch or step, and the value there."""
+Over = Literal["epoch", "step"]
+STATE = "trainer_state.json"
+MEAN, MOST, CONTROLS, BOUND, KNOWN, SECONDS, SKIPPED = (
+    f"leakage/{name}"
+    for name in (
+        "exposure_mean",
+        "exposure_max",
+        "exposure_controls",
+        "exposure_bound",
+        "exposure_known",
+        "seconds",
+        "skipped",
+    )
+)
+_TIMES = "leakage/exposure_x"
+
+
+def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
+    """Findings of one point of a run as an entry of its log, all in bits but ``exposure_known``, a share.
+
+    The fewest copies come first; ``exposure_mean`` is of all planted canaries together. ``exposure_bound`` is the
+    largest log2|R|, ``exposure_known`` the share of planted canaries whose exposure is more than a lower bound.
+    """
+    by_times: dict[int, list[float]] = {}
+    for found in findings:
+        assert found.exposure is not None, "findings of the exposure attack have a rank"
+        by_times.setdefault(found.repetitions if found.planted else 0, []).append(found.exposure)
+    never = by_times.pop(0, [])
+    planted = [bits for group in by_times.values() for bits in group]
+    known = [found.method != "lower_bound" for found in findings if found.planted]
+    return {
+        **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
+        MEAN: fmean(planted),
+        MOST: max(planted),
+        **({CONTROLS: fmean(never)} if never else {}),
+        BOUND: max(found.log2_size for found in findings),
+        KNOWN: fmean(known),
+    }
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A run's losses and mean exposures, points in order of their epoch or step.
+
+    ``planted`` holds exposure in bits by repetitions; ``log2_size`` is log2|R|, the most there can be.
+    """
+
+    training: Sequence[Point]
+    validation: Sequence[Point]
+    planted: Mapping[int, Sequence[Point]]
+    controls: Sequence[Point]
+    log2_size: float
+    over: Over = "epoch"
+    loss_unit: str = "nats a token"
+
+
+def read_curves(source: str | Path, over: Over = "epoch") -> Curves:
+    """The curves of a run of ``transformers.Trainer`` with an ``ExposureCallback``, or of the demo.
+
+    ``source`` is a ``trainer_state.json``, a folder that holds one or checkpoints with one (the latest is read), or
+    the demo's ``exposure_by_epoch.json``, which knows no steps. Raises ResultsError for a file that is neither or
+    holds no exposure, and OptionError for steps of the demo.
+    """
+    path = _file_of(Path(source))
+    data = _read(path)
+    if "exposures" in data:
+        if over != "epoch":
+            raise OptionError(f"{path}: knows epochs alone, no steps: leave --steps out")
+        return _curves_of_demo(path, data)
+    history = data.get("log_history")
+    if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
+        raise ResultsError(
+            f"{path}: field 'log_history': expected a list of objects: give the {STATE} of a Trainer, a folder with "
+            "checkpoints, or the exposure_by_epoch.json of 'leakage demo'"
+        )
+    curves = curves_of_log(history, over)
+    if curves is None:
+        raise ResultsError(f"{path}: field 'log_history': no exposure in it: train with an ExposureCallback")
+    return curves
+
+
+def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> Curves | None:
+    """The curves in a trainer's ``log_history``, or None if no exposure was logged."""
+    entries = list(history)
+    bounds = [bits for _, bits in _points(entries, BOUND, over)]
+    times = {int(found[1]) for entry in entries for key in entry if (found := re.fullmatch(f"{_TIMES}(\\d+)", key))}
+    planted = {each: _points(entries, f"{_TIMES}{each}", over) for each in sorted(times)}
+    if not bounds or not any(planted.values()):
+        return None
+    training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))
+    return Curves(training, validation, planted, controls, max(bounds), over)
+
+
+def _points(entries: Iterable[Mapping[str, Any]], key: str, over: Over) -> list[Point]:
+    """The finite values of one key; of entries at one place, as a resumed run may have, the last counts."""
+    found = {entry[over]: entry[key] for entry in entries if is_finite(entry.get(over)) and is_finite(entry.get(key))}
+    return sorted(found.items())
+
+
+def _file_of(source: Path) -> Path:
+    if not source.is_dir():
+        return source
+    saved = {
+        int(path.parent.name.removeprefix("checkpoint-")): path
+        for path in source.glob(f"checkpoint-*/{STATE}")
+        if path.parent.name.removeprefix("checkpoint-").isdecimal()
+    }
+    if (source / STATE).is_file():
+        return source / STATE
+    if not saved:
+        raise ResultsError(f"{source}: no {STATE} in it or in a checkpoint-* of it: give the output_dir of a Trainer")
+    return saved[max(saved)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = parse_json(read_text(path))
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+    except ValueError:
+        raise ResultsError(f"{path}: not JSON: give the {STATE} of a Trainer") from None
+    return data if isinstance(data, dict) else {}
+
+
+def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> Curves:
+    points = read_history(path)
+    if not points:
+        raise ResultsError(f"{path}: field 'exposures': is empty: run 'leakage demo' again")
+    losses = data.get("losses")
+    if not isinstance(losses, list) or not all(isinstance(loss, dict) for loss in losses):
+        raise ResultsError(f"{path}: field 'losses': expected a list of objects: run 'leakage demo' again")
+    grouped: dict[int, dict[int, list[float]]] = {}
+    for point in points:
+        grouped.setdefault(point.repetitions, {}).setdefault(point.epoch, []).append(point.exposure)
+    means = {times: sorted((epoch, fmean(bits)) for epoch, bits in at.items()) for times, at in grouped.items()}
+    training, validation = (
+        [(epoch, loss[name]) for epoch, loss in enumerate(losses, 1) if is_finite(loss.get(name))]
+        for name in ("training", "validation")
+    )
+    size = max(point.log2_size for point in points)
+    return Curves(training, validation, means, means.pop(0, []), size, loss_unit="bits a character")

@@ -1,0 +1,1 @@
+"""Saved samples scored again."""

@@ -1,0 +1,204 @@
+"""Tables 2, 4 and 5 of Parikh, Dupuy and Gupta, "Canary Extraction in Natural Language Understanding Models" (2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.research.canary_inversion.counts import (
+    FINISHED,
+    accuracy,
+    at_chance,
+    below_chance,
+    chance,
+    closer,
+    distances,
+    exposure,
+    hdt,
+    lower,
+    pooled,
+    rises,
+    set_up,
+)
+from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS
+from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
+from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.report import Published, Report
+
+LENGTHS = (4, 6, 8, 10)
+Best = Mapping[tuple[str, int], tuple[int, float, float]]
+TABLE_2: Best = {
+    ("color", 4): (10, 0.40, 0.30), ("color", 6): (100, 0.30, 0.45),
+    ("color", 8): (100, 0.10, 0.60), ("color", 10): (500, 0.00, 0.59),
+    ("pin", 4): (500, 0.40, 0.27), ("pin", 6): (100, 0.10, 0.45),
+    ("pin", 8): (100, 0.00, 0.61), ("pin", 10): (100, 0.10, 0.43),
+    ("call", 4): (10, 0.30, 0.40), ("call", 6): (100, 0.20, 0.50),
+    ("call", 8): (100, 0.00, 0.60), ("call", 10): (500, 0.00, 0.59),
+}  # fmt: skip
+"""Pattern and n to R, accuracy and HDT, the best over R ∈ {10, 100, 500}."""
+TABLE_5: Best = {
+    **TABLE_2,
+    ("color", 8): (1000, 0.10, 0.48), ("color", 10): (1000, 0.00, 0.59),
+    ("pin", 4): (1000, 0.50, 0.18), ("pin", 6): (1000, 0.10, 0.43), ("pin", 8): (1000, 0.00, 0.57),
+    ("call", 8): (1000, 0.00, 0.58), ("call", 10): (2000, 0.00, 0.59),
+}  # fmt: skip
+"""The same over R ∈ {10, 100, 500, 1000, 2000}."""
+TABLE_4 = {
+    ("color", 4): (0.33, 0.43), ("pin", 4): (0.10, 0.60), ("call", 4): (0.10, 0.58), ("call", 10): (0.00, 0.68),
+    ("call", 7): (0.10, 0.70),
+}  # fmt: skip
+"""Pattern and n to accuracy and HDT at R = 1; n = 7 is the ten-digit number whose area code is known."""
+REPEATS: Mapping[Scale, Mapping[int, Sequence[int]]] = {
+    "smoke": {4: (100,), 6: (100,)},
+    "small": {4: (100, 500), 6: (10, 100, 500, 1000), 8: (100,), 10: (100,)},
+    "paper": dict.fromkeys(LENGTHS, (10, 100, 500, 1000, 2000)),
+}
+"""R tried for each n, as the paper counts copies."""
+
+
+def by_length(plan: Plan, most: int) -> list[Config]:
+    """Victims without defences, for each n and each R up to ``most``."""
+    return [
+        config
+        for unknown, repeats in REPEATS[plan.scale].items()
+        for copies in repeats
+        if copies <= most
+        for config in undefended(plan, unknown, copies)
+    ]
+
+
+def undefended(plan: Plan, unknown: int, copies: int) -> list[Config]:
+    """Victims without defences; the shortest canaries meet the embedding-space attack as well."""
+    attacks = ["published", ONE_START, *(["embedding"] if unknown == LENGTHS[0] else [])]
+    return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
+
+
+def table_2_trials(plan: Plan) -> list[Config]:
+    """n ∈ {4, 6, 8, 10} and R up to 500."""
+    return by_length(plan, 500)
+
+
+def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Accuracy and HDT by pattern and n, at the R of lowest HDT."""
+    return _best_by_length(trials, plan, TABLE_2)
+
+
+def table_5_trials(plan: Plan) -> list[Config]:
+    """The same with all R."""
+    return by_length(plan, 2000)
+
+
+def table_5(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Accuracy and HDT by pattern and n, at the R of lowest HDT among more of them."""
+    return _best_by_length(trials, plan, TABLE_5)
+
+
+def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Report:
+    lengths = [unknown for unknown in LENGTHS if unknown in REPEATS[plan.scale]]
+    rows = [_best_row(trials, pattern, unknown, published) for pattern in PATTERNS for unknown in lengths]
+    shortest = {pattern: list(_by_copies(trials, pattern, lengths[0]).values()) for pattern in PATTERNS}
+    relaxed, single, baseline = (
+        {pattern: pooled(distances(each, attack) for each in own) for pattern, own in shortest.items()}
+        for attack in ("published", ONE_START, "embedding")
+    )
+    growing = [
+        row
+        for pattern in PATTERNS
+        for row in zip(
+            *(distances(chosen(trials, pattern, unknown, published_copies=100)) for unknown in lengths), strict=True
+        )
+    ]
+    every = [found for pattern in PATTERNS for unknown in lengths for found in chosen(trials, pattern, unknown)]
+    claims = [
+        below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
+        rises("HDT rises with n, at R = 100", growing),
+        at_chance("the embedding-space attack is no better than chance", baseline),
+        below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
+        closer("the discrete finish, which is ours, comes closer", distances(every, when=FINISHED), distances(every)),
+    ]
+    note = (
+        "R is the one of lowest HDT among those tried, chosen after the fact as in the paper, for each row. 'Finished' "
+        "is the same run after coordinate search; exposure is that of the true filling under the attack's loss. "
+        "Embeddings, too, are the best of five restarts by loss, which is better than chance by itself: see "
+        "nlu/variants."
+    )
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *_tried(plan), note])
+
+
+def _by_copies(trials: Sequence[Trial], pattern: str, unknown: int) -> dict[int, list[Config]]:
+    """What was found of a pattern of one length at each R."""
+    repeats = sorted({trial.config["published_copies"] for trial in trials})
+    found = {copies: chosen(trials, pattern, unknown, published_copies=copies) for copies in repeats}
+    return {copies: own for copies, own in found.items() if own}
+
+
+def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Best) -> dict[str, Any]:
+    told = published[pattern, unknown]
+    by_copies = _by_copies(trials, pattern, unknown)
+    copies = min(by_copies, key=lambda each: (sum(distances(by_copies[each])), each))
+    found = by_copies[copies]
+    return {
+        "canary": pattern,
+        "n": unknown,
+        "R, published": Published(told[0]),
+        "R": copies,
+        "Acc, published": Published(told[1]),
+        "Acc": accuracy(found),
+        "HDT, published": Published(told[2]),
+        "HDT one start": hdt(found, ONE_START),
+        "HDT": hdt(found),
+        "HDT finished": hdt(found, when=FINISHED),
+        "HDT embedding": hdt(found, "embedding"),
+        "chance": round(chance(pattern), 3),
+        "exposure (bits)": exposure(found, pattern),
+    }
+
+
+def _tried(plan: Plan) -> list[str]:
+    if plan.scale == "paper":
+        return []
+    shown = "; ".join(f"n = {n}: {', '.join(map(str, repeats))}" for n, repeats in REPEATS[plan.scale].items())
+    return [f"R tried, as the paper counts them: {shown}."]
+
+
+def table_4_trials(plan: Plan) -> list[Config]:
+    """A single copy; n = 4 for all patterns, the call with 10 digits, and with 7 after a known area code."""
+    seven = victims(plan, {"call": 7}, 1, area_code=True)
+    return [*undefended(plan, 4, 1), *victims(plan, {"call": 10}, 1), *seven]
+
+
+def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Accuracy and HDT of canaries that stand in the training set once."""
+    rows: list[dict[str, Any]] = []
+    for (pattern, unknown), (right, distance) in TABLE_4.items():
+        found = chosen(trials, pattern, unknown)
+        rows.append(
+            {
+                "n": unknown,
+                "canary": pattern + (", area code known" if unknown == 7 else ""),
+                "Acc, published": Published(right),
+                "Acc": accuracy(found),
+                "HDT, published": Published(distance),
+                "HDT one start": hdt(found, ONE_START),
+                "HDT": hdt(found),
+                "HDT finished": hdt(found, when=FINISHED),
+                "chance": round(chance(pattern), 3),
+                "exposure (bits)": exposure(found, pattern),
+            }
+        )
+    four = {pattern: hdt(chosen(trials, pattern, 4)) for pattern in PATTERNS}
+    seven, ten = (distances(chosen(trials, "call", unknown)) for unknown in (7, 10))
+    claims = [
+        below_chance("a single copy leaks: the attack is below chance at n = 4", four),
+        lower("seven digits after a known area code come out better than ten", seven, ten),
+    ]
+    note = "One copy among fewer utterances than the paper's is a larger share of them."
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *([note] if plan.scale != "paper" else [])])
+
+
+for _name, _title, _trials, _report in (
+    ("table-2", "accuracy and HDT by pattern and n, best over R", table_2_trials, table_2),
+    ("table-4", "canaries that stand in the training set once", table_4_trials, table_4),
+    ("table-5", "accuracy and HDT by pattern and n, best over more R", table_5_trials, table_5),
+):
+    register_study(_name, _title, f"Table {_name[-1]}", _trials, _report)

@@ -1,0 +1,193 @@
+"""A trial of the NLU studies: canaries among utterances, a tagger trained on them, its gradients followed back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.research.canary_inversion.ground import (
+    ALIKE,
+    OVERTRAINED,
+    SNIPS,
+    SOURCE,
+    SPREAD,
+    Ground,
+    fingerprint,
+    ground_at,
+    utterances,
+)
+from leakage_tasks.research.canary_inversion.settings import (
+    ATTACKS,
+    BUDGET,
+    DELTA,
+    MOST_EPOCHS,
+    ONE_START,
+    PLAIN,
+    PRIVATE_BATCH,
+    PRIVATE_EPOCHS,
+    PRIVATE_RATE,
+    SCALES,
+    SEEDS,
+)
+from leakage_tasks.research.canary_inversion.vectors import vectors_of
+from leakage_tasks.research.framework.registry import Config, Plan, Result, Trial, registrar
+
+
+def victims(
+    plan: Plan,
+    unknown: Mapping[str, int],
+    copies: int,
+    *,
+    data: str = SNIPS,
+    defence: Config | None = None,
+    attacks: Sequence[str] = ("published", ONE_START),
+    area_code: bool = False,
+    made_vectors: bool = False,
+) -> list[Config]:
+    """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
+
+    Embeddings are learnt, or with ``made_vectors`` fixed, and then the victims are trained for longer. A ``defence``
+    with an ``epsilon`` is trained by DP-SGD. At the paper's scale each victim holds the canary of one pattern.
+    """
+    ground = ground_at(plan.scale, data)
+    if made_vectors:
+        epochs = ground.epochs if plan.scale == "smoke" else OVERTRAINED
+        ground = replace(ground, alike=ALIKE, spread=SPREAD, epochs=epochs)
+    if private := "epsilon" in (defence or {}):
+        epochs = ground.epochs if plan.scale == "smoke" else PRIVATE_EPOCHS
+        ground = replace(ground, epochs=epochs, batch_size=PRIVATE_BATCH, learning_rate=PRIVATE_RATE)
+    parts = [{pattern: n} for pattern, n in unknown.items()] if plan.scale == "paper" else [dict(unknown)]
+    own = {**PLAIN, **(defence or {})}
+    setting = {
+        "ground": ground.config(),
+        "data": fingerprint(ground),
+        "copies": ground.copies(copies),
+        "published_copies": copies,
+        "defence": own,
+        "epochs": MOST_EPOCHS[plan.scale] if own["patience"] and not private else ground.epochs,
+        "attacks": list(attacks),
+        "steps": 3 if plan.scale == "smoke" else 250,
+        "area_code": area_code,
+    }
+    seeds = plan.seeds(SEEDS[plan.scale])
+    return [{**setting, "unknown": part, "seed": seed} for part in parts for seed in seeds]
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Train a tagger and attack its canaries.
+
+    ``found`` has an entry a pattern: by attack the wrong slots of its answer before the finish (``relaxed``) and after
+    it (``finished``), and the exposure of the true filling in bits.
+    """
+    from leakage_tasks.targets.tagger.target import TaggerTarget
+    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
+    from leakage_tasks.training.threads import one_thread
+
+    ground, defence = Ground(**config["ground"]), dict(config["defence"])
+    epsilon = defence.pop("epsilon", None)
+    parts = utterances(ground)
+    canaries = _canaries(config)
+    copies, kept = split(canaries)
+    alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
+    words = {word for row in [*parts.training, *copies] for word in row.words}
+    recipe = NLURecipe(
+        embedding_size=ground.embedding_size,
+        hidden_size=ground.hidden_size,
+        epochs=config["epochs"],
+        learning_rate=ground.learning_rate,
+        batch_size=ground.batch_size,
+        embeddings=vectors_of(ground, words, alphabets, shared),
+        frozen=ground.fixed,
+        **defence,
+    )
+    with one_thread():
+        trained = train_tagger(
+            [*parts.training, *copies],
+            [*parts.validation, *kept],
+            recipe,
+            words=chain(*alphabets),
+            seed=config["seed"],
+            private=None if epsilon is None else Privacy(epsilon=epsilon, delta=DELTA),
+        )
+        scores = score_tagger(trained.model, trained.tokenizer, parts.test)
+        target = TaggerTarget(trained.model, trained.tokenizer)
+        found = _attacked(target, canaries, config)
+    return {
+        "found": found,
+        "intent_accuracy": scores.intent_accuracy,
+        "slot_f1": scores.slot_f1,
+        "epoch": trained.best_epoch,
+        "epochs": len(trained.history),
+    }
+
+
+def _canaries(config: Config) -> list[Any]:
+    from leakage_tasks.canaries.presets import nlu_canaries
+
+    made = []
+    for pattern, unknown in config["unknown"].items():
+        code = "random" if config["area_code"] and pattern == "call" else None
+        made += nlu_canaries(
+            pattern,
+            1,
+            unknown=unknown,
+            area_code=code,
+            repetitions=(config["copies"],),
+            seed=config["seed"],
+            id_prefix=f"{pattern}-",
+        )
+    return made
+
+
+def split(canaries: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The canaries' copies in the training and in the validation set, 9 : 1 (the paper's appendix A)."""
+    from leakage_tasks.canaries.sidecar import repetitions_in
+    from leakage_tasks.data.tagged import utterance_of
+
+    def copies(part: Any) -> list[Any]:
+        return [utterance_of(each) for each in canaries for _ in range(repetitions_in(part, each.repetitions))]
+
+    return copies("training"), copies("validation")
+
+
+def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str, Any]:
+    from leakage_tasks.attacks import run_attack
+
+    exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
+    found: dict[str, Any] = {
+        pattern: {"exposure": each.exposure, "method": each.method, "attacks": {}}
+        for pattern, each in zip(config["unknown"], exposures, strict=True)
+    }
+    for name in config["attacks"]:
+        settings = {**ATTACKS[name], "steps": config["steps"]}
+        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
+        for pattern, answer in zip(config["unknown"], answers, strict=True):
+            relaxed = answer.extra["unfinished"]
+            found[pattern]["attacks"][name] = {
+                "relaxed": [not right for right in relaxed],
+                "finished": [not right for right in answer.correct or ()],
+            }
+    return found
+
+
+def chosen(trials: Iterable[Trial], pattern: str, unknown: int | None = None, **wanted: Any) -> list[Config]:
+    """What was found of a pattern's canaries in the trials whose config has these values."""
+    return [
+        trial.result["found"][pattern]
+        for trial in trials
+        if pattern in trial.config["unknown"]
+        and unknown in (None, trial.config["unknown"][pattern])
+        and all(_of(trial.config, name) == value for name, value in wanted.items())
+    ]
+
+
+def _of(config: Config, name: str) -> Any:
+    return {**config, "set": config["ground"]["data"]}[name]
+
+
+register_study = registrar("nlu", SOURCE, SCALES, run)
+"""Registers studies of this paper."""

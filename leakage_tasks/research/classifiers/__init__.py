@@ -1,0 +1,1 @@
+"""What studies of text classifiers share: data, victims, canaries."""

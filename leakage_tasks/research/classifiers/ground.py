@@ -1,0 +1,200 @@
+"""What studies of classifiers train on: data, an encoder to start from, and how it is fine-tuned."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.framework.registry import Config, Scale
+from leakage_tasks.research.framework.shared import sole_maker
+
+if TYPE_CHECKING:
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus
+
+DOCSTRINGS, REDDIT, YELP = "docstrings", "reddit", "yelp"
+PAPER_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config.
+
+    ``base`` is a hub name, or empty for the lab's own encoder: ``layers`` of ``hidden`` units over ``vocabulary``
+    WordPiece entries, pre-trained for ``pretraining`` epochs on ``pretraining_texts`` public texts (0: all there are).
+    ``keep`` is the snapshot early stopping returns.
+    """
+
+    data: str = DOCSTRINGS
+    classes: int = 40
+    samples: int = 3_000
+    held_out: int = 500
+    base: str = ""
+    vocabulary: int = 8_000
+    layers: int = 2
+    hidden: int = 128
+    pretraining: int = 8
+    pretraining_texts: int = 0
+    epochs: int = 10
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    max_length: int = 24
+    keep: str = "loss"
+
+    def copies(self, published: int) -> int:
+        """As large a share of this data as ``published`` copies are of the papers' 10,000 rows; one at least."""
+        return max(1, round(published * self.samples / PAPER_ROWS))
+
+    def config(self) -> Config:
+        """The ground as JSON values."""
+        return asdict(self)
+
+
+PAPER_REDDIT = Ground(
+    data=REDDIT,
+    classes=100,
+    samples=PAPER_ROWS,
+    held_out=2_500,
+    base="bert-base-cased",
+    epochs=10,
+    learning_rate=1e-6,
+    max_length=128,
+    keep="accuracy",
+)
+"""Both papers' data and fine-tuning."""
+PAPER_YELP = replace(PAPER_REDDIT, data=YELP, classes=5)
+SMOKE = Ground(
+    classes=6,
+    samples=120,
+    held_out=20,
+    vocabulary=900,
+    layers=1,
+    hidden=16,
+    pretraining=1,
+    pretraining_texts=200,
+    epochs=1,
+    learning_rate=1e-3,
+)
+
+
+def at_scale(scale: Scale, small: Ground, paper: Ground) -> Ground:
+    """The ground of a scale; ``smoke`` is the same for all studies."""
+    return {"smoke": SMOKE, "small": small, "paper": paper}[scale]
+
+
+def corpus(ground: Ground) -> LabelledCorpus:
+    """Its rows. Raises LeakageError where a data set that is not the lab's own cannot be had."""
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus, docstring_corpus
+
+    if ground.data == DOCSTRINGS:
+        return docstring_corpus(classes=ground.classes, samples=ground.samples, held_out=ground.held_out)
+    rows = _published_rows(ground)
+    training, held_out = rows[: ground.samples], rows[ground.samples : ground.samples + ground.held_out]
+    return LabelledCorpus(training, held_out, tuple(sorted({label for _, label in training})))
+
+
+def _published_file(ground: Ground) -> Path:
+    return Path(os.environ.get("LEAKAGE_DATA", ".")) / f"{ground.data}.jsonl"
+
+
+def fingerprint(ground: Ground) -> str:
+    """What tells published data apart: its file's SHA-256, or empty for data that come with Python or from the hub."""
+    if ground.data == DOCSTRINGS or not (path := _published_file(ground)).is_file():
+        return ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _published_rows(ground: Ground) -> list[tuple[str, str]]:
+    """The papers' data: ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label); Yelp's also from the hub."""
+    import random
+    from collections import Counter
+
+    from datasets import load_dataset
+
+    path = _published_file(ground)
+    if path.is_file():
+        table: Any = load_dataset("json", data_files=str(path), split="train")
+    elif ground.data == YELP:
+        table = load_dataset("yelp_review_full", split="train")
+    else:
+        raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
+    if missing := {"text", "label"}.difference(table.column_names):
+        raise LeakageError(f"{path}: no column {sorted(missing)[0]!r}: expected 'text' and 'label'")
+    rows = [(str(row["text"]), str(row["label"])) for row in table if None not in (row["text"], row["label"])]
+    largest = {label for label, _ in Counter(label for _, label in rows).most_common(ground.classes)}
+    chosen = [row for row in rows if row[1] in largest]
+    wanted = ground.samples + ground.held_out
+    if len(largest) < ground.classes or len(chosen) < wanted:
+        raise LeakageError(
+            f"{path}: {len(chosen)} rows in {len(largest)} classes, {wanted} in {ground.classes} are needed: add more"
+        )
+    random.Random("published").shuffle(chosen)
+    return chosen[:wanted]
+
+
+def base_of(ground: Ground, shared: Path) -> str:
+    """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
+    if ground.base:
+        return ground.base
+    size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
+    texts = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
+    folder = shared / f"bert-{size}-{texts}"
+    with sole_maker(folder) as missing:
+        if missing:
+            with replacing(folder) as beside:
+                _pretrain(ground, beside)
+    return str(folder)
+
+
+def _pretrain(ground: Ground, folder: Path) -> None:
+    from leakage_tasks.research.classifiers.lab_canaries import words
+    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+    from leakage_tasks.research.victims.wordpiece import train_wordpiece
+
+    texts = public_texts(ground)
+    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
+    trained = pretrain_masked_lm(
+        texts,
+        tokenizer,
+        layers=ground.layers,
+        hidden=ground.hidden,
+        epochs=ground.pretraining,
+        learning_rate=2e-3,
+        max_length=48,
+    )
+    trained.model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def public_texts(ground: Ground) -> list[str]:
+    """What the lab's encoder is pre-trained on: Python's help, and docstrings that are in neither part of the data."""
+    from leakage_tasks.research.victims.corpus import pydoc_topics
+    from leakage_tasks.research.victims.docstrings import docstring_rows
+
+    rows = corpus(ground)
+    private = {text for part in (rows.training, rows.validation) for text, _ in part}
+    texts = [text for text, _ in docstring_rows() if text not in private]
+    help_text = [" ".join(part.split()) for part in pydoc_topics().training.split("\n\n")]
+    texts = [*texts, *(part for part in help_text if len(part.split()) > 3)]
+    return texts[:: max(1, len(texts) // ground.pretraining_texts)] if ground.pretraining_texts else texts
+
+
+def differences(ground: Ground, paper: Ground) -> list[str]:
+    """How the ground differs from the paper's, a sentence each."""
+    schedule = f"The rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
+    if ground == paper:
+        return [f"{schedule} The paper does not say."]
+    return [
+        f"{ground.samples:,} docstring sentences of the standard library in {ground.classes} classes (by module) stand "
+        f"for {paper.samples:,} of {paper.data}'s in {paper.classes}.",
+        f"The encoder is a BERT of {ground.layers} layers, {ground.hidden} units and {ground.vocabulary:,} entries, "
+        f"pre-trained here for {ground.pretraining} epochs on other docstrings, not {paper.base}.",
+        f"Copies of a canary are scaled to the size of the data: {ground.copies(100)} stand for 100.",
+        f"Fine-tuning takes {ground.epochs} epochs at a learning rate of {ground.learning_rate:g} (the paper's: "
+        f"{paper.epochs} at {paper.learning_rate:g}). The snapshot of best validation {ground.keep} is kept.",
+        schedule,
+    ]

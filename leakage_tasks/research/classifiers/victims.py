@@ -1,0 +1,117 @@
+"""One trial of a study of classifiers: canaries planted, a victim trained, and how the attack does on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.research.classifiers.ground import Ground, base_of
+
+if TYPE_CHECKING:
+    from leakage_tasks.canaries import Canary
+    from leakage_tasks.canaries.alphabets import Alphabet
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus
+    from leakage_tasks.targets import ClassifierTarget
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A classifier trained on planted data: as a target, with the planted file and what it got right in training.
+
+    ``accuracy`` is on the validation rows, which choose the snapshot but are not trained on.
+    """
+
+    target: ClassifierTarget
+    planted: Path
+    accuracy: float
+    training_accuracy: float
+    epsilon: float | None
+
+
+@contextmanager
+def trained_victim(
+    ground: Ground,
+    rows: LabelledCorpus,
+    canaries: Sequence[Canary],
+    shared: Path,
+    seed: int,
+    epsilon: float | None = None,
+) -> Iterator[Victim]:
+    """Plant the canaries in the training rows as a user would, fine-tune on them, and hand out the victim."""
+    from leakage_tasks.canaries import write_manifest
+    from leakage_tasks.canaries.planting import plant
+    from leakage_tasks.research.victims.classifier import fine_tune
+    from leakage_tasks.research.victims.labelled import accuracy
+    from leakage_tasks.targets import ClassifierTarget
+    from leakage_tasks.training.dp.private import Privacy
+
+    with temporary_folder() as folder, _few_threads(ground):
+        _write(rows.training, folder / "train.jsonl")
+        write_manifest(canaries, folder / "canaries.jsonl")
+        planted = folder / "planted.jsonl"
+        plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
+        training = _read(planted)
+        private = None if epsilon is None else Privacy(epsilon=epsilon, delta=1 / (10 * len(training)))
+        done = fine_tune(
+            base_of(ground, shared),
+            training,
+            rows.validation,
+            labels=rows.labels,
+            epochs=ground.epochs,
+            learning_rate=ground.learning_rate,
+            batch_size=ground.batch_size,
+            max_length=ground.max_length,
+            keep=ground.keep,  # type: ignore[arg-type]
+            seed=seed,
+            private=private,
+        )
+        right, seen = (
+            accuracy(done.model, done.tokenizer, part, max_length=ground.max_length)
+            for part in (rows.validation, rows.training)
+        )
+        spent = done.history[-1].epsilon
+        yield Victim(ClassifierTarget(done.model, done.tokenizer), planted, right, seen, spent)
+
+
+def alphabet_of(ground: Ground, shared: Path, kind: str, name: str) -> Alphabet:
+    """The whole words (or words and numbers) of the encoder's tokenizer."""
+    from leakage_tasks.canaries.alphabets import tokenizer_words
+
+    return tokenizer_words(name, base_of(ground, shared), kind)
+
+
+def classes_by_rows(rows: LabelledCorpus) -> list[str]:
+    """Classes, rarest first."""
+    from leakage_tasks.canaries.classes import by_rows
+    from leakage_tasks.research.victims.docstrings import label_counts
+
+    return by_rows(label_counts(rows.training))
+
+
+@contextmanager
+def _few_threads(ground: Ground) -> Iterator[None]:
+    """Two threads at most for the lab's own encoder, which gains nothing by more."""
+    import torch
+
+    before = torch.get_num_threads()
+    if not ground.base:
+        torch.set_num_threads(min(before, 2))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:
+    lines: list[dict[str, Any]] = [{"text": text, "label": label} for text, label in rows]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def _read(path: Path) -> list[tuple[str, str]]:
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(line["text"], line["label"]) for line in lines]

@@ -1,0 +1,1 @@
+"""Commands of research, which reach ``leakage`` through entry points as an outsider's would."""

@@ -1,0 +1,59 @@
+"""``leakage study list`` and ``leakage study run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def study_app() -> typer.Typer:
+    """The commands under ``leakage study``."""
+    about = "Each paper's tables as something to run."
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=about)
+    app.command("list")(list_command)
+    app.command("run")(run_command)
+    return app
+
+
+def list_command() -> None:
+    """Name every study, what it shows, and what its scales take."""
+    from leakage_tasks.research.framework.registry import all_studies
+
+    studies = all_studies()
+    for study in studies:
+        typer.echo(f"{study.name}: {study.title} ({study.source})")
+        for scale, takes in study.scales.items():
+            typer.echo(f"    --scale {scale:<5}  {takes}")
+    if not studies:
+        typer.echo("no study is installed")
+
+
+def run_command(
+    names: Annotated[list[str], typer.Argument(help="Studies, or papers for all of theirs; see 'study list'.")],
+    scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes on 2 cores) or paper.")] = "small",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for trials and reports.")] = Path(
+        "runs/studies"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the first run of each setting.")] = 0,
+    trials: Annotated[int | None, typer.Option(help="Independent runs of each setting (default: the study's).")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials anew, saved ones too.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes that run trials at once, each with its models and threads.")] = 1,
+) -> None:
+    """Run studies: published figures beside measured ones. Run again after an interruption, it goes on."""
+    from leakage_tasks.research.framework.registry import Plan, check_scale, find_studies
+    from leakage_tasks.research.framework.runner import run_studies
+
+    studies = find_studies(names)
+    plan = Plan(check_scale(scale, studies), seed, trials)
+    try:
+        for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs):
+            typer.echo(done.summary())
+    except KeyboardInterrupt:
+        again = "leave --fresh out to go on" if fresh else "the same command goes on"
+        typer.echo(f"leakage: stopped; {again} with the trials that are left", err=True)
+        raise
+
+
+STUDY = study_app()

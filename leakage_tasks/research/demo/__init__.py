@@ -1,0 +1,1 @@
+"""The demo and the showcase: the whole way from a canary to a report."""

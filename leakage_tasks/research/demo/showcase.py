@@ -1,0 +1,93 @@
+"""Three models of different kinds and what leaks from each: an LSTM, the same with DP-SGD, a text classifier."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.research.demo.showcase_report import ModelResult, ShowcaseResult, show
+from leakage_tasks.research.demo.showcase_settings import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
+from leakage_tasks.research.victims.harness_run import HarnessCommand
+
+if TYPE_CHECKING:
+    from leakage_tasks.research.victims.corpus import Corpus
+
+
+def showcase(
+    output: str | Path = Path("runs/showcase"),
+    *,
+    seed: int = 0,
+    sizes: Sizes | None = None,
+    corpus: Corpus | None = None,
+) -> ShowcaseResult:
+    """Plant canaries, train three models, run the real ``lm_eval`` on each, and print what it found.
+
+    ``corpus`` defaults to Python's help text. Everything goes to ``output``; the models and results of an earlier run
+    there are replaced. Needs no network. Raises LeakageError where opacus is missing, the folder cannot be written or
+    the harness fails.
+    """
+    from leakage_tasks.report.publish import write_board
+    from leakage_tasks.research.demo.showcase_labelled import classifier_command, train_classifier
+    from leakage_tasks.research.demo.showcase_text import TextVictims
+    from leakage_tasks.training.dp.private import check_opacus
+
+    started = time.perf_counter()
+    check_opacus()
+    files, sizes = ShowcaseFiles(Path(output)), sizes or Sizes()
+    files.make()
+    text = TextVictims(files, sizes, seed, corpus)
+    # The classifier comes second: its run takes longest, and goes on while the next model is trained.
+    plan: dict[str, tuple[Callable[[], dict[str, Any]], HarnessCommand]] = {
+        LSTM: (text.train, text.command(LSTM)),
+        CLASSIFIER: (lambda: train_classifier(files, sizes, seed), classifier_command(files, sizes)),
+        PRIVATE_LSTM: (text.train_privately, text.command(PRIVATE_LSTM)),
+    }
+    runs: dict[str, Future[tuple[str, float]]] = {}
+    training: dict[str, dict[str, Any]] = {}
+    with ThreadPoolExecutor(1) as harness:
+        for name, (train, command) in plan.items():
+            _stop_if_failed(runs.values())
+            print(f"\n{name}: training, then {command}", flush=True)
+            training[name] = train()
+            runs[name] = harness.submit(_timed, command, files.log(name))
+        with replacing(files.training) as beside:
+            beside.write_text(json.dumps(training, indent=1, ensure_ascii=False), encoding="utf-8")
+        print("\nWaiting for lm_eval …", flush=True)
+        tables = {name: run.result() for name, run in runs.items()}
+    models = [
+        ModelResult(name, plan[name][1], *tables[name], training[name]) for name in (LSTM, PRIVATE_LSTM, CLASSIFIER)
+    ]
+    write_board(files.folder / "results", files.board)
+    result = ShowcaseResult(files, models, time.perf_counter() - started)
+    show(result)
+    return result
+
+
+def showcase_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything it writes.")] = Path(
+        "runs/showcase"
+    ),
+    seed: Annotated[int, typer.Option(help="Of the canaries, their places and the models.")] = 0,
+) -> None:
+    """Train three small models, one with DP-SGD, one a classifier, and let lm_eval measure each (about 10 minutes)."""
+    showcase(output, seed=seed)
+
+
+def _stop_if_failed(runs: Iterable[Future[tuple[str, float]]]) -> None:
+    """Raise what ended one of the runs, so that no training goes before the news of it."""
+    for run in runs:
+        if run.done():
+            run.result()
+
+
+def _timed(command: HarnessCommand, log: Path) -> tuple[str, float]:
+    """The harness' table, and the seconds it took."""
+    started = time.perf_counter()
+    return command.run(log), time.perf_counter() - started

@@ -1,0 +1,118 @@
+"""Counting trials of Elmahdy, Inan and Sim (2022), and the claims that rest on the counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from leakage_tasks.research.classifiers.ground import Ground, at_scale, differences
+from leakage_tasks.research.elmahdy.trials import CANARIES, PAPER, SCALES, SMALL, run
+from leakage_tasks.research.framework.registry import Plan, Trial, registrar
+from leakage_tasks.research.framework.report import Claim, Measured
+
+
+def success(trials: Iterable[Trial], k: int, penalty: float) -> Measured | None:
+    """The share of canaries found within ``k`` guesses; None without trials."""
+    return _share([place for trial in trials for place in trial.result["places"][str(penalty)]], k)
+
+
+def control_success(trials: Iterable[Trial], k: int) -> Measured | None:
+    """The same of canaries that were never planted."""
+    return _share([place for trial in trials for place in trial.result["controls"]], k)
+
+
+def _share(places: list[int | None], k: int) -> Measured | None:
+    return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
+
+
+def chosen(trials: Iterable[Trial], **wanted: Any) -> list[Trial]:
+    """The trials whose config has these values."""
+    return [trial for trial in trials if all(trial.config[name] == value for name, value in wanted.items())]
+
+
+def with_copies(trials: Sequence[Trial], **wanted: Any) -> list[Trial]:
+    """As :func:`chosen`, with numbers as the paper gives them."""
+    ground = Ground(**trials[0].config["ground"])
+    return chosen(
+        trials, **{key: ground.copies(each) if isinstance(each, int) else each for key, each in wanted.items()}
+    )
+
+
+def set_up(plan: Plan) -> list[str]:
+    """How the studies differ from the paper's."""
+    ground = at_scale(plan.scale, SMALL, PAPER)
+    found = differences(ground, PAPER)
+    if CANARIES[plan.scale] > 1:
+        found.append(
+            f"{CANARIES[plan.scale]} canaries are planted in each victim, one in each of the rarest classes, where the "
+            "paper plants one; they are counted as independent."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One setting: its rate of success within ``k`` guesses, and the geometric mean of the secrets' places."""
+
+    rate: Measured
+    place: float | None
+
+    @staticmethod
+    def of(trials: Sequence[Trial], k: int, penalty: float) -> Outcome | None:
+        """The outcome of trials; no mean place where some secret has none. None without trials."""
+        rate = success(trials, k, penalty)
+        places = [place for trial in trials for place in trial.result["places"][str(penalty)]]
+        known = [math.log(place) for place in places if place is not None]
+        mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
+        return None if rate is None else Outcome(rate, mean)
+
+    def __str__(self) -> str:
+        low, high = ("?" if end is None else f"{end:.2f}" for end in (self.rate.low, self.rate.high))
+        shown = "" if self.place is None else f", mean place {self.place:.1f}"
+        return f"{self.rate.value:.2f} [{low}, {high}] n={self.rate.count}{shown}"
+
+
+def leaks_more(one: Outcome | None, other: Outcome | None, words: str, *, or_as_much: bool = False) -> Claim:
+    """The claim that one setting leaks more than another (or no less): by success, where that is equal by place.
+
+    Places are compared as geometric means; as much is within a tenth of each other.
+    """
+    if one is None or other is None:
+        return Claim(words, None, "not measured")
+    evidence = f"{one} against {other}"
+    if one.rate.value != other.rate.value:
+        return Claim(words, one.rate.value > other.rate.value, evidence)
+    if one.place is None or other.place is None:
+        return Claim(words, True if or_as_much else None, evidence)
+    return Claim(words, one.place < other.place * (1.1 if or_as_much else 1.0), evidence)
+
+
+def far_above_guess(rate: Measured | None, guess: float, words: str) -> Claim:
+    """The claim that a rate's whole interval is above random guess."""
+    if rate is None or rate.low is None:
+        return Claim(words, None, "not measured")
+    return Claim(words, rate.low > guess, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] against {guess:.4f}")
+
+
+def at_chance(rate: Measured | None, guess: float) -> tuple[bool | None, str]:
+    """Whether a rate's interval holds random guess, and the figures."""
+    if rate is None or rate.low is None or rate.high is None:
+        return None, "not measured"
+    return rate.low <= guess <= rate.high, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] around {guess:.4f}"
+
+
+def accuracy(trials: Sequence[Trial]) -> list[str]:
+    """What the victims get right, as a sentence."""
+    right = Measured.mean([trial.result["accuracy"] for trial in trials]).value
+    seen = Measured.mean([trial.result["training_accuracy"] for trial in trials]).value
+    return [
+        f"The victims get {100 * seen:.1f} % of training and {100 * right:.1f} % of validation rows right "
+        "(published 47.69 and 42.94)."
+    ]
+
+
+register_study = registrar("elmahdy", "Elmahdy, Inan and Sim 2022", SCALES, run)
+"""Registers studies of this paper."""

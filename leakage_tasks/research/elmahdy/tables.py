@@ -1,0 +1,187 @@
+"""Tables 2, 3 and 4 of Elmahdy, Inan and Sim, "Privacy leakage in text classification" (2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from leakage_tasks.research.elmahdy.counts import (
+    Outcome,
+    accuracy,
+    at_chance,
+    chosen,
+    control_success,
+    far_above_guess,
+    leaks_more,
+    register_study,
+    set_up,
+    success,
+    with_copies,
+)
+from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
+from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+
+TABLE_2 = {
+    0.0: (0.8, 0.2, 0.0),
+    0.01: (0.9, 0.3, 0.0),
+    0.1: (0.7, 0.1, 0.0),
+    1.0: (0.3, 0.1, 0.0),
+    10.0: (0.1, 0.0, 0.0),
+}
+TABLE_3 = {
+    (50, 100): 0.7, (50, 50): 0.5, (50, 25): 0.1, (50, 10): 0.0,
+    (100, 100): 0.9, (100, 50): 0.5, (100, 25): 0.3, (100, 10): 0.1,
+    (200, 100): 1.0, (200, 50): 0.9, (200, 25): 0.4, (200, 10): 0.2,
+}  # fmt: skip
+TABLE_4 = {
+    (99, 50): 0.5, (99, 100): 0.5, (99, 200): 0.5,
+    (50, 50): 0.4, (50, 100): 0.4, (50, 200): 0.5,
+    (25, 50): 0.4, (25, 100): 0.5, (25, 200): 0.5,
+    (0, 50): 0.1, (0, 100): 0.1, (0, 200): 0.1,
+}  # fmt: skip
+GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
+"""Random guess at the last token as the paper prints it, and at the last two tokens in Table 2."""
+GUESS_TWO = 3.4e-5
+
+
+def table_2_trials(plan: Plan) -> list[Config]:
+    """The last one, two and three tokens unknown; the latter two take long, so fewer of them."""
+    one = [main_victim(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
+    more = plan.seeds(2 if plan.scale == "small" else SEEDS[plan.scale])
+    return [*one, *(victim(plan, seed, unknown=n, penalties=list(PENALTIES)) for n in (2, 3) for seed in more)]
+
+
+def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success within a beam of 100 by penalty."""
+    size = trials[0].result["alphabet"]
+    rows: list[dict[str, Any]] = []
+    for penalty in PENALTIES:
+        row: dict[str, Any] = {"λ": penalty}
+        for unknown in (1, 2, 3):
+            row[f"last {unknown}, published"] = Published(TABLE_2[penalty][unknown - 1])
+            row[f"last {unknown}"] = success(chosen(trials, unknown=unknown), BEAM, penalty)
+        rows.append(row)
+    rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
+    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
+    one, two, three = (Outcome.of(own, BEAM, 0.01) for own in last.values())
+    none, much = (Outcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
+    claims = [
+        far_above_guess(
+            success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
+        ),
+        leaks_more(one, two, "two unknown tokens are harder than one"),
+        leaks_more(two, three, "three are harder than two"),
+        leaks_more(one, none, "λ = 0.01 does no worse than none", or_as_much=True),
+        leaks_more(one, much, "λ = 10 does worse than 0.01"),
+        Claim("controls stay at chance", *at_chance(control_success(last[1], BEAM), BEAM / size)),
+    ]
+    values = "all of V" if plan.scale == "paper" else f"the {VALUES} best values by gradient"
+    extra = f"Two and three tokens: after the first, for which all of V is scored, each filling goes on with {values}."
+    columns = ["λ", *(f"last {n}{end}" for n in (1, 2, 3) for end in (", published", ""))]
+    return Report(columns, rows, claims, [*set_up(plan), extra, *accuracy(trials)])
+
+
+def _guess_row(words: str, size: int, printed: bool) -> dict[str, Any]:
+    """Random guess: as the paper prints it, (k/|V|)^n, with its figures; or as it is for a beam of whole tuples."""
+    row: dict[str, Any] = {"λ": words}
+    for n, published in ((1, GUESS[BEAM]), (2, GUESS_TWO), (3, None)):
+        row[f"last {n}, published"] = Published(published) if printed else None
+        row[f"last {n}"] = f"{(BEAM / size) ** n if printed else BEAM / size**n:.2g}"
+    return row
+
+
+def table_3_trials(plan: Plan) -> list[Config]:
+    """Repetitions of the canary."""
+    seeds = plan.seeds(SEEDS[plan.scale])
+    fewer = [victim(plan, seed, repetitions=r) for r in (50, 25, 10) for seed in seeds]
+    return [*(main_victim(plan, seed) for seed in seeds), *fewer]
+
+
+def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success on the last token by repetitions and beam size, λ = 0.01."""
+    size = trials[0].result["alphabet"]
+    rows: list[dict[str, Any]] = []
+    rates = {}
+    for k in (50, 100, 200):
+        for repetitions in (100, 50, 25, 10):
+            rates[k, repetitions] = success(with_copies(trials, repetitions=repetitions), k, 0.01)
+            rows.append(_row(repetitions, k, TABLE_3[k, repetitions], rates[k, repetitions], size))
+    by_copies = {r: Outcome.of(with_copies(trials, repetitions=r), 100, 0.01) for r in (100, 50, 25, 10)}
+    steps = [(100, 50), (50, 25), (25, 10)]
+    claims = [
+        far_above_guess(rates[100, 100], 100 / size, "success at 100 is far above random guess at 100 repetitions"),
+        leaks_more(by_copies[100], by_copies[10], "100 repetitions leak more than 10"),
+        *(leaks_more(by_copies[r], by_copies[q], f"{r} leak no less than {q}", or_as_much=True) for r, q in steps),
+    ]
+    return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
+
+
+def _row(repetitions: int, k: int, published: float, rate: Measured | None, size: int) -> dict[str, Any]:
+    return {
+        "repetitions": repetitions,
+        "beam": k,
+        "published": Published(published),
+        "measured": rate,
+        "guess, published": Published(GUESS[k]),
+        "guess": f"{k / size:.4f}",
+    }
+
+
+def table_4_trials(plan: Plan) -> list[Config]:
+    """Supporting canaries in one other class, in all, or in none."""
+    seeds = plan.seeds(SEEDS[plan.scale])
+    one = [victim(plan, seed, supporting="one", supporting_repetitions=r) for r in (99, 50, 25) for seed in seeds]
+    none = [victim(plan, seed, supporting="none") for seed in seeds]
+    return [*one, *none, *(main_victim(plan, seed) for seed in seeds)]
+
+
+def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+    """Success on the last token by copies of the supporting canary in one other class, λ = 0."""
+    size = trials[0].result["alphabet"]
+    by_support = {
+        **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
+        0: chosen(trials, supporting="none"),
+    }
+    rows: list[dict[str, Any]] = []
+    for repetitions, own in by_support.items():
+        for k in (50, 100, 200):
+            rows.append(_row(repetitions, k, TABLE_4[repetitions, k], success(own, k, 0.0), size))
+    every = chosen(trials, supporting="all")
+    for k in (50, 100, 200):
+        # Table 2 has this setting for a beam of 100, λ = 0.
+        published = Published(TABLE_2[0.0][0]) if k == BEAM else None
+        rows.append(
+            {**_row(1, k, 0.0, success(every, k, 0.0), size), "published": published, "repetitions": "1 in all"}
+        )
+    one, none, all_others = (Outcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
+    claims = [
+        leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
+        leaks_more(one, none, "a supporting canary in one class beats none"),
+        leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
+        far_above_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
+    ]
+    return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
+
+
+register_study(
+    "table-2",
+    "extraction of the last one, two and three tokens by penalty λ",
+    "Table 2",
+    table_2_trials,
+    table_2,
+)
+register_study(
+    "table-3",
+    "extraction of the last token by repetitions and beam size",
+    "Table 3",
+    table_3_trials,
+    table_3,
+)
+register_study(
+    "table-4",
+    "extraction of the last token by copies of a supporting canary in one other class",
+    "Table 4",
+    table_4_trials,
+    table_4,
+)

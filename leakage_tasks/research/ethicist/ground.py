@@ -1,0 +1,171 @@
+"""What studies of Ethicist attack: models, pairs, how a prompt is tuned and what is drawn, at each scale."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.research.framework.registry import Config, Scale
+
+if TYPE_CHECKING:
+    from leakage_tasks.research.victims.pair_lm import Recipe
+
+Victim = str | dict[str, Any]
+"""A hub name, or what :func:`~leakage_tasks.research.ethicist.reading.make_lab` makes a model by."""
+READING = 32
+"""Batches of other text that the small scale's models read after their pairs."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the trials of one scale have in common.
+
+    ``sizes`` are the attacked models by name, smallest first; ``main`` is the one most studies attack, ``compared`` the
+    second model of the confidence comparing_lm. ``tuning`` are fields of
+    :class:`~leakage_tasks.training.prompt.settings.PromptSettings`. ``test`` and ``validation`` count pairs; the others
+    are tuned on (0: the project's own split of the 15,000). ``samples`` is K, ``few_samples`` that of models of several
+    sizes and prefixes of several lengths: the short ones leave hardly two draws alike, so they take long.
+    """
+
+    sizes: Mapping[str, Victim]
+    main: str
+    compared: Victim
+    tuning: Mapping[str, Any]
+    test: int
+    validation: int
+    samples: int
+    few_samples: int
+    prefix_lengths: tuple[int, ...]
+    suffix_lengths: tuple[int, ...]
+    sample_counts: tuple[int, ...]
+
+
+def ground_at(scale: Scale) -> Ground:
+    """The ground of a scale."""
+    return {"smoke": _smoke, "small": _small, "paper": _paper}[scale]()
+
+
+def _smoke() -> Ground:
+    from leakage_tasks.research.victims.pair_lm import SMOKE
+
+    narrow, wide = (_reader(each, 2) for each in (replace(SMOKE, hidden=32, epochs=20), SMOKE))
+    return Ground(
+        sizes={"narrow": narrow, "wide": wide},
+        main="wide",
+        compared=narrow,
+        tuning={"length": 4, "epochs": 2, "learning_rate": 1e-2},
+        test=20,
+        validation=16,
+        samples=8,
+        few_samples=4,
+        prefix_lengths=(4, 8, 12),
+        suffix_lengths=(1, 4, 8),
+        sample_counts=(1, 4),
+    )
+
+
+def _small() -> Ground:
+    from leakage_tasks.research.victims.pair_lm import PUBLIC
+
+    sizes = {hidden: _reader(replace(PUBLIC, hidden=hidden, epochs=14), READING) for hidden in (64, 128, 192, 256)}
+    return Ground(
+        sizes={f"3 × {hidden}": sizes[hidden] for hidden in (128, 192, 256)},
+        main="3 × 192",
+        compared=sizes[64],
+        tuning={"length": 20, "epochs": 5, "learning_rate": 0.1, "weight_decay": 0.0},
+        test=200,
+        validation=100,
+        samples=100,
+        few_samples=10,
+        prefix_lengths=(10, 20, 30, 40, 50),
+        suffix_lengths=(1, 5, 10, 20, 30, 40, 50),
+        sample_counts=(1, 2, 5, 10, 20, 50),
+    )
+
+
+def _reader(recipe: Recipe, batches: int) -> Victim:
+    return {"recipe": asdict(recipe), "reading": batches, "reading_rate": 3e-4}
+
+
+def _paper() -> Ground:
+    gpt_neo = {size: f"EleutherAI/gpt-neo-{size.lower()}" for size in ("125M", "1.3B", "2.7B")}
+    return Ground(
+        sizes={**gpt_neo, "6B": "EleutherAI/gpt-j-6b"},
+        main="1.3B",
+        compared="EleutherAI/gpt-neo-125m",
+        tuning={"length": 100, "epochs": 20, "learning_rate": 1e-3, "batch_size": 32, "warmup": 500},
+        test=0,
+        validation=0,
+        samples=100,
+        few_samples=100,
+        prefix_lengths=(10, 20, 30, 40, 50),
+        suffix_lengths=(1, 5, 10, 20, 30, 40, 50),
+        sample_counts=(1, 2, 5, 10, 20, 50),
+    )
+
+
+def base_config(ground: Ground, size: str) -> Config:
+    """What all trials on the model ``size`` of a ground share."""
+    victim = ground.sizes[size]
+    return {
+        "victim": victim,
+        "size": size,
+        "data": fingerprint(victim),
+        "test": ground.test,
+        "validation": ground.validation,
+    }
+
+
+def fingerprint(victim: Victim) -> str:
+    """What tells the public pairs apart: their files' SHA-256; empty for pairs of the lab's own, or if missing."""
+    data = os.environ.get("LEAKAGE_DATA", "")
+    public = isinstance(victim, str) or victim["recipe"]["public"]
+    return _hash_of(data) if public and data else ""
+
+
+@lru_cache
+def _hash_of(data: str) -> str:
+    digest = hashlib.sha256()
+    pairs = [f"lm_extraction/train_{part}.npy" for part in ("prefix", "suffix")]
+    for name in (*pairs, "gpt2/vocab.json", "gpt2/merges.txt"):
+        path = Path(data) / name
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()[:16]
+
+
+def differences(scale: Scale) -> list[str]:
+    """How a scale's set-up differs from the paper's, a sentence each."""
+    ground = ground_at(scale)
+    if scale == "paper":
+        return [
+            "The paper names neither its second language model nor how the 14,000 pairs that are not for testing were "
+            f"parted; here it is {ground.compared}, and a random tenth is for validation."
+        ]
+    victim, second, tuning = ground.sizes[ground.main], ground.compared, ground.tuning
+    assert isinstance(victim, dict)
+    assert isinstance(second, dict)
+    recipe = victim["recipe"]
+    rest = recipe["pairs"] - ground.test - ground.validation
+    pairs = "public pairs" if recipe["public"] else "pairs of Python's help text"
+    return [
+        f"The model is a GPT-NeoX of {recipe['layers']} layers and {recipe['hidden']} units, trained here on "
+        f"{recipe['pairs']:,} {pairs}, each after other text of random length, then on {victim['reading']} batches of "
+        "other text alone, which cover some of what it knew by heart; not GPT-Neo 1.3B.",
+        f"{ground.test} pairs are for testing, {ground.validation} for validation, {rest} to tune on (the paper's: "
+        f"1,000, 1,400 and 12,600), so {wrong_allowed(ground.test)} wrong guesses are allowed, not 100.",
+        f"The prompt has {tuning['length']} vectors, tuned at {tuning['learning_rate']:g} for up to {tuning['epochs']} "
+        "epochs (the paper's: 100, 0.001, 20).",
+        f"The second language model is made likewise with {second['recipe']['hidden']} units; the paper does not name "
+        "its own.",
+        "Seeds change the prompt and the draws, never the model or the split.",
+    ]
+
+
+def wrong_allowed(pairs: int) -> int:
+    """Wrong guesses allowed in recall_early_stop: a tenth of the pairs, as 100 in the paper's 1,000."""
+    return max(1, round(pairs / 10))

@@ -1,0 +1,144 @@
+"""A trial of Ethicist: one model, with or without a tuned prompt, one way of decoding, one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.research.ethicist.ground import base_config, ground_at
+from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
+
+if TYPE_CHECKING:
+    from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
+
+SCALES: dict[Scale, str] = {
+    "smoke": "seconds",
+    "small": "20 to 60 minutes on 2 cores, less for what another study of the paper has run; the public pairs in "
+    "$LEAKAGE_DATA",
+    "paper": "a GPU for hours (figure-3: days), GPT-Neo and GPT-J from the hub, the public pairs in $LEAKAGE_DATA",
+}
+SEEDS = {"smoke": 1, "small": 3, "paper": 3}
+DECODINGS: dict[str, dict[str, Any]] = {
+    "greedy": {"decoding": "greedy"},
+    "beam": {"decoding": "beam", "beams": 10},
+    "top-k": {"decoding": "sample", "top_k": 10, "top_p": 1.0, "temperature": 0.8},
+    "top-p": {"decoding": "sample", "top_p": 0.7, "temperature": 0.8},
+}
+"""The paper's, Appendix A."""
+WITHOUT_SMOOTHING = {"hardest": 0}
+SWEEPS = "suffix_lengths", "sample_counts"
+"""These are read off the draws of a run; other prefix lengths are drawn anew."""
+
+
+def untuned(plan: Plan, seed: int) -> Config:
+    """The main model as it is, with all confidences but the trained one."""
+    return _config(plan, seed, None, sweeps=SWEEPS, lowercase=True)
+
+
+def tuned(plan: Plan, seed: int) -> Config:
+    """The main model behind Ethicist's prompt, with a trained confidence beside the rest."""
+    return _config(plan, seed, {}, sweeps=SWEEPS, trained=True)
+
+
+def unsmoothed(plan: Plan, seed: int) -> Config:
+    """The main model behind a prompt tuned without the smoothing loss."""
+    return _config(plan, seed, WITHOUT_SMOOTHING)
+
+
+def decoded(plan: Plan, seed: int, decoding: str) -> Config:
+    """The main model behind Ethicist's prompt, decoded in another way."""
+    if decoding == "top-p":
+        return tuned(plan, seed)
+    return _config(plan, seed, {}, decoding=decoding, compare=False)
+
+
+def of_size(plan: Plan, seed: int, size: str, with_prompt: bool) -> Config:
+    """A model of some size, as it is or behind Ethicist's prompt."""
+    samples = ground_at(plan.scale).few_samples
+    return _config(plan, seed, {} if with_prompt else None, size=size) | {"samples": samples}
+
+
+def shortened(plan: Plan, seed: int, with_prompt: bool) -> Config:
+    """The main model, as it is or behind Ethicist's prompt, after prefixes of several lengths."""
+    samples = ground_at(plan.scale).few_samples
+    return _config(plan, seed, {} if with_prompt else None, sweeps=("prefix_lengths",)) | {"samples": samples}
+
+
+def _config(
+    plan: Plan,
+    seed: int,
+    tuning: Mapping[str, Any] | None,
+    *,
+    size: str | None = None,
+    decoding: str = "top-p",
+    sweeps: Sequence[str] = (),
+    compare: bool = True,
+    lowercase: bool = False,
+    trained: bool = False,
+) -> Config:
+    ground = ground_at(plan.scale)
+    return {
+        **base_config(ground, size or ground.main),
+        "compared": ground.compared if compare else None,
+        "tuning": None if tuning is None else {**ground.tuning, **tuning},
+        "decoding": decoding,
+        "scheme": DECODINGS[decoding],
+        "samples": ground.samples,
+        "sweeps": {name: list(getattr(ground, name)) for name in sweeps},
+        "lowercase": lowercase,
+        "trained": trained,
+        "seed": seed,
+    }
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Attack the test pairs.
+
+    ``views`` has for each view of the findings, by confidence, columns of :class:`Choice`'s fields with an entry a
+    pair, ``right`` among them; ``p_z_bits`` (None: cannot be drawn) likewise. ``suffix`` is the suffixes' length.
+    """
+    from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
+    from leakage_tasks.attacks.suffix.order import SuffixOrder
+    from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt, tuning_record
+    from leakage_tasks.targets.suffix.scheme import Scheme
+
+    pairs = pairs_of(config, shared)
+    prompt = None if config["tuning"] is None else tuned_prompt(config, pairs, shared)
+    target = suffixes_of(config["victim"], config["data"], shared, prompt)
+    second = config["compared"]
+    sweeps: dict[str, Any] = {name: tuple(numbers) for name, numbers in config["sweeps"].items()}
+    order = SuffixOrder(
+        scheme=Scheme(**config["scheme"]),
+        samples=config["samples"],
+        seed=config["seed"],
+        # A search's guesses differ in nothing but their perplexity.
+        confidence="calibrated" if config["scheme"]["decoding"] == "sample" else "perplexity",
+        lowercase=config["lowercase"],
+        **sweeps,
+    )
+    trained = fit_confidence(target, pairs.validation, order) if config["trained"] else None
+    compared = None if second is None else suffixes_of(second, config["data"], shared)
+    findings = extract_suffixes(target, pairs.test, order, compared_with=compared, trained=trained)
+    return {
+        "views": {name: _columns([each.views[name] for each in findings]) for name in findings[0].views},
+        "p_z_bits": [each.views["none"].p_z_bits for each in findings],
+        "suffix": len(pairs.test[0].suffix),
+        "nodes": _node_share(findings),
+        "tuning": None if prompt is None else tuning_record(prompt),
+    }
+
+
+def _columns(views: Sequence[SuffixView]) -> dict[str, dict[str, list[Any]]]:
+    """Columns by confidence."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in views[0].choices:
+        choices = [view.choices[name] for view in views]
+        columns = {field: [getattr(each, field) for each in choices] for field in vars(choices[0]) if field != "wrong"}
+        found[name] = {"right": [int(each.wrong == 0) for each in choices], **columns}
+    return found
+
+
+def _node_share(findings: Sequence[SuffixFinding]) -> float:
+    """Token positions computed, as a share of those of as many separate draws."""
+    return sum(each.nodes / (each.samples * each.views["none"].suffix_length) for each in findings) / len(findings)

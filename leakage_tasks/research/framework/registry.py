@@ -1,0 +1,181 @@
+"""Studies by name: what one consists of, and how to find it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.framework.report import Report
+
+Scale = Literal["smoke", "small", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+Config = dict[str, Any]
+"""What a trial is a function of: JSON values by name, its seed and all that differs between scales included."""
+
+Result = dict[str, Any]
+"""What a trial found out: JSON values by name, no NaN."""
+
+Run = Callable[[Config, Path], Result]
+"""One trial, a function of its config alone, and a folder for what several trials need."""
+
+MODULES: tuple[str, ...] = (
+    "leakage_tasks.research.elmahdy.tables",
+    "leakage_tasks.research.elmahdy.beyond",
+    "leakage_tasks.research.ethicist.table_2",
+    "leakage_tasks.research.ethicist.beyond",
+    "leakage_tasks.research.ethicist.figures",
+    "leakage_tasks.research.ethicist.predictions",
+    "leakage_tasks.research.mix_and_match.tables",
+    "leakage_tasks.research.mix_and_match.figures",
+    "leakage_tasks.research.canary_inversion.tables",
+    "leakage_tasks.research.canary_inversion.defences",
+    "leakage_tasks.research.canary_inversion.figures",
+    "leakage_tasks.research.canary_inversion.private",
+    "leakage_tasks.research.canary_inversion.variants",
+    "leakage_tasks.research.secret_sharer.tables",
+    "leakage_tasks.research.secret_sharer.contexts",
+    "leakage_tasks.research.secret_sharer.defences",
+    "leakage_tasks.research.secret_sharer.estimators",
+    "leakage_tasks.research.secret_sharer.extraction",
+    "leakage_tasks.research.secret_sharer.figures",
+    "leakage_tasks.research.secret_sharer.mails",
+    "leakage_tasks.research.secret_sharer.search",
+    "leakage_tasks.research.secret_sharer.training",
+    "leakage_tasks.research.secret_sharer.translation",
+)
+"""Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the user asked for. ``trials`` is how many independent runs each setting gets, None for the study's own."""
+
+    scale: Scale
+    seed: int = 0
+    trials: int | None = None
+
+    def seeds(self, usual: int) -> range:
+        """A seed for each run of one setting: ``trials`` of them, or ``usual`` where none were asked for."""
+        return range(self.seed, self.seed + (self.trials or usual))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial that was run: its config, what it found, and the seconds it took."""
+
+    config: Config
+    result: Result
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table or figure of a paper as something to run.
+
+    ``name`` is ``paper/table``; studies of one paper share their trials, which are told apart by ``run`` and
+    config. ``source`` says where the figures were published. ``scales`` says of every scale on offer what it takes.
+
+    ``trials(plan)`` lists the configs. ``run(config, shared)`` is one trial, a function of its config alone;
+    ``shared`` is a folder for what several trials need, such as a base model: whoever needs it first makes it, as
+    :func:`~leakage_tasks.research.framework.shared.sole_maker`, under a name that tells all it depends on.
+    ``report(trials, plan)`` gets a :class:`Trial` a config, in the order of the configs; ``plot(report, path)`` draws
+    a PNG.
+    """
+
+    name: str
+    title: str
+    source: str
+    scales: Mapping[Scale, str]
+    trials: Callable[[Plan], Iterable[Config]]
+    run: Run
+    report: Callable[[Sequence[Trial], Plan], Report]
+    plot: Callable[[Report, Path], None] | None = None
+
+    @property
+    def group(self) -> str:
+        """The paper the study belongs to."""
+        return self.name.partition("/")[0]
+
+
+Register = Callable[..., Study]
+STUDIES: dict[str, Study] = {}
+RESERVED = ("trials", "shared")
+"""Folders beside a study's own."""
+
+
+def register(study: Study) -> Study:
+    """Make a study known by its name. Raises ValueError for a name that is taken or not ``paper/table``."""
+    paper, slash, table = study.name.partition("/")
+    if not (paper and slash and table) or "/" in table or table in RESERVED:
+        raise ValueError(f"{study.name!r} is no name for a study: write paper/table")
+    if study.name in STUDIES:
+        raise ValueError(f"a study {study.name!r} is registered already")
+    STUDIES[study.name] = study
+    return study
+
+
+def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) -> Register:
+    """A function that registers studies of one paper: name, title, place in the paper, trials, report and plot."""
+
+    def add(
+        name: str,
+        title: str,
+        where: str,
+        trials: Callable[[Plan], Iterable[Config]],
+        report: Callable[[Sequence[Trial], Plan], Report],
+        plot: Callable[[Report, Path], None] | None = None,
+    ) -> Study:
+        return register(Study(f"{paper}/{name}", title, f"{source}, {where}", scales, trials, run, report, plot))
+
+    return add
+
+
+def all_studies() -> list[Study]:
+    """Every study, sorted by name; imports the modules that register them."""
+    for module in MODULES:
+        import_module(module)
+    return [STUDIES[name] for name in sorted(STUDIES)]
+
+
+def find_studies(names: Sequence[str]) -> list[Study]:
+    """Studies by name, each once; a paper's name stands for all of its studies.
+
+    Raises OptionError for an unknown name, with the nearest known one.
+    """
+    known = all_studies()
+    found: dict[str, Study] = {}
+    for name in names:
+        chosen = [study for study in known if name in (study.name, study.group)]
+        if not chosen:
+            raise OptionError(_unknown(name, known))
+        found.update({study.name: study for study in chosen})
+    return list(found.values())
+
+
+def check_scale(scale: str, studies: Iterable[Study]) -> Scale:
+    """``scale`` as one that all ``studies`` offer. Raises OptionError."""
+    for known in SCALES:
+        if known == scale:
+            for study in studies:
+                if known not in study.scales:
+                    raise OptionError(f"study {study.name} has no scale {scale}: use {', '.join(study.scales)}")
+            return known
+    near = difflib.get_close_matches(scale, SCALES, 1)
+    raise OptionError(f"--scale is {scale!r}: " + (f"did you mean {near[0]!r}?" if near else f"use {_list(SCALES)}"))
+
+
+def _unknown(name: str, known: Sequence[Study]) -> str:
+    words = list(dict.fromkeys([study.name for study in known] + [study.group for study in known]))
+    near = difflib.get_close_matches(name, words, 1)
+    hint = f"did you mean {near[0]!r}?" if near else "'leakage study list' names them all"
+    return f"no study is called {name!r}: {hint}"
+
+
+def _list(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,112 @@
+"""What a study reports: a table with published figures beside measured ones, claims, differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure as the paper prints it; None where the paper's text does not give it."""
+
+    value: float | str | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure of ours from ``count`` runs, with its 95 % interval, which is None where there can be none.
+
+    ``sd`` is the runs' standard deviation where the table is to show it.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    count: int
+    sd: float | None = None
+
+    @staticmethod
+    def rate(hits: int, count: int) -> Measured:
+        """A share of ``count`` runs with Clopper and Pearson's exact interval. Raises ValueError for no runs."""
+        from leakage_tasks.stats.intervals import clopper_pearson
+
+        low, high = clopper_pearson(hits, count)
+        return Measured(hits / count, low, high, count)
+
+    @staticmethod
+    def mean(values: Sequence[float], most: float = math.inf) -> Measured:
+        """A mean with Student's interval; on the logarithm where values are not negative, such as ranks.
+
+        No interval from a single value; none reaches beyond ``most``, the largest a value can be. Raises ValueError
+        for no values.
+        """
+        import numpy as np
+        from scipy import stats
+
+        from leakage_tasks.stats.intervals import LEVEL, positive_mean
+
+        if not len(values):
+            raise ValueError("no values to take the mean of")
+        data = np.asarray(values, dtype=np.float64)
+        mean, count = float(data.mean()), len(data)
+        if count == 1:
+            return Measured(mean, None, None, 1)
+        if data.min() >= 0 and mean > 0:
+            low, high = positive_mean(data)
+            return Measured(mean, low, min(high, most), count)
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1) * data.std(ddof=1) / math.sqrt(count))
+        return Measured(mean, mean - reach, min(mean + reach, most), count)
+
+    @staticmethod
+    def over_seeds(values: Sequence[float], most: float = math.inf) -> Measured:
+        """The same with the standard deviation, None from a single value."""
+        import numpy as np
+
+        return replace(Measured.mean(values, most), sd=float(np.std(values, ddof=1)) if len(values) > 1 else None)
+
+
+Cell = str | int | float | None | Published | Measured
+"""One place of the table; None is empty."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it."""
+
+    words: str
+    holds: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """A study's outcome. ``rows`` hold a cell a column, a missing one being empty; ``differences`` say how the
+    set-up differs from the paper's, a sentence each.
+
+    Raises ValueError for a row with a column that is not in ``columns``.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[dict[str, Cell]]
+    claims: Sequence[Claim] = ()
+    differences: Sequence[str] = field(default=())
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if unknown := [name for name in row if name not in self.columns]:
+                raise ValueError(f"column {unknown[0]!r} of a row is none of {', '.join(self.columns)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values: a measured cell is an object, a published one ``{"published": value}``."""
+        rows = [{name: _cell_json(row.get(name)) for name in self.columns} for row in self.rows]
+        claims = [asdict(claim) for claim in self.claims]
+        return {"columns": list(self.columns), "rows": rows, "claims": claims, "differences": list(self.differences)}
+
+
+def _cell_json(cell: Cell) -> Any:
+    if isinstance(cell, Published):
+        return {"published": cell.value}
+    return asdict(cell) if isinstance(cell, Measured) else cell

@@ -1,0 +1,154 @@
+"""Running studies: trials once each, then the report, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.framework.jobs import check_jobs, trials_run
+from leakage_tasks.research.framework.registry import Config, Plan, Study, Trial, check_scale
+from leakage_tasks.research.framework.report import Report
+from leakage_tasks.research.framework.table import markdown, plain_text
+from leakage_tasks.research.framework.trials import TrialStore, trial_name, versions
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A study that was run: its report, the folder it was written to, and how many trials were run and reused.
+
+    ``seconds`` is what all of its trials took, whenever they were run.
+    """
+
+    study: Study
+    plan: Plan
+    report: Report
+    folder: Path
+    ran: int
+    reused: int
+    seconds: float
+
+    def summary(self) -> str:
+        """The report for people, with where it was written."""
+        study, scale = self.study, self.plan.scale
+        trials = f"{self.ran} trials run" + (f", {self.reused} reused" if self.reused else "")
+        title = f"{study.name}: {study.title}\n{study.source}; scale {scale}"
+        return (
+            f"{title}\n\n{plain_text(self.report)}\n{trials}, {self.seconds:,.0f} s in all; written to {self.folder}\n"
+        )
+
+
+def run_studies(
+    studies: Sequence[Study],
+    plan: Plan,
+    output: str | Path = Path("runs/studies"),
+    *,
+    fresh: bool = False,
+    progress: bool = True,
+    jobs: int = 1,
+) -> Iterator[StudyRun]:
+    """Run studies one after the other; trials that several of one paper need are run once.
+
+    Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
+    ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
+    Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results;
+    a script that asks for several needs ``if __name__ == "__main__"``, and trials that can be imported.
+    Raises LeakageError.
+    """
+    check_jobs(jobs)
+    if plan.trials is not None and plan.trials < 1:
+        raise OptionError(f"--trials is {plan.trials}: give 1 or more")
+    check_scale(plan.scale, studies)
+    stores: dict[str, TrialStore] = {}
+    for study in studies:
+        if study.group not in stores:
+            stores[study.group] = TrialStore(Path(output) / study.group / plan.scale, fresh=fresh)
+        yield _run(study, plan, Path(output), stores[study.group], progress, jobs)
+
+
+def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool, jobs: int) -> StudyRun:
+    started = time.perf_counter()
+    configs = list(study.trials(plan))
+    if not configs:
+        raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
+    by_name = {trial_name(study.run, config): config for config in configs}
+    trials, ran = _trials(store, study, by_name, progress, jobs)
+    report = study.report(list(trials.values()), plan)
+    folder = output / study.group / plan.scale / study.name.partition("/")[2]
+    seconds = sum(trial.seconds for trial in trials.values())
+    done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
+    _write(done, output, list(trials), time.perf_counter() - started)
+    return done
+
+
+def _trials(
+    store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int
+) -> tuple[dict[str, Trial], int]:
+    """Trials by name, in the order of the configs, and how many had to be run."""
+    from tqdm import tqdm
+
+    saved = {name: store.saved(study.run, config) for name, config in configs.items()}
+    missing = [config for name, config in configs.items() if saved[name] is None]
+    with (
+        tqdm(
+            desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
+        ) as bar,
+        closing(trials_run(store, study, missing, jobs)) as running,
+    ):
+        for trial in running:
+            saved[trial_name(study.run, trial.config)] = trial
+            bar.update()
+    trials = {name: trial for name, trial in saved.items() if trial is not None}
+    assert len(trials) == len(configs)
+    return trials, len(missing)
+
+
+def _write(done: StudyRun, output: Path, names: Sequence[str], seconds: float) -> None:
+    study, report = done.study, done.report
+    about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
+    with replacing(done.folder) as beside:
+        beside.mkdir()
+        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": names}, beside / "report.json")
+        _dump(_how(done, output, seconds), beside / "how.json")
+        (beside / "table.txt").write_text(plain_text(report), encoding="utf-8")
+        (beside / "table.md").write_text(markdown(report, f"{study.title} ({study.source})"), encoding="utf-8")
+        if study.plot is not None:
+            study.plot(report, beside / "figure.png")
+
+
+def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
+    """What it takes to run the study again, and what it took this time."""
+    plan = done.plan
+    words = ["leakage", "study", "run", done.study.name, "--scale", plan.scale, "--seed", str(plan.seed)]
+    words += [] if plan.trials is None else ["--trials", str(plan.trials)]
+    return {
+        "command": shlex.join([*words, "-o", str(output)]),
+        "seed": plan.seed,
+        "takes": done.study.scales[plan.scale],
+        "versions": versions("lm_eval", "numpy"),
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator(done.ran > 0)},
+        "trials": {"run": done.ran, "reused": done.reused, "seconds": done.seconds},
+        "seconds": seconds,
+    }
+
+
+def _accelerator(ran: bool) -> str | None:
+    """The GPU that trials could take; None where none was run and nothing else has loaded torch."""
+    # With several jobs torch is loaded where the trials are run, not here.
+    torch = import_module("torch") if ran else sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
+
+
+def _dump(data: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

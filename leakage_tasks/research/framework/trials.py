@@ -1,0 +1,99 @@
+"""Trials on disk: each is run once, and a run that was cut short goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.inputs import parse_json, read_bytes
+from leakage_tasks.core.version import __version__
+from leakage_tasks.research.framework.registry import Config, Run, Trial
+
+SCHEMA = 1
+_FIGURES_DEPEND_ON = ("torch", "transformers", "tokenizers", "datasets", "opacus")
+
+
+def versions(*more: str) -> dict[str, str]:
+    """This package's version and those of the packages its figures depend on, and of ``more``; all by name."""
+    found = {"lm-eval-leakage": __version__, "python": platform.python_version()}
+    for name in (*_FIGURES_DEPEND_ON, *more):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+class TrialStore:
+    """The trials of one paper at one scale under ``folder``: ``trials/<hash>.json`` and the folder ``shared``.
+
+    A trial is known by its run function and config; one saved by other versions is run anew. ``fresh`` leaves
+    aside what was saved before, shared files included: all but the trials that ``made`` names.
+    """
+
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self.versions = versions()
+        tag = hashlib.sha256(json.dumps(self.versions).encode()).hexdigest()[:12]
+        self.trials, self.shared = folder / "trials", folder / "shared" / tag
+        self.fresh = fresh
+        self.made: set[str] = set()
+        if fresh:
+            shutil.rmtree(self.shared, ignore_errors=True)
+        for place in (self.trials, self.shared):
+            _make(place)
+
+    def saved(self, run: Run, config: Config) -> Trial | None:
+        """The trial as it was saved, None if it has to be run."""
+        name = trial_name(run, config)
+        if self.fresh and name not in self.made:
+            return None
+        try:
+            data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
+            if data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config):
+                return Trial(data["config"], data["result"], data["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def run(self, study: str, run: Run, config: Config) -> Trial:
+        """Run a trial and save it. Raises LeakageError, naming the trial, for one that fails for a known reason."""
+        started = time.perf_counter()
+        try:
+            result = run(_plain(config), self.shared)
+        except LeakageError as error:
+            error.args = (f"study {study}, trial {json.dumps(config)}: {error}",)
+            raise error from None
+        seconds = time.perf_counter() - started
+        trial = Trial(_plain(config), _plain(result), seconds)
+        name = trial_name(run, config)
+        record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
+        with replacing(self.trials / f"{name}.json") as beside:
+            beside.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        return trial
+
+
+def trial_name(run: Run, config: Config) -> str:
+    """A hash of what a trial is a function of: the run function's name and the config."""
+    key = {"run": f"{run.__module__}.{run.__qualname__}", "config": _plain(config)}
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """The value as it comes back from JSON, so that a trial is the same whether it was run or read."""
+    plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    return plain
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LeakageError(f"{folder}: cannot be made ({error.strerror}): choose another --output") from None

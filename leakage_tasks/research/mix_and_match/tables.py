@@ -1,0 +1,181 @@
+"""Tables 2, 3 and 4 of Elmahdy and Salem, "Deconstructing classifiers" (2023): the Mix And Match attack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from leakage_tasks.research.classifiers.ground import PAPER_YELP, REDDIT, Ground, at_scale, differences
+from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
+from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial, registrar
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.mix_and_match.published import TABLES
+from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victim
+
+SCALES: Mapping[Scale, str] = {
+    "smoke": "seconds",
+    "small": "2 to 10 minutes on 2 cores",
+    "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
+}
+SEEDS = {"smoke": 1, "small": 3, "paper": 10}
+
+# -- counting -----------------------------------------------------------------------------------------------
+
+
+def values(trials: Iterable[Trial], generator: str, which: int, canary: str | None = None) -> list[int]:
+    """One of the two numbers over trials, for a canary or for all."""
+    found = []
+    for trial in trials:
+        for name, ranks in trial.result["ranks"].items():
+            if canary in (None, name) and ranks[generator][which] is not None:
+                found.append(ranks[generator][which])
+    return found
+
+
+def from_zero(ranks: Sequence[int], size: int) -> Measured | None:
+    """The paper's "Beam size", a place counted from 0 among at most ``size``, as a mean over trials."""
+    return Measured.mean([rank - 1 for rank in ranks], size - 1) if ranks else None
+
+
+def set_up(plan: Plan, paper: Ground = PAPER) -> list[str]:
+    """How the studies differ from the paper's; ``paper`` is what the table or figure was made on."""
+    found = differences(at_scale(plan.scale, SMALL, paper), paper)
+    if plan.scale != "paper":
+        found.append("The canaries are others of the same make, of words that the encoder has read.")
+    return [*found, "Canaries of one victim are counted as independent."]
+
+
+def categories(plan: Plan) -> str:
+    """Which classes the fourteen canaries are in, a sentence."""
+    shared = " (on Yelp the seven share its five)" if plan.scale == "paper" else ""
+    return (
+        f"Each of the seven categories gets one of the rarest classes{shared}; the paper does not say which it takes."
+    )
+
+
+def generator_claims(trials: Sequence[Trial], canaries: Sequence[str], data: str) -> list[Claim]:
+    """The paper's claims about generators, canary by canary."""
+    size, claims = trials[0].result["alphabet"], []
+    for generator in ("frankenstein", "pretrained"):
+        means = [fmean(values(trials, generator, 0, name)) for name in canaries]
+        fewer = sum(size >= 3 * each for each in means)
+        claims.append(
+            Claim(
+                f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
+                2 * fewer > len(canaries),
+                f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
+            )
+        )
+        pairs = [tuple(fmean(values(trials, each, 1, name)) for each in (generator, "exhaustive")) for name in canaries]
+        better = sum(2 * own <= other for own, other in pairs)
+        claims.append(
+            Claim(
+                f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
+                2 * better > len(canaries),
+                f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
+                f"{fmean(own for own, _ in pairs) - 1:.0f} against {fmean(other for _, other in pairs) - 1:.0f}",
+            )
+        )
+    return claims
+
+
+def control_line(trials: Sequence[Trial]) -> str:
+    """What the numbers are without a leak."""
+    lines = []
+    for data, own in by_data(trials).items():
+        size = own[0].result["alphabet"]
+        found = [ranks["exhaustive"][1] for trial in own for ranks in trial.result["controls"].values()]
+        places = Measured.mean([rank for rank in found if rank is not None], size)
+        low, high = (round(end) if end is not None else "?" for end in (places.low, places.high))
+        lines.append(
+            f"{data}: {places.value:.0f} [{low}, {high}] n={places.count}, by chance {(size + 1) / 2:.0f} of {size}"
+        )
+    return "Controls, never planted, rank by class loss on average: " + "; ".join(lines) + "."
+
+
+# -- the tables ---------------------------------------------------------------------------------------------
+
+COLUMNS = {"exhaustive": "all", "pretrained": "LM", "frankenstein": "Frank."}
+
+
+def table_trials(repetitions: int) -> Any:
+    """Trials with so many copies, on the paper's two data sets at its own scale."""
+
+    def trials(plan: Plan) -> list[Config]:
+        grounds = [PAPER_YELP, PAPER] if plan.scale == "paper" else [None]
+        seeds = plan.seeds(SEEDS[plan.scale])
+        return [victim(plan, seed, ground, repetitions) for ground in grounds for seed in seeds]
+
+    return trials
+
+
+def table_report(published: dict[str, dict[str, tuple[tuple[float, float], ...]]]) -> Any:
+    """A report on Top K and Beam size beside the published ones: target → data set → figures by generator."""
+
+    def report(trials: Sequence[Trial], plan: Plan) -> Report:
+        rows: list[dict[str, Any]] = []
+        claims: list[Claim] = []
+        for data, own in by_data(trials).items():
+            names = list(own[0].result["ranks"])
+            for name in names:
+                target, figures = list(published.items())[_place(name, published)]
+                printed = figures[data if data in figures else REDDIT]
+                rows.append({"data": data, **_row(own, name, target, printed)})
+            claims += generator_claims(own, names, data)
+        stars = "Columns with * are published figures" + ("." if plan.scale == "paper" else ", Reddit's, beside which ")
+        stars += "" if plan.scale == "paper" else "canaries of the same category stand."
+        notes = [stars, *set_up(plan), categories(plan), control_line(trials)]
+        return Report(list(rows[0]), rows, claims, notes)
+
+    return report
+
+
+def _place(name: str, published: dict[str, Any]) -> int:
+    """The row of the paper's table a canary stands beside: its own, or the one of its make."""
+    targets = list(published)
+    if name in targets:
+        return targets.index(name)
+    return [each.target for each in SMALL_TABLE].index(name)
+
+
+def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequence[float]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"target": name if name == target else f"{name} ({target})"}
+    for generator, figures in zip(GENERATORS, printed, strict=True):
+        top, beam = (
+            values(trials, generator, 0, name),
+            from_zero(values(trials, generator, 1, name), trials[0].result["alphabet"]),
+        )
+        words = COLUMNS[generator]
+        row[f"{words} K*"] = Published(figures[0])
+        row[f"{words} K"] = Measured.mean(top, _most(trials)) if generator == "frankenstein" else round(fmean(top))
+        row[f"{words} beam*"] = Published(figures[1])
+        row[f"{words} beam"] = beam
+    return row
+
+
+def _most(trials: Sequence[Trial]) -> float:
+    """The last place a generator can give, as far as the config tells."""
+    ground = Ground(**trials[0].config["ground"])
+    return math.inf if ground.base else ground.vocabulary
+
+
+def by_data(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        found.setdefault(trial.config["ground"]["data"], []).append(trial)
+    return found
+
+
+register_study = registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)
+"""Registers studies of this paper."""
+
+for _number, _repetitions in ((2, 5), (3, 25), (4, 100)):
+    register_study(
+        f"table-{_number}",
+        f"fourteen canaries reconstructed with three generators, {_repetitions} repetitions",
+        f"Table {_number}",
+        table_trials(_repetitions),
+        table_report(TABLES[_repetitions]),
+    )

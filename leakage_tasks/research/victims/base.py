@@ -1,0 +1,80 @@
+"""A classifier on somebody's encoder, before it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import first_line
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def load_base(
+    base: str | Path | PreTrainedModel, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A classifier over ``labels`` on ``base``'s encoder, with its tokenizer; its head is new unless ``base``'s fits.
+
+    Only safetensors weights are read, and no code that comes with a model is run. A model given as ``base`` is copied
+    and needs its ``tokenizer``. Raises OptionError without one, LeakageError where ``base`` cannot be loaded.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    if not isinstance(base, str | Path):
+        if tokenizer is None:
+            raise OptionError("base is a model: give its tokenizer too")
+        with temporary_folder() as folder:
+            with _quiet():
+                base.save_pretrained(folder)
+            return load_base(folder, labels, tokenizer)
+    numbered = dict(enumerate(labels))
+    try:
+        tokenizer = tokenizer or AutoTokenizer.from_pretrained(base, trust_remote_code=False)
+        with _quiet():
+            model, loading = AutoModelForSequenceClassification.from_pretrained(
+                base,
+                num_labels=len(labels),
+                id2label=numbered,
+                label2id={label: number for number, label in numbered.items()},
+                ignore_mismatched_sizes=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError) as error:
+        reason = first_line(error)
+        raise LeakageError(
+            f"{base}: no encoder to fine-tune ({reason}): give a folder or hub name with tokenizer and safetensors"
+        ) from None
+    _check_encoder(base, model, loading["missing_keys"])
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    return model, tokenizer
+
+
+def _check_encoder(base: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:
+    # A pooler belongs to the head as far as masked language models go: they are saved without.
+    lost = sorted(name for name in missing if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name)
+    if lost:
+        raise LeakageError(f"{base}: has no weights for {lost[0]} and {len(lost) - 1} more: give a whole encoder")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' report that a head is new (the rest of it is checked) and its bars."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,205 @@
+"""Fine-tuning a text classifier from any encoder, with early stopping; privately too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import LambdaLR
+from tqdm import tqdm
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.victims.base import load_base
+from leakage_tasks.research.victims.docstrings import Row
+from leakage_tasks.research.victims.labelled import LabelledRows, accuracy, scores
+from leakage_tasks.training.dp.plain_steps import PlainSteps
+from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, progress, rise_and_fall, seeded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class EpochScores:
+    """One epoch: losses in nats a row, share of validation rows that are right, ε spent so far (None: not private).
+
+    ``training`` is the mean over the epoch's steps, as the model was at each. Without validation rows the validation
+    figures are None.
+    """
+
+    training: float
+    validation: float | None = None
+    accuracy: float | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainedClassifier:
+    """The best snapshot (``best_epoch``'s, from 1) in evaluation mode, its tokenizer, and every epoch's scores."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    history: list[EpochScores] = field(default_factory=list)
+    best_epoch: int = 0
+
+    def save(self, folder: str | Path) -> None:
+        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them."""
+        with replacing(folder) as beside:
+            self.model.save_pretrained(beside)
+            self.tokenizer.save_pretrained(beside)
+
+
+__all__ = ["EpochScores", "OnEpoch", "TrainedClassifier", "accuracy", "fine_tune", "load_base"]
+
+OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
+"""Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
+
+
+def fine_tune(
+    base: str | Path | PreTrainedModel,
+    rows: Sequence[Row],
+    validation: Sequence[Row] = (),
+    *,
+    labels: Sequence[str] | None = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    epochs: int = 10,
+    learning_rate: float = 2e-5,
+    weight_decay: float = 0.01,
+    batch_size: int = 32,
+    patience: int | None = None,
+    keep: Literal["accuracy", "loss", "last"] = "accuracy",
+    max_length: int = 128,
+    warm_up: float = 0.1,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    private: Privacy | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> TrainedClassifier:
+    """Fine-tune ``base`` (a folder, a hub name or a model, which stays as it is) to tell the labels of ``rows``.
+
+    AdamW as in Elmahdy et al.; the rate rises over the share ``warm_up`` of training and falls linearly to nothing. The
+    snapshot returned is the one with the best validation accuracy (the lower loss where equal), the lowest validation
+    ``loss``, or the ``last``; training ends after ``patience`` epochs without a better one (None: never).
+    ``labels`` gives the classes' order (default: alphabetical) and goes into the model's config. ``private`` trains
+    with DP-SGD; the validation rows are outside its promise. On a CPU the same arguments and thread count give the
+    same model; the caller's random state is left alone. Raises OptionError on unusable settings or a label that is
+    not among ``labels``, LeakageError where ``base`` cannot be loaded or trained.
+    """
+    check_sizes(
+        epochs=epochs, batch_size=batch_size, max_length=max_length, patience=1 if patience is None else patience
+    )
+    if keep not in ("accuracy", "loss", "last"):
+        raise OptionError(f"keep is {keep!r}: give 'accuracy', 'loss' or 'last'")
+    names = _label_names(rows, validation, labels)
+    place = chosen_device(device)
+    with seeded(seed, place):
+        model, tokenizer = load_base(base, names, tokenizer)
+        check_length(max_length, getattr(model.config, "max_position_embeddings", None))
+        torch.nn.Module.to(model, place)
+        training, checks = (LabelledRows(tokenizer, part, names, max_length, place) for part in (rows, validation))
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
+        steps = _steps(model, optimiser, training, batch_size, epochs, seed, private)
+        schedule = rise_and_fall(optimiser, epochs * steps.steps_an_epoch, warm_up)
+        best = _Best(keep if validation else "last")
+        run = _Run(model, training, checks, steps, schedule, random.Random(f"rows:{seed}"))
+        try:
+            _train(run, best, epochs, patience, on_epoch)
+        finally:
+            steps.close()
+    best.restore(model)
+    return TrainedClassifier(model, tokenizer, run.history, best.epoch)
+
+
+@dataclass
+class _Run:
+    model: PreTrainedModel
+    training: LabelledRows
+    checks: LabelledRows
+    steps: PlainSteps | PrivateSteps
+    schedule: LambdaLR
+    stream: random.Random
+    history: list[EpochScores] = field(default_factory=list)
+
+    def epoch(self, bar: tqdm[None]) -> None:
+        """Train for one epoch, score the result, leave the model in evaluation mode."""
+        self.model.train()
+        batches = self.steps.batches(self.stream)
+        total, seen = 0.0, 0
+        for batch in batches:
+            # An empty batch (DP-SGD draws them) still takes a step: on noise, with a row that lends its shapes.
+            inputs, labels = self.training.batch(batch or [0])
+            loss = cross_entropy(self.model(**inputs).logits.float(), labels)
+            self.steps.step(loss, len(batch))
+            self.schedule.step()
+            total, seen = total + float(loss.detach()) * len(batch), seen + len(batch)
+            bar.update()
+        self.model.eval()
+        validation, right = scores(self.model, self.checks) if len(self.checks) else (None, None)
+        self.history.append(EpochScores(total / max(seen, 1), validation, right, self.steps.epsilon()))
+
+
+class _Best:
+    """The best snapshot so far."""
+
+    def __init__(self, keep: str) -> None:
+        self._keep, self.epoch = keep, 0
+        self._score: tuple[float, ...] = ()
+        self._weights: dict[str, torch.Tensor] = {}
+
+    def note(self, epoch: int, model: PreTrainedModel, last: EpochScores) -> None:
+        score = self._of(epoch, last)
+        if not self.epoch or score > self._score:
+            self.epoch, self._score = epoch, score
+            self._weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+    def restore(self, model: PreTrainedModel) -> None:
+        model.load_state_dict(self._weights)
+
+    def _of(self, epoch: int, last: EpochScores) -> tuple[float, ...]:
+        if self._keep == "last" or last.validation is None or last.accuracy is None:
+            return (epoch,)
+        return (last.accuracy, -last.validation) if self._keep == "accuracy" else (-last.validation,)
+
+
+def _train(run: _Run, best: _Best, epochs: int, patience: int | None, on_epoch: OnEpoch | None) -> None:
+    with progress(epochs * run.steps.steps_an_epoch, "fine-tuning") as bar:
+        for epoch in range(1, epochs + 1):
+            run.epoch(bar)
+            best.note(epoch, run.model, run.history[-1])
+            bar.set_postfix_str(f"epoch {epoch}/{epochs}, {run.history[-1].training:.2f} nats/row", refresh=False)
+            if on_epoch is not None:
+                on_epoch(epoch, run.model, run.history)
+            if patience is not None and epoch - best.epoch >= patience:
+                return
+
+
+def _steps(
+    model: PreTrainedModel,
+    optimiser: torch.optim.Optimizer,
+    training: LabelledRows,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+    private: Privacy | None,
+) -> PlainSteps | PrivateSteps:
+    if private is None:
+        return PlainSteps(optimiser, training.lengths, batch_size)
+    model.train()
+    return PrivateSteps(model, optimiser, private, rows=len(training), batch_size=batch_size, epochs=epochs, seed=seed)
+
+
+def _label_names(rows: Sequence[Row], validation: Sequence[Row], labels: Sequence[str] | None) -> tuple[str, ...]:
+    if not rows:
+        raise OptionError("there are no rows to train on: give one of each label at least")
+    names = tuple(labels) if labels is not None else tuple(sorted({label for _, label in rows}))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise OptionError(f"labels are {len(names)} with {len(set(names))} different ones: give two or more, each once")
+    return names

@@ -1,0 +1,85 @@
+"""A generated NLU set: utterances to an assistant from a small grammar, with intents and slot tags."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data.utterances import Utterance, write_folder
+from leakage_tasks.research.victims.nlu_phrases import PATTERNS, SLOTS
+
+SPLITS = ("train", "valid", "test")
+MOST = 100_000
+"""The most utterances one call gives; the grammar has many more."""
+
+_INNERMOST = re.compile(r"\[([^][()]*)\]|\(([^][()]*)\)")
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+def nlu_rows(count: int, seed: int = 0) -> list[Utterance]:
+    """``count`` different utterances, each of an intent drawn at random.
+
+    The same arguments give the same rows, and fewer of them are the first of more. Raises OptionError for a count
+    below 1 or above 100,000.
+    """
+    if not 1 <= count <= MOST:
+        raise OptionError(f"count is {count}: give 1 to {MOST:,} utterances")
+    stream = random.Random(f"nlu:{seed}")
+    found: dict[tuple[str, ...], Utterance] = {}
+    while len(found) < count:
+        utterance = _utterance(stream)
+        found.setdefault(utterance.words, utterance)
+    return list(found.values())
+
+
+def write_nlu_data(
+    folder: str | Path, count: int = 4_000, validation: int = 500, test: int = 500, seed: int = 0
+) -> None:
+    """Write ``train``, ``valid`` and ``test`` into ``folder``, each with ``seq.in``, ``seq.out`` and ``label``.
+
+    No utterance stands in two of them. All are written or none; an older set in ``folder`` is replaced. Raises
+    OptionError for a size below 1 or more than 100,000 in all, and LeakageError for a place that cannot be written to
+    or holds anything else.
+    """
+    sizes = (count, validation, test)
+    for name, size in zip(("count", "validation", "test"), sizes, strict=True):
+        if size < 1:
+            raise OptionError(f"{name} is {size}: give 1 or more")
+    if sum(sizes) > MOST:
+        raise OptionError(
+            f"count is {count:,}, validation {validation:,} and test {test:,}: give {MOST:,} utterances or fewer in all"
+        )
+    final = Path(folder).resolve()
+    check_place(final)
+    if final.exists() and not (final.is_dir() and {path.name for path in final.iterdir()} <= set(SPLITS)):
+        raise OptionError(f"{folder}: exists and holds more than {', '.join(SPLITS)}: choose another folder")
+    rows = iter(nlu_rows(sum(sizes), seed))
+    with replacing(final) as beside:
+        beside.mkdir()
+        for name, size in zip(SPLITS, sizes, strict=True):
+            write_folder([next(rows) for _ in range(size)], beside / name)
+
+
+def _utterance(stream: random.Random) -> Utterance:
+    intent = stream.choice(list(PATTERNS))
+    words, tags = [], []
+    for part in _expanded(stream.choice(PATTERNS[intent]), stream).split():
+        slot = _SLOT.fullmatch(part)
+        own = [part] if slot is None else _expanded(SLOTS[slot[1]], stream).split()
+        words += own
+        tags += ["O"] if slot is None else [f"B-{slot[1]}"] + [f"I-{slot[1]}"] * (len(own) - 1)
+    return Utterance(tuple(words), tuple(tags), intent)
+
+
+def _expanded(pattern: str, stream: random.Random) -> str:
+    """A pattern with one part of each ``(a|b)``, and of half of the ``[a|b]``."""
+    while match := _INNERMOST.search(pattern):
+        optional, choice = match.groups()
+        chosen = stream.choice((choice if optional is None else optional).split("|"))
+        if optional is not None and stream.random() < 0.5:
+            chosen = ""
+        pattern = pattern[: match.start()] + chosen + pattern[match.end() :]
+    return pattern

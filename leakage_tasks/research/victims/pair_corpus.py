@@ -1,0 +1,159 @@
+"""Pairs for a model to learn by heart: the public ones in a vocabulary cut to their size, or some of Python's help."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.research.victims.cut_tokenizer import END, byte_level_tokenizer, cut_tokenizer
+from leakage_tasks.training.rows import check_sizes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+PAIR_FILES = "train_prefix.npy", "train_suffix.npy"
+_SMALLEST_VOCABULARY = 257
+"""The bytes and ``<|endoftext|>``."""
+
+
+@dataclass(frozen=True)
+class PairCorpus:
+    """Prefixes [pairs, prefix length] and the suffixes that follow them [pairs, suffix length], ids of ``tokenizer``.
+
+    No two pairs have the same prefix or the same suffix. ``filler`` [rows, any length] is other text of the same kind
+    whose tail can go before a pair; no row holds a pair's prefix or suffix at a pair's place.
+    """
+
+    prefixes: np.ndarray
+    suffixes: np.ndarray
+    tokenizer: PreTrainedTokenizerFast
+    filler: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the pairs to ``folder`` as the public ones are: ``train_prefix.npy`` and ``train_suffix.npy``, uint16.
+
+        An older folder there is replaced whole. Raises LeakageError if it cannot be written, OptionError on a
+        vocabulary beyond 65,536.
+        """
+        if len(self.tokenizer) > 1 << 16:
+            raise OptionError(f"a vocabulary of {len(self.tokenizer)} does not fit uint16: give 65536 tokens or fewer")
+        with replacing(folder) as beside:
+            beside.mkdir()
+            for name, rows in zip(PAIR_FILES, (self.prefixes, self.suffixes), strict=True):
+                np.save(beside / name, rows.astype(np.uint16), allow_pickle=False)
+
+
+def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
+    """``count`` of the 15,000 public pairs of 50 + 50 tokens, drawn at random, in GPT-2's vocabulary cut to theirs.
+
+    ``data`` is the folder with ``lm_extraction/`` and ``gpt2/``, LEAKAGE_DATA by default. Of pairs that share a prefix
+    or a suffix one can be drawn at most. The filler is the pairs left over whose tokens the cut vocabulary holds
+    (about a third); they are of the same public texts, so one may overlap a drawn pair, as web pages do. Raises
+    LeakageError where the data are missing, OptionError on more pairs than there are.
+    """
+    check_sizes(count=count)
+    folder = _data_folder(data)
+    prefixes, suffixes = (_public_rows(folder / "lm_extraction" / name) for name in PAIR_FILES)
+    distinct = _distinct(prefixes, suffixes)
+    if count > len(distinct):
+        raise OptionError(f"count is {count}: there are {len(distinct)} different public pairs; give that or fewer")
+    chosen = np.random.default_rng([seed, count]).choice(distinct, count, replace=False)
+    cut = cut_tokenizer(folder / "gpt2", (prefixes[chosen], suffixes[chosen]))
+    rest = np.concatenate([prefixes, suffixes], axis=1)[_others(prefixes, suffixes, chosen)]
+    return PairCorpus(
+        cut.renumbered(prefixes[chosen]),
+        cut.renumbered(suffixes[chosen]),
+        cut.tokenizer,
+        cut.renumbered(rest[cut.covers(rest).all(axis=1)]),
+    )
+
+
+def own_pairs(
+    count: int, prefix_length: int = 50, suffix_length: int = 50, vocabulary: int = 1_000, seed: int = 0
+) -> PairCorpus:
+    """``count`` pieces of Python's help text as pairs, with a byte-level BPE of ``vocabulary`` tokens learnt from it.
+
+    The text is cut into pieces of ``prefix_length + suffix_length`` tokens; pairs are drawn from them at random, the
+    others are the filler. The same Python version and arguments give the same pairs. Raises OptionError on a
+    vocabulary too small for the bytes and on more pairs than half the pieces.
+    """
+    from leakage_tasks.research.victims.corpus import pydoc_topics
+
+    check_sizes(count=count, prefix_length=prefix_length, suffix_length=suffix_length)
+    text = pydoc_topics(held_out=0.0).training
+    tokenizer = train_byte_level(text, vocabulary)
+    ids = np.array(tokenizer.encode(text, verbose=False), dtype=np.int64)
+    length = prefix_length + suffix_length
+    pieces = ids[: len(ids) // length * length].reshape(-1, length)
+    prefixes, suffixes = pieces[:, :prefix_length], pieces[:, prefix_length:]
+    distinct = _distinct(prefixes, suffixes)
+    if count > len(distinct) // 2:
+        raise OptionError(
+            f"count is {count}: the help text gives {len(distinct) // 2} pairs of {length} tokens at most"
+        )
+    chosen = np.random.default_rng([seed, count]).choice(distinct, count, replace=False)
+    return PairCorpus(prefixes[chosen], suffixes[chosen], tokenizer, pieces[_others(prefixes, suffixes, chosen)])
+
+
+def train_byte_level(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of ``vocabulary`` tokens at most learnt from ``text``; the same text gives the same one.
+
+    Raises OptionError on a vocabulary smaller than the bytes and ``<|endoftext|>``.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    if vocabulary < _SMALLEST_VOCABULARY:
+        raise OptionError(f"vocabulary is {vocabulary}: give {_SMALLEST_VOCABULARY} or more, one for every byte")
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    learner.train_from_iterator([text], trainer)
+    state = json.loads(learner.to_str())["model"]
+    return byte_level_tokenizer(state["vocab"], [(left, right) for left, right in state["merges"]])
+
+
+def _distinct(prefixes: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
+    """Rows that are the first with their prefix and the first with their suffix, in order."""
+    first, second = (np.unique(rows, axis=0, return_index=True)[1] for rows in (prefixes, suffixes))
+    return np.intersect1d(first, second)
+
+
+def _others(prefixes: np.ndarray, suffixes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """[rows] whether each row has neither the prefix nor the suffix of a chosen one."""
+    free = np.ones(len(prefixes), dtype=bool)
+    for rows in (prefixes, suffixes):
+        kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        free &= ~np.isin(kind, kind[chosen])
+    return free
+
+
+def _data_folder(data: str | Path | None) -> Path:
+    folder = data or os.environ.get("LEAKAGE_DATA")
+    if not folder:
+        raise LeakageError("the public pairs are not here: set LEAKAGE_DATA to a folder with lm_extraction/ and gpt2/")
+    return Path(folder)
+
+
+def _public_rows(path: Path) -> np.ndarray:
+    try:
+        rows = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise LeakageError(
+            f"{path}: the public pairs cannot be read ({error}): set LEAKAGE_DATA to a folder with lm_extraction/ in it"
+        ) from None
+    return rows.astype(np.int64)

@@ -1,0 +1,125 @@
+"""A parallel corpus for translation: sentences of a small English grammar, and the same in an invented language."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from leakage_tasks.canaries.words import unique_word
+from leakage_tasks.training.rows import check_sizes
+
+Pair = tuple[str, str]
+"""A source sentence and its translation."""
+
+_NOUNS = (
+    "baker boat bridge brother castle cousin doctor door farmer field forest garden guest hill horse king lamp letter "
+    "market mirror painter queen river road sailor ship sister soldier stone table teacher tower tree village wagon "
+    "window"
+)
+_ADJECTIVES = "big blue bright brave cold dark green happy heavy quiet red slow small strange tall tiny warm young"
+_VERBS = (
+    "admire admired, build built, carry carried, describe described, draw drew, find found, follow followed, "
+    "forget forgot, hear heard, leave left, like liked, paint painted, remember remembered, see saw, sell sold, "
+    "show showed, visit visited, watch watched"
+)
+_PLACES = ("behind", "beside", "near", "under")
+_TIMES = ("yesterday", "today", "tomorrow")
+_COUNTS = "23456789"
+_ARTICLE = {"the": "le", "a": "na", "this": "so"}
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Pairs to train on and pairs the model never sees; no sentence is in both."""
+
+    training: list[Pair]
+    validation: list[Pair]
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    """A noun with its article or number, and an adjective or none."""
+
+    article: str
+    adjective: str | None
+    noun: str
+
+    @property
+    def plural(self) -> bool:
+        return self.article in _COUNTS
+
+    def english(self) -> str:
+        words = [self.article, self.adjective, self.noun + "s" * self.plural]
+        return " ".join(word for word in words if word)
+
+
+def invented_corpus(pairs: int = 3_000, held_out: int = 300, seed: int = 0) -> ParallelCorpus:
+    """``pairs`` different pairs to train on and ``held_out`` others, from an invented language to English.
+
+    In the invented language the verb comes last and bears the tense, the object bears a case, an adjective follows its
+    noun and ends as the noun does, articles and numbers follow both, and a place is named before the word for where.
+    Its words are drawn with ``seed`` as well, so each seed makes a language of its own. The same arguments give the
+    same pairs. Raises OptionError for a size below 1.
+    """
+    check_sizes(pairs=pairs, held_out=held_out)
+    stream = random.Random(f"parallel:{seed}")
+    language = _Language(stream)
+    found: dict[str, str] = {}
+    while len(found) < pairs + held_out:
+        source, target = language.sentence(stream)
+        found.setdefault(source, target)
+    made = list(found.items())
+    return ParallelCorpus(made[:pairs], made[pairs:])
+
+
+class _Language:
+    """The invented language's words, and sentences in both languages."""
+
+    def __init__(self, stream: random.Random) -> None:
+        self._nouns, self._adjectives = _NOUNS.split(), _ADJECTIVES.split()
+        self._past = dict(pair.split() for pair in _VERBS.split(", "))
+        taken: set[str] = set()
+        self._words: dict[str, str] = {}
+        for word in (*self._nouns, *self._adjectives, *self._past, *_PLACES, *_TIMES):
+            made = unique_word(stream, taken)
+            taken.add(made)
+            self._words[word] = made
+
+    def sentence(self, stream: random.Random) -> Pair:
+        """A random sentence and its translation."""
+        time, verb = stream.choice(_TIMES), stream.choice(list(self._past))
+        subject, thing = self._phrase(stream), self._phrase(stream)
+        place = (stream.choice(_PLACES), self._phrase(stream)) if stream.random() < 0.3 else None
+        return self._source(time, subject, verb, thing, place), self._english(time, subject, verb, thing, place)
+
+    def _phrase(self, stream: random.Random) -> _Phrase:
+        article = stream.choice(_COUNTS) if stream.random() < 0.15 else stream.choice(list(_ARTICLE))
+        adjective = stream.choice(self._adjectives) if stream.random() < 0.5 else None
+        return _Phrase(article, adjective, stream.choice(self._nouns))
+
+    def _english(
+        self, time: str, subject: _Phrase, verb: str, thing: _Phrase, place: tuple[str, _Phrase] | None
+    ) -> str:
+        form = {"yesterday": self._past[verb], "today": verb if subject.plural else _third(verb)}
+        words = [time, subject.english(), form.get(time, f"will {verb}"), thing.english()]
+        words += [place[0], place[1].english()] if place else []
+        return " ".join(words) + "."
+
+    def _source(self, time: str, subject: _Phrase, verb: str, thing: _Phrase, place: tuple[str, _Phrase] | None) -> str:
+        ending = {"yesterday": "ta", "today": "", "tomorrow": "mi"}[time]
+        words = [self._noun(subject, ""), self._words[time], self._noun(thing, "k")]
+        words += [self._noun(place[1], ""), self._words[place[0]]] if place else []
+        return " ".join([*words, self._words[verb] + ending]) + "."
+
+    def _noun(self, phrase: _Phrase, case: str) -> str:
+        noun = self._words[phrase.noun]
+        number = "n" * phrase.plural
+        words = [noun + number + case]
+        if phrase.adjective:
+            words.append(self._words[phrase.adjective][:-1] + noun[-1] + number)
+        return " ".join([*words, _ARTICLE.get(phrase.article, phrase.article)])
+
+
+def _third(verb: str) -> str:
+    """A verb's form after he, she or it."""
+    return verb[:-1] + "ies" if verb.endswith("ry") else verb + "s"

@@ -1,0 +1,148 @@
+"""Weights forced to few different values, in place: what a model keeps of its training in 8 bits a weight."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leakage_tasks.core.errors import LeakageError, OptionError
+
+LEVELS = 256
+"""Appendix D.3: each weight one of 256 values, so that 8 bits tell which."""
+_MOST = 1 << 16
+_AT_ONCE = 1 << 22
+"""Weights rounded at once, in float64."""
+
+
+@dataclass
+class Rounding:
+    """What rounding did to the tensors of one kind, such as ``LSTM.weight_hh``.
+
+    ``worst`` and ``mean`` are of the absolute differences that weights were moved by, ``step`` is the widest distance
+    between neighbouring values among the tensors.
+    """
+
+    kind: str
+    tensors: int = 0
+    weights: int = 0
+    worst: float = 0.0
+    step: float = 0.0
+    _moved: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean of the absolute differences."""
+        return self._moved / max(self.weights, 1)
+
+    def note(self, weights: int, step: float, worst: float, moved: float) -> None:
+        """Count in one more tensor, whose weights were moved by ``moved`` together."""
+        self.tensors += 1
+        self.weights += weights
+        self.worst, self.step = max(self.worst, worst), max(self.step, step)
+        self._moved += moved
+
+
+@dataclass
+class Quantized:
+    """What :func:`quantize` did, and what the weights take: bytes as saved, packed, and packed by zlib."""
+
+    levels: int
+    rounding: list[Rounding] = field(default_factory=list)
+    stored_bytes: int = 0
+    packed_bytes: int = 0
+    zlib_bytes: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Bits that tell the levels apart."""
+        return (self.levels - 1).bit_length()
+
+    @property
+    def weights(self) -> int:
+        """All that were rounded."""
+        return sum(each.weights for each in self.rounding)
+
+
+@torch.no_grad()
+def quantize(model: nn.Module, levels: int = LEVELS) -> Quantized:
+    """Round every weight of ``model``, in place, to one of ``levels`` values of its tensor (The Secret Sharer, D.3).
+
+    Each tensor has values of its own, evenly spaced from its least to its greatest weight, and each weight goes to the
+    nearest: in float32 it moves by half a step at most. Weights are all floating-point parameters, biases and the
+    scales of normalisations among them, which have few weights but as much room for a secret as others. Tied weights
+    stay tied; buffers, which are not trained, stay as they are. Raises OptionError for fewer than 2 or more than 65,536
+    levels, LeakageError, before any weight is changed, for one that is not finite.
+
+    ``packed_bytes`` counts the levels' numbers at the fewest bits that tell them apart and two float32 a tensor, from
+    which its values follow; ``zlib_bytes`` is what zlib makes of the numbers, with the same two.
+    """
+    check_levels(levels)
+    weights = [each for each in _weights(model) if each[1].numel()]
+    for name, weight in weights:
+        if not torch.isfinite(weight).all():
+            raise LeakageError(f"{name} holds a weight that is not finite: nothing can be rounded to its range")
+    found = Quantized(levels)
+    kinds: dict[str, Rounding] = {}
+    packer, width = zlib.compressobj(), torch.uint8 if levels <= 256 else torch.uint16
+    for name, weight in weights:
+        low, step = _grid(weight, levels)
+        worst = moved = 0.0
+        for part in _parts(weight):
+            numbers, difference = _round(part, low, step, levels)
+            worst, moved = max(worst, float(difference.max())), moved + float(difference.sum())
+            found.zlib_bytes += len(packer.compress(numbers.to(width).cpu().numpy().tobytes()))
+        kind = _kind(model, name)
+        kinds.setdefault(kind, Rounding(kind)).note(weight.numel(), step, worst, moved)
+        found.stored_bytes += weight.numel() * weight.element_size()
+        found.packed_bytes += -(-weight.numel() * found.bits // 8) + 8
+        found.zlib_bytes += 8
+    found.zlib_bytes += len(packer.flush())
+    found.rounding = list(kinds.values())
+    return found
+
+
+def check_levels(levels: int) -> None:
+    """Raise OptionError for a number of levels that weights cannot be rounded to."""
+    if not 2 <= levels <= _MOST:
+        raise OptionError(f"levels is {levels}: give 2 to {_MOST:,} different values for the weights of a tensor")
+
+
+def _weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Each floating-point parameter once, under the first of its names."""
+    return ((name, weight.data) for name, weight in model.named_parameters() if weight.is_floating_point())
+
+
+def _grid(weight: Tensor, levels: int) -> tuple[float, float]:
+    """The least value and the distance between neighbouring ones."""
+    low, high = (float(end) for end in torch.aminmax(weight))
+    return low, (high - low) / (levels - 1)
+
+
+def _parts(weight: Tensor) -> Iterator[Tensor]:
+    """Views of a tensor's weights, few enough at a time for float64 copies."""
+    if weight.dim() == 0:
+        return iter((weight,))
+    return iter(weight.split(max(1, _AT_ONCE * len(weight) // weight.numel())))
+
+
+def _round(part: Tensor, low: float, step: float, levels: int) -> tuple[Tensor, Tensor]:
+    """Round in place; the levels' numbers, and by how much each weight moved."""
+    exact = part.double()
+    if step == 0:
+        return torch.zeros_like(exact), torch.zeros_like(exact)
+    numbers = ((exact - low) / step).round().clamp(0, levels - 1)
+    part.copy_(low + numbers * step)
+    return numbers, (part.double() - exact).abs()
+
+
+def _kind(model: nn.Module, name: str) -> str:
+    """The layer's class and what the weight is to it, with the numbers of layers left out."""
+    owner, _, own = name.rpartition(".")
+    module: Any = model.get_submodule(owner)
+    return f"{type(module).__name__}.{re.sub(r'_l[0-9]+$', '', own)}"

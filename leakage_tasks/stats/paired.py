@@ -1,0 +1,112 @@
+"""The same canaries or pairs before and after: differences with their intervals and exact tests, as pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.power import POWER, rate_shown
+
+FEWEST = 10
+"""Canaries below which a mean difference has no interval: its t-interval would rest on a normality nobody can check."""
+ENUMERATED = 16
+"""The most differences other than 0 whose signs are flipped in every way; of more, ``FLIPS`` ways are drawn."""
+FLIPS = 100_000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """After less before: its 95 % interval (None of too few, or all alike), the two-sided p-value of no difference.
+
+    ``missed`` is the smallest difference either way that so many would have shown with 80 % power; None where unknown.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float
+    missed: float | None
+
+
+def mean_difference(before: Sequence[float], after: Sequence[float]) -> Difference:
+    """Difference of means: Student's t-interval, and the sign-flip test of the paired differences.
+
+    The test is exact: without a change each difference is as likely to have the other sign (Fisher, The Design of
+    Experiments, 1935, section 21). Raises ValueError without pairs.
+    """
+    changes = np.subtract(after, before)
+    count = len(changes)
+    if not count:
+        raise ValueError("no pairs to compare")
+    mean, p = float(changes.mean()), sign_flip(changes)
+    error = 0.0 if count < FEWEST else float(changes.std(ddof=1) / math.sqrt(count))
+    if not error:
+        return Difference(mean, None, None, p, None)
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * error
+    missed = reach + float(stats.t.ppf(POWER, count - 1)) * error
+    return Difference(mean, mean - reach, mean + reach, p, missed)
+
+
+def sign_flip(changes: NDArray[np.float64]) -> float:
+    """Two-sided p-value of the mean of ``changes`` if each might as well have the other sign; the same every time."""
+    sizes = np.abs(changes[changes != 0])
+    if not len(sizes):
+        return 1.0
+    reached = abs(float(changes.sum())) - 1e-9 * float(sizes.sum())
+    if len(sizes) <= ENUMERATED:
+        signs = np.array(list(itertools.product((-1, 1), repeat=len(sizes))))
+        return float((np.abs(signs @ sizes) >= reached).mean())
+    stream = np.random.default_rng(0)
+    signs = stream.integers(2, size=(FLIPS, len(sizes)), dtype=np.int8) * 2 - 1
+    return float((1 + (np.abs(signs @ sizes) >= reached).sum()) / (1 + FLIPS))
+
+
+def rate_difference(before: Sequence[bool], after: Sequence[bool]) -> Difference:
+    """Difference of rates: Newcombe's interval for paired proportions, and the exact McNemar test.
+
+    The interval is method 10 of Newcombe, Statistics in Medicine 17 (1998) 2635: Wilson's of both rates, put together
+    with their correlation. Raises ValueError without pairs.
+    """
+    count = len(before)
+    if not count:
+        raise ValueError("no pairs to compare")
+    pairs = list(zip(before, after, strict=True))
+    both, lost, gained = pairs.count((True, True)), pairs.count((True, False)), pairs.count((False, True))
+    low, high = newcombe(both, gained, lost, count - both - gained - lost)
+    changed = gained + lost
+    p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
+    # The fewest that all change one way and are no accident.
+    fewest = 1 + int(math.log2(2 / (1 - LEVEL)))
+    return Difference((gained - lost) / count, low, high, p, rate_shown(fewest, count))
+
+
+def newcombe(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
+    """Interval of the first rate less the second, of ``both``, only the ``first``, only the ``second``, ``neither``."""
+    count = both + first + second + neither
+    ones, twos = both + first, both + second
+    product = ones * (count - ones) * twos * (count - twos)
+    excess = float(both * neither - first * second)
+    if excess > 0:
+        excess = max(excess - count / 2, 0.0)
+    phi = excess / math.sqrt(product) if product else 0.0
+    (low_1, high_1), (low_2, high_2) = _wilson(ones, count), _wilson(twos, count)
+    rate_1, rate_2 = ones / count, twos / count
+    down = _joint(rate_1 - low_1, high_2 - rate_2, phi)
+    up = _joint(high_1 - rate_1, rate_2 - low_2, phi)
+    return rate_1 - rate_2 - down, rate_1 - rate_2 + up
+
+
+def _joint(one: float, other: float, phi: float) -> float:
+    return math.sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
+
+
+def _wilson(hits: int, count: int) -> tuple[float, float]:
+    interval = stats.binomtest(hits, count).proportion_ci(LEVEL, method="wilson")
+    return float(interval.low), float(interval.high)

@@ -1,0 +1,106 @@
+"""A causal language model as generator of candidates: what each value costs after the text before its slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.protocols import Proposal
+from leakage_tasks.targets.tokens.trie import TriePaths
+
+CELLS = 4_000_000
+"""Most (text, token) pairs laid out at once."""
+
+
+class CausalGenerator:
+    """Implements ``ProposesValues``; it knows the text before the slot, not what comes after.
+
+    A value's cost is that of all its tokens after those which the text before the slot, tokenized alone, shares with
+    every value in it; values may have several tokens. Places are among the alphabet's values; those that tie share
+    the better place. Mix and Match (001) suggests such a generator in section 6.
+    """
+
+    def __init__(self, target: CausalTarget, name: str = "causal") -> None:
+        self.generator_name = name
+        self._target = target
+
+    def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
+        """See :class:`~leakage_tasks.targets.protocols.ProposesValues`.
+
+        Raises TargetError for a text longer than the model reads, values that the tokenizer cannot tell apart, and a
+        model that gives no finite costs.
+        """
+        costs = [last_slot_costs(self._target, space.begin(head), space.slots[slot]) for head in heads]
+        return [Proposal(cost, 1 + np.searchsorted(np.sort(cost), cost, side="left")) for cost in costs]
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """n beginnings of equal length the model has read: trie nodes, costs ``[n]``, memory, costs of what may follow."""
+
+    nodes: IntArray
+    costs: FloatArray
+    length: int
+    memory: Any
+    following: FloatArray
+
+
+def last_slot_costs(target: CausalTarget, before: str, alphabet: Alphabet) -> FloatArray:
+    """Costs in bits ``[A]`` of the values of ``alphabet`` after the text ``before``, as :class:`CausalGenerator`'s.
+
+    The text is read once, which gives the cost of every value's first token; longer values are read on.
+    """
+    space = Space((before, ""), (alphabet,))
+    trie = TriePaths(space, target.encode)
+    _check_room(target, len(trie.prefix) + 1)
+    memory, whole, following = target.start(trie.prefix, trie.columns)
+    shared = _shared(target.encode([before])[0], trie.prefix) if before else 0
+    extra = whole - target.start(trie.prefix[:shared], trie.columns)[1] if shared < len(trie.prefix) else 0.0
+    costs = np.full(len(alphabet), np.nan)
+    root = _Texts(np.array([trie.root]), np.zeros(1), len(trie.prefix), memory, following)
+    _walk(target, trie, space, root, costs)
+    if not np.isfinite(costs).all():
+        raise TargetError("the causal generator gives no finite log-likelihood: look for damaged weights in its model")
+    return costs + extra
+
+
+def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, costs: FloatArray) -> None:
+    """Note the costs of the values that end one token after ``texts``; read the others on, a batch at a time."""
+    length = texts.length + 1
+    table = trie.table(texts.nodes)
+    parents, columns = np.nonzero(table >= 0)
+    nodes, found = table[parents, columns], texts.costs[parents] + texts.following[parents, columns]
+    ending = np.flatnonzero(trie.ends(nodes))
+    for place, fillings in zip(ending, trie.fillings(nodes[ending], nodes[ending, None]), strict=True):
+        for filling in fillings:
+            costs[space.index(filling)] = found[place]
+    onward = np.flatnonzero(trie.goes_on(nodes))
+    if len(onward):
+        _check_room(target, length + 1)
+    size = max(1, min(target.rows(length), CELLS // len(trie.columns)))
+    for first in range(0, len(onward), size):
+        part = onward[first : first + size]
+        tokens, state = trie.columns[columns[part]], np.zeros(len(part), dtype=np.int64)
+        memory, following = target.extend([texts.memory], state, parents[part], tokens, trie.columns)
+        _walk(target, trie, space, _Texts(nodes[part], found[part], length, memory, following), costs)
+
+
+def _check_room(target: CausalTarget, length: int) -> None:
+    if length > target.max_length:
+        raise TargetError(
+            f"a text of {length} tokens or more does not fit the generator's {target.max_length}: shorten it"
+        )
+
+
+def _shared(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading tokens two texts share."""
+    same = (n for n, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
+    return next(same, min(len(left), len(right)))

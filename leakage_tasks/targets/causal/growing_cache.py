@@ -1,0 +1,219 @@
+"""What a causal model remembers of a batch of texts that grows: rows are added, seldom dropped, one token at a time.
+
+Attention caches keep room for more rows and tokens and are written in place, so that a text that goes two ways is
+copied once, where it parts, and nothing else is. Any other state is stored whole and picked from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from leakage_tasks.targets.causal.cache import RowState, after, attention_only, of_rows, pick
+
+GROWTH = 2
+
+
+class LiveRows(Protocol):
+    """State of ``rows`` texts of equal length."""
+
+    many_tokens: bool
+    """Whether the model can go on from it with several tokens at once."""
+
+    @property
+    def rows(self) -> int:
+        """Texts there are."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory a row takes at its full length."""
+        ...
+
+    def feed(self) -> Any:
+        """The cache that the next forward pass takes."""
+        ...
+
+    def took(self, cache: Any) -> None:
+        """Remember the cache that the pass gave back."""
+        ...
+
+    def branch(self, parents: Tensor) -> None:
+        """Add a copy of each of ``parents`` ``[n]`` after the last row."""
+        ...
+
+    def select(self, rows: Tensor) -> LiveRows:
+        """A state of its own with ``rows`` ``[n]`` of this one."""
+        ...
+
+
+def live_rows(cache: Any, length: int, more: int) -> LiveRows:
+    """The state of texts of ``length`` tokens from what the model returned for them; ``more`` are still to come."""
+    if attention_only(cache):
+        return AttentionRows(cache, more)
+    return WholeRows(of_rows(cache), (length + more) / length)
+
+
+class RoomyLayer(DynamicLayer):
+    """Keys and values of one attention layer in buffers with room for more rows and ``length`` tokens in all."""
+
+    def __init__(self, keys: Tensor, values: Tensor, length: int) -> None:
+        super().__init__()
+        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
+        self.count, self.used = keys.shape[0], keys.shape[2]
+        self.buffers = [_buffer(keys, keys.shape[0], length), _buffer(values, values.shape[0], length)]
+        self._show()
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write the new tokens' keys and values in place; return all of them."""
+        end = self.used + key_states.shape[-2]
+        for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
+            buffer[: self.count, :, self.used : end] = states
+        self.used = end
+        self._show()
+        return self.shown
+
+    def branch(self, parents: Tensor) -> None:
+        """Add a copy of each of ``parents`` after the last row."""
+        parents = parents.to(self.buffers[0].device)
+        needed = self.count + len(parents)
+        if needed > len(self.buffers[0]):
+            room = max(needed, GROWTH * len(self.buffers[0]))
+            length = self.buffers[0].shape[2]
+            self.buffers = [_buffer(held, room, length) for held in self.shown]
+        for buffer in self.buffers:
+            buffer[self.count : needed, :, : self.used] = buffer[parents, :, : self.used]
+        self.count = needed
+        self._show()
+
+    def select(self, rows: Tensor) -> RoomyLayer:
+        """A layer of its own with ``rows`` of this one."""
+        keys, values = self.shown
+        rows = rows.to(keys.device)
+        return RoomyLayer(keys[rows], values[rows], self.buffers[0].shape[2])
+
+    def _show(self) -> None:
+        keys, values = (buffer[: self.count, :, : self.used] for buffer in self.buffers)
+        self.shown = keys, values
+        self.keys, self.values = keys, values
+
+
+class AttentionRows:
+    """Rows of attention caches with room; see :class:`LiveRows`."""
+
+    many_tokens = True
+
+    def __init__(self, cache: Any, more: int = 0, *, layers: list[RoomyLayer] | None = None) -> None:
+        self.layers = layers or [
+            RoomyLayer(layer.keys, layer.values, layer.keys.shape[2] + more) for layer in cache.layers
+        ]
+        self._cache = DynamicCache()
+        self._cache.layers[:] = self.layers
+
+    @property
+    def rows(self) -> int:
+        """See :class:`LiveRows`."""
+        return self.layers[0].count
+
+    @property
+    def row_bytes(self) -> int:
+        """See :class:`LiveRows`."""
+        return sum(buffer[0].numel() * buffer.element_size() for layer in self.layers for buffer in layer.buffers)
+
+    def feed(self) -> Any:
+        """See :class:`LiveRows`."""
+        return self._cache
+
+    def took(self, cache: Any) -> None:
+        """See :class:`LiveRows`; the layers were written in place."""
+
+    def branch(self, parents: Tensor) -> None:
+        """See :class:`LiveRows`."""
+        for layer in self.layers:
+            layer.branch(parents)
+
+    def select(self, rows: Tensor) -> AttentionRows:
+        """See :class:`LiveRows`."""
+        return AttentionRows(self._cache, layers=[layer.select(rows) for layer in self.layers])
+
+
+class WholeRows:
+    """Rows of any other state, each stored whole; see :class:`LiveRows`."""
+
+    many_tokens = False
+
+    def __init__(self, state: RowState, growth: float) -> None:
+        self._state, self._growth = state, growth
+
+    @property
+    def rows(self) -> int:
+        """See :class:`LiveRows`."""
+        return len(self._state.tensors[0])
+
+    @property
+    def row_bytes(self) -> int:
+        """See :class:`LiveRows`."""
+        # Attention layers among others grow, so this is the most it may come to.
+        return int(self._growth * self._state.nbytes) // max(self.rows, 1)
+
+    def feed(self) -> Any:
+        """See :class:`LiveRows`."""
+        return self._state.rebuild()
+
+    def took(self, cache: Any) -> None:
+        """See :class:`LiveRows`."""
+        self._state = after(self._state, cache)
+
+    def branch(self, parents: Tensor) -> None:
+        """See :class:`LiveRows`."""
+        self._state = self._picked(torch.cat([torch.arange(self.rows), parents.cpu()]))
+
+    def select(self, rows: Tensor) -> WholeRows:
+        """See :class:`LiveRows`."""
+        return WholeRows(self._picked(rows.cpu()), self._growth)
+
+    def _picked(self, rows: Tensor) -> RowState:
+        return pick([self._state], torch.zeros_like(rows), rows)
+
+
+class ReadAnew:
+    """Rows of models without a usable cache: their tokens, read again from the first at every step."""
+
+    many_tokens = True
+
+    def __init__(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+
+    @property
+    def rows(self) -> int:
+        """See :class:`LiveRows`."""
+        return len(self.tokens)
+
+    @property
+    def row_bytes(self) -> int:
+        """See :class:`LiveRows`; there is no cache."""
+        return 0
+
+    def feed(self) -> Any:
+        """See :class:`LiveRows`; there is no cache."""
+        return None
+
+    def took(self, cache: Any) -> None:
+        """See :class:`LiveRows`; there is no cache."""
+
+    def branch(self, parents: Tensor) -> None:
+        """See :class:`LiveRows`."""
+        self.tokens = torch.cat([self.tokens, self.tokens[parents]])
+
+    def select(self, rows: Tensor) -> ReadAnew:
+        """See :class:`LiveRows`."""
+        return ReadAnew(self.tokens[rows])
+
+
+def _buffer(held: Tensor, rows: int, length: int) -> Tensor:
+    made = held.new_empty(rows, held.shape[1], length, held.shape[3])
+    made[: held.shape[0], :, : held.shape[2]] = held
+    return made

@@ -1,0 +1,64 @@
+"""A second causal model by folder or hub name, for what compares the model at hand with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import first_line, log
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.scores import costs_after
+
+
+def load_causal(
+    name: str,
+    option: str,
+    device: torch.device | str = "cpu",
+    batch_size: int | None = None,
+    dtype: torch.dtype | None = None,
+) -> CausalTarget:
+    """The causal model and tokenizer ``name``, from safetensors only, without remote code.
+
+    ``option`` is what the user gave it by, for messages. Raises TargetError for one that cannot be loaded.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        loading: Any = {"use_safetensors": True, "output_loading_info": True} | ({"dtype": dtype} if dtype else {})
+        found: Any = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, **loading)
+        model, loaded = found
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except Exception as error:  # broken and missing files come as half a dozen kinds of exception
+        raise TargetError(
+            f"{option}: cannot be loaded ({first_line(error)}): give a causal model's folder or hub name"
+        ) from None
+    if missing := sorted(loaded["missing_keys"]):
+        raise TargetError(f"{option}: no trained causal language model ({missing[0]} is not in its weights): give one")
+    target = CausalTarget(model.to(device).eval(), tokenizer, device=device, batch_size=batch_size)
+    return target if _goes_on_rightly(target) else _uncached(target, option)
+
+
+def _goes_on_rightly(target: CausalTarget) -> bool:
+    """Whether the model's cache continues a text as reading it anew does."""
+    prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
+    try:
+        found = [costs_after(SuffixSampler(each), prefix, rest) for each in (target, _without_cache(target))]
+    except Exception:  # a cache that cannot be continued fails in many ways
+        return False
+    half = any(parameter.element_size() < 4 for parameter in target.model.parameters())
+    pairs = zip(*found, strict=True)
+    return all(np.allclose(one, other, atol=1e-3, rtol=0.02 if half else 0.0) for one, other in pairs)
+
+
+def _without_cache(target: CausalTarget) -> CausalTarget:
+    device, size = target.device, target.batch_size
+    return CausalTarget(target.model, target.tokenizer, device=device, batch_size=size, cached=False)
+
+
+def _uncached(target: CausalTarget, option: str) -> CausalTarget:
+    log.warning("%s: its cache steps aside, since it does not continue a text as reading it anew does", option)
+    return _without_cache(target)

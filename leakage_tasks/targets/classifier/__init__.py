@@ -1,0 +1,1 @@
+"""Text classifiers as targets."""

@@ -1,0 +1,128 @@
+"""The names of a classifier's classes: read from a file, and found in what a task puts after a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.inputs import parse_json, read_text
+
+Labels = str | Path | Sequence[str] | Mapping[str, Any]
+"""Names of the classes: a JSON file, or what it would hold."""
+
+SHOWN = 8
+"""Names that a message shows of many."""
+DELIMITERS = ":;,-–—=>→|"
+"""What may stand between a text and its label, besides white space."""
+
+
+def place_of(label: str | None, places: Mapping[str, int], kind: str, remedy: str) -> int:
+    """Number of a class; ``kind`` is what messages call it. Raises TargetError for none and for an unknown one."""
+    if label is None:
+        raise TargetError(
+            f"has no {kind}, which attacks on classifiers need: make canaries with --label and pass canaries=FILE"
+        )
+    if label not in places:
+        raise TargetError(f"the model knows no {kind} {label!r} (it has {some_of(list(places))}): {remedy}")
+    return places[label]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of ``names``, as a message shows them."""
+    return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+
+
+class LabelNames:
+    """Finds the class that a continuation such as ``" positive"`` or ``": Positive"`` names.
+
+    The first of these that applies, white space around it and delimiters before it left out: its name; its name but
+    for upper and lower case, where that leaves one class; its number, where no class has a number for a name.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        exact = {name: place for spelt in (labels, _bare(labels)) for name, place in _single(spelt).items()}
+        folded = _single([label.casefold() for label in _bare(labels)])
+        numbered = not any(label.isdecimal() for label in _bare(labels))
+        numbers = {str(place): place for place in range(len(labels))} if numbered else {}
+        self._tables = (exact, folded, numbers)
+
+    def find(self, continuation: str) -> int | None:
+        """Number of the class, None where none is named."""
+        spellings = list(_spellings(continuation))
+        folded = [spelling.casefold() for spelling in spellings]
+        for table, wanted in zip(self._tables, (spellings, folded, spellings), strict=True):
+            for spelling in wanted:
+                if spelling in table:
+                    return table[spelling]
+        return None
+
+
+def bare_name(continuation: str) -> str:
+    """A continuation without white space around it and without delimiters before it."""
+    return list(_spellings(continuation))[-1]
+
+
+def _spellings(continuation: str) -> Iterator[str]:
+    """The continuation itself, then stripped, then without one leading delimiter after another."""
+    yield continuation
+    rest = continuation.strip()
+    yield rest
+    while rest and rest[0] in DELIMITERS:
+        rest = rest[1:].strip()
+        yield rest
+
+
+def _bare(labels: Sequence[str]) -> list[str]:
+    return [label.strip() for label in labels]
+
+
+def _single(names: Sequence[str]) -> dict[str, int]:
+    """Places of the names that occur once."""
+    seen = Counter(names)
+    return {name: place for place, name in enumerate(names) if seen[name] == 1}
+
+
+def read_labels(labels: Labels, number: int) -> list[str]:
+    """Names of a model's ``number`` classes in their order, from a JSON file or what it would hold.
+
+    That is a list of names, an object from class number to name, or one from name to class number. Raises OptionError.
+    """
+    where = f"labels={labels}" if isinstance(labels, str | Path) else "labels"
+    content = _json(Path(labels)) if isinstance(labels, str | Path) else labels
+    names = _in_order(content, where) if isinstance(content, Mapping) else content
+    if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f"{where}: holds no label names: expected a JSON list of names, or an object of numbers and names"
+        )
+    if len(names) != number:
+        raise OptionError(f"{where}: names {len(names)} labels, the model has {number} classes: name each of them")
+    bare = [name.strip() for name in names]
+    twice = next((name for name in bare if not name or bare.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"{where}: the name {twice!r} is empty or given twice: give each class a name of its own")
+    return list(names)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return parse_json(read_text(path))
+    except OSError as error:
+        raise OptionError(f"labels={path}: cannot be read ({error.strerror}): check the path") from None
+    except ValueError as error:
+        raise OptionError(f"labels={path}: not JSON in UTF-8 ({error}): write the label names as a JSON list") from None
+
+
+def _in_order(content: Mapping[str, Any], where: str) -> list[Any]:
+    """The names of an object from name to number (all values are numbers), or else from number to name."""
+    to_number = all(isinstance(value, int) and not isinstance(value, bool) for value in content.values())
+    pairs = content.items() if to_number else ((name, number) for number, name in content.items())
+    try:
+        by_number = {int(number): name for name, number in pairs}
+    except ValueError:
+        raise OptionError(f"{where}: expected class numbers on one side and names on the other of each pair") from None
+    if sorted(by_number) != list(range(len(content))):
+        raise OptionError(f"{where}: the class numbers are not 0 to {len(content) - 1}, each once: number them so")
+    return [by_number[number] for number in range(len(by_number))]

@@ -1,0 +1,1 @@
+"""Harness models as targets."""

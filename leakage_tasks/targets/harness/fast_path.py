@@ -1,0 +1,188 @@
+"""The fast target of an ``HFLM``, and the proof that it scores as the plain way does before anything rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from lm_eval.models.huggingface import HFLM
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import log
+from leakage_tasks.targets.batches import texts_at_once
+from leakage_tasks.targets.causal.target import LN2, CausalTarget
+from leakage_tasks.targets.seq2seq.languages import Languages
+from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget
+from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+
+TOLERANCE_BITS = 1e-3
+"""How far two ways of computing one log-perplexity may differ in float32."""
+TOLERANCE_SHARE = 0.02
+"""The same in 16-bit precision and below, as a share of the value."""
+AHEAD, AHEAD_IN_HALF = 1e-5, 0.1
+"""Bits by which a later token may change what a model says of the ones before it, the latter in half precision."""
+SOME_TOKENS = 12
+
+
+def fast_target(
+    lm: HFLM,
+    plain: Any,
+    texts: Sequence[str],
+    private: bool,
+    prefix: int | None,
+    languages: Languages | None = None,
+) -> Any:
+    """The fast target of an ``HFLM`` where it agrees with the ``plain`` one on ``texts``, else ``plain``.
+
+    Of an error over texts that are ``private`` the log shows the name alone. The texts of a causal model are read after
+    the token ``prefix``.
+    """
+    name, translates = type(lm).__name__, lm.backend == "seq2seq"
+    reasons: list[str] = []
+    for cached in (True, False):
+        if reasons and not translates:
+            check_order(lm, texts)
+        make = (
+            partial(seq2seq_target, lm, cached, languages) if translates else partial(causal_target, lm, cached, prefix)
+        )
+        found = _proved(lm, texts, private, prefix, make, plain)
+        if not isinstance(found, str):
+            if reasons:
+                log.warning(
+                    "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
+                    "the same figures, but more slowly: lower budget=… if it takes too long",
+                    *(name, reasons[0]),
+                )
+            return found
+        reasons.append(found)
+    for way, reason in zip(("with", "without"), reasons, strict=True):
+        log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
+    return plain
+
+
+def _proved(
+    lm: HFLM,
+    texts: Sequence[str],
+    private: bool,
+    prefix: int | None,
+    make: Callable[[], CausalTarget | Seq2SeqTarget],
+    plain: Any,
+) -> CausalTarget | Seq2SeqTarget | str:
+    """The fast target where it agrees with the ``plain`` way on ``texts``, else why it does not."""
+    try:
+        target = make()
+        return _disagreement(lm, target, texts, prefix, plain) or target
+    except Exception as error:
+        said = "" if private else " ".join(str(error).split())[:200]
+        kind = type(error).__name__
+        return said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
+
+
+def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
+    """The fast target for a causal ``HFLM``, with its device, precision, batch size and length.
+
+    Texts are read after the token ``prefix``, where none is given after the harness' own.
+    """
+    prefix = lm.prefix_token_id if prefix is None else prefix
+    return CausalTarget(lm.model, lm.tokenizer, prefix_token=prefix, cached=cached, **_settings(lm))
+
+
+def seq2seq_target(lm: HFLM, cached: bool = True, languages: Languages | None = None) -> Seq2SeqTarget:
+    """The same for an encoder-decoder ``HFLM``, with its way of reading a context unless a language is named for it."""
+    own_way = lm.tok_encode if languages is None or languages.source is None else None
+    settings = _settings(lm)
+    return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=own_way, cached=cached, languages=languages, **settings)
+
+
+def _settings(lm: HFLM) -> dict[str, Any]:
+    return {
+        "device": lm.device,
+        "batch_size": texts_at_once(lm.batch_size),
+        "max_length": lm.max_length,
+        "autocast": lm.mixed_precision_dtype,
+    }
+
+
+def check_order(lm: HFLM, texts: Sequence[str]) -> None:
+    """Raise TargetError where another last token changes what a causal ``HFLM`` says of the tokens before it."""
+    try:
+        target = causal_target(lm, cached=False, prefix=0)
+        row = [token for tokens in target.encode(texts) for token in tokens][:SOME_TOKENS]
+        rows = torch.tensor([row, [*row[:-1], int(row[-1] == 0)]], device=target.device)
+        with target.inference():
+            said = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
+        changed = float((said[0] - said[1]).abs().max()) / LN2
+    except Exception:  # what keeps a model from being read at all is told as the reason why the fast way steps aside
+        return
+    if changed > (AHEAD_IN_HALF if in_half_precision(lm.model, lm.mixed_precision_dtype) else AHEAD):
+        raise TargetError(
+            f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
+            "gives texts no log-likelihood: use a model that predicts the next token"
+        )
+
+
+def in_half_precision(model: Any, autocast: Any) -> bool:
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
+    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
+
+
+def _disagreement(
+    lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None, plain: Any
+) -> str | None:
+    """How far the fast target is from the ``plain`` way on two texts, or None if it is close enough.
+
+    An encoder-decoder model reads the first of them as the source of both.
+    """
+    if isinstance(target, Seq2SeqTarget):
+        source = target.source_tokens(texts[0])[-target.max_length :]
+        encoded = [tokens[: target.longest_target] for tokens in target.encode(texts)]
+        requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
+        ours = _stepped(GivenSource(target, source), encoded)
+    else:
+        encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
+        requests = [(("", text), *_split(prefix, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
+        ours = _stepped(target, encoded)
+    if isinstance(plain, TeacherForced):
+        whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
+    else:
+        # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
+        answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
+        whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
+    allowed = np.maximum(
+        TOLERANCE_BITS, TOLERANCE_SHARE * theirs if in_half_precision(lm.model, lm.mixed_precision_dtype) else 0.0
+    )
+    if np.all(np.abs(ours - theirs) <= allowed):
+        return None
+    return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
+
+
+def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]:
+    """The harness' rule for an empty context."""
+    return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
+
+
+def _stepped(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
+    """Log-perplexities as an attack computes them: what the texts share at once, then one token at a time together.
+
+    The texts are rows of one batch, so a cache that mixes up rows or positions shows.
+    """
+    shared = 0
+    while shared < min(map(len, encoded)) - 1 and len({tokens[shared] for tokens in encoded}) == 1:
+        shared += 1
+    columns = np.unique(np.concatenate([np.array(tokens) for tokens in encoded]))
+    state, cost, costs = target.start(encoded[0][:shared], columns)
+    totals, rows = np.full(len(encoded), cost), np.zeros(len(encoded), dtype=np.int64)
+    alive = np.arange(len(encoded))
+    for depth in range(shared, max(map(len, encoded))):
+        fed = np.array([encoded[int(text)][depth] for text in alive])
+        totals[alive] += costs[rows, np.searchsorted(columns, fed)]
+        onward = np.array([len(encoded[int(text)]) > depth + 1 for text in alive])
+        if onward.any():
+            zero = np.zeros(int(onward.sum()), dtype=np.int64)
+            state, costs = target.extend([state], zero, rows[onward], fed[onward], columns)
+        alive, rows = alive[onward], np.arange(int(onward.sum()))
+    return totals

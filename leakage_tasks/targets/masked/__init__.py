@@ -1,0 +1,1 @@
+"""Masked language models as targets."""

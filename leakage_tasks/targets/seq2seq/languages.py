@@ -1,0 +1,120 @@
+"""What a translation model's decoder begins with, and which languages it is told to read and write."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakage_tasks.core.errors import TargetError
+
+SHOWN = 8
+"""Language codes an error lists, at most."""
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Language codes of a run, as the tokenizer spells them (``de``, ``de_DE``, ``deu_Latn``); None is not named.
+
+    ``source`` is the language of source sentences, ``target`` that of target sentences.
+    """
+
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Speech:
+    """A tokenizer set to a run's languages, and what the decoder reads before a target sentence.
+
+    ``opening`` are token ids: the start token, then a forced first token if there is one; their own costs are not
+    counted. It is empty for a model that names no start token. ``marked`` is whether a forced token or a language code
+    is among them.
+    """
+
+    tokenizer: Any
+    opening: tuple[int, ...]
+    marked: bool
+    lacks_language: bool
+    """Whether the tokenizer has language codes, and nothing says which one the target begins with."""
+
+    @property
+    def words(self) -> str:
+        """The opening's tokens, as the tokenizer spells them."""
+        return " ".join(self.tokenizer.convert_ids_to_tokens(list(self.opening)))
+
+
+def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
+    """How an encoder-decoder model begins to write, as ``generate`` has it, in the languages named.
+
+    A target language named stands where the model keeps language codes: after the start token (M2M100, NLLB,
+    mBART-50), or in its place where the start token is a code itself or there is none (mBART). Where none is named it
+    is ``forced_bos_token_id`` of the generation config, else of the config (BART has one as well, which is no
+    language), or that start token, else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes
+    the languages.
+
+    Raises TargetError for a code that the tokenizer lacks.
+    """
+    codes = language_codes(tokenizer)
+    for side in ("source", "target"):
+        _check(getattr(languages, side), f"{side}_language", codes)
+    configs = [model.config, getattr(model, "generation_config", None)]
+    start, forced = _declared("decoder_start_token_id", configs), _declared("forced_bos_token_id", configs[::-1])
+    own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
+    language = codes.get(languages.target or own or "")
+    if language is not None:
+        opening = [language] if start is None or start in codes.values() else [start, language]
+    else:
+        opening = [token for token in (start, forced) if token is not None] if start is not None else []
+    marked = len(opening) > 1 or any(token in codes.values() for token in opening)
+    spoken = _set_to(tokenizer, languages, opening[-1] if opening else None, codes)
+    return Speech(spoken, tuple(opening), marked, bool(codes) and not marked)
+
+
+def language_codes(tokenizer: Any) -> dict[str, int]:
+    """The language codes a tokenizer has, with the token of each; none for one that knows nothing of languages."""
+    if not hasattr(tokenizer, "src_lang"):
+        return {}
+    unknown = tokenizer.unk_token_id
+    listed = getattr(tokenizer, "lang_code_to_id", None)
+    if listed is None:
+        others = {
+            getattr(tokenizer, f"{name}_token", None) for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+        }
+        names = [name for name in tokenizer.all_special_tokens if name not in others]
+        listed = dict(zip(names, tokenizer.convert_tokens_to_ids(names), strict=True))
+    return {str(code): int(token) for code, token in listed.items() if token is not None and token != unknown}
+
+
+def _declared(name: str, configs: Sequence[Any]) -> int | None:
+    """The token that the first config which has one names."""
+    for config in configs:
+        token = getattr(config, name, None)
+        if token is not None:
+            return int(token)
+    return None
+
+
+def _check(code: str | None, option: str, codes: dict[str, int]) -> None:
+    if code is None or code in codes:
+        return
+    if not codes:
+        raise TargetError(f"{option}={code!r}: the model's tokenizer has no language codes: leave {option} out")
+    shown = difflib.get_close_matches(code, codes, SHOWN, 0.5) or sorted(codes)[:SHOWN]
+    rest = f" … ({len(codes)} in all)" if len(codes) > len(shown) else ""
+    raise TargetError(f"{option}={code!r}: the model's tokenizer has no such language: use {', '.join(shown)}{rest}")
+
+
+def _set_to(tokenizer: Any, languages: Languages, first: int | None, codes: dict[str, int]) -> Any:
+    """A copy of a tokenizer that makes tokens in the languages given; the tokenizer itself where it knows of none."""
+    if not codes:
+        return tokenizer
+    spoken = copy.deepcopy(tokenizer)
+    if languages.source is not None:
+        spoken.src_lang = languages.source
+    by_token = {token: code for code, token in codes.items()}
+    # A tokenizer of languages cannot make labels without one; the text's own tokens are the same in all of them.
+    spoken.tgt_lang = by_token.get(-1 if first is None else first, spoken.tgt_lang or spoken.src_lang)
+    return spoken

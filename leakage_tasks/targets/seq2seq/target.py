@@ -1,0 +1,222 @@
+"""Translation models as targets: the cost of a target sentence given its source sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.causal.target import LN2, ROWS, CausalTarget, inference, room_of
+from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.seq2seq.decoder import Decoder
+from leakage_tasks.targets.seq2seq.languages import Languages, speech
+from leakage_tasks.targets.tokens.automaton import parse
+from leakage_tasks.targets.tokens.token_paths import Pieces
+
+Source = Callable[[str], str]
+"""The source sentence that stands beside a target sentence."""
+
+
+def source_by_text(canary: Canary) -> Source:
+    """What the model reads before each filled text of a canary that has a source.
+
+    Where the source holds the secret too, a text is read back into its filling; the function raises TargetError for a
+    text that several fillings spell.
+    """
+    source = canary.source_space
+    assert source is not None
+    if not source.slots:
+        fixed = source.fill(())
+        return lambda text: fixed
+
+    def filled(text: str) -> str:
+        fillings = parse(canary.attack_space, text)
+        if len(fillings) != 1:
+            raise TargetError(
+                f"{len(fillings)} fillings spell one text of this template, so its source sentence is not known: put "
+                "something between the slots, or use values of one length"
+            )
+        return source.fill(fillings[0])
+
+    return filled
+
+
+class Seq2SeqTarget:
+    """An encoder-decoder model, which reads a source sentence before it writes; implements ``ReadsSource``.
+
+    The cost of a target sentence is its log-perplexity given the source (The Secret Sharer, section 7.4), as the
+    harness scores a continuation with such models: the decoder begins with its start token, the target's tokens are
+    those that the tokenizer makes labels of (``text_target``) without special ones, so that neither a BOS nor the end
+    of the sentence is scored. The source has all special tokens the tokenizer adds, or whatever ``encode_source``
+    gives. The harness makes its tokens of a text as of a source: with a tokenizer that has a vocabulary for each
+    (Marian) they are others than these.
+
+    Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
+    that as well before the target, and its cost is not counted
+    (:func:`~leakage_tasks.targets.seq2seq.languages.speech`). Raises TargetError for a code of ``languages`` that the
+    tokenizer lacks, and for a model without a start token.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        autocast: torch.dtype | None = None,
+        cached: bool = True,
+        encode_source: Callable[[str], list[int]] | None = None,
+        languages: Languages | None = None,
+    ) -> None:
+        spoken = speech(model, tokenizer, languages or Languages())
+        if not spoken.opening:
+            raise TargetError(
+                "the model's config has no decoder_start_token_id: set it to the token its decoder begins with"
+            )
+        self.model = model
+        self.tokenizer = spoken.tokenizer
+        self.device = torch.device(device if device is not None else model.device)
+        self.batch_size = batch_size
+        self.max_length = max_length or room_of(model.config)
+        self.autocast = autocast
+        self.cached = cached
+        self.opening = spoken.opening
+        self.marked = spoken.marked
+        self._encode_source = encode_source or spoken.tokenizer.encode
+        self.limit, self.whole_texts = RowLimit(), RowLimit()
+        self._pieces: Pieces | None = None
+
+    def given(self, canary: Canary) -> GivenSource | FilledSource:
+        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
+
+        Raises TargetError for a fixed source that is too long for the model.
+        """
+        source = canary.source_space
+        if source is not None and not source.slots:
+            return self.after(source.fill(()))
+        return FilledSource(self, source_by_text(canary))
+
+    def after(self, source: str) -> GivenSource:
+        """The model after one source sentence. Raises TargetError if it is too long."""
+        return GivenSource(self, self.encode_source(source))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of target sentences, without special ones."""
+        return self.tokenizer(text_target=list(texts), add_special_tokens=False)["input_ids"]
+
+    def source_tokens(self, text: str) -> list[int]:
+        """Tokens of a source sentence of any length, special ones included."""
+        return self._encode_source(text)
+
+    def encode_source(self, text: str) -> list[int]:
+        """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
+        tokens = self.source_tokens(text)
+        if len(tokens) > self.max_length:
+            raise TargetError(
+                f"a source sentence of {len(tokens)} tokens does not fit the model's {self.max_length}: shorten it"
+            )
+        return tokens
+
+    @property
+    def longest_target(self) -> int:
+        """Tokens of the longest target sentence the decoder has room for after what it begins with."""
+        return self.max_length - len(self.opening) + 1
+
+    def pieces(self, make: Callable[[], Pieces]) -> Pieces:
+        """The text each token adds, which is the same after all sources; ``make`` finds it out the first time."""
+        if self._pieces is None:
+            self._pieces = make()
+        return self._pieces
+
+
+class GivenSource(CausalTarget):
+    """A translation model after one source sentence, which it has read: its decoder is searched as a causal model is.
+
+    Implements ``ScoresSequences`` and ``PredictsNextToken``.
+    """
+
+    def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
+        super().__init__(
+            Decoder(family.model, source, family.device, family.opening[:-1]),
+            family.tokenizer,
+            device=family.device,
+            batch_size=family.batch_size,
+            prefix_token=family.opening[-1],
+            max_length=family.longest_target,
+            autocast=family.autocast,
+            cached=family.cached,
+        )
+        self._family = family
+        self.limit, self.whole_texts = family.limit, family.whole_texts
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of target sentences, without special ones."""
+        return self._family.encode(texts)
+
+    def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
+        # What the decoder begins with goes before whatever is written, itself included.
+        return [self._prefix_token, *tokens]
+
+    def _spelling(self) -> Pieces:
+        return self._family.pieces(super()._spelling)
+
+
+class FilledSource:
+    """A translation model whose source sentence holds the secret as well; implements ``ScoresSequences``.
+
+    What stands in the source changes the cost of every token, so nothing can be cut along a path: whole pairs are
+    scored.
+    """
+
+    def __init__(self, family: Seq2SeqTarget, source: Source) -> None:
+        self.max_length = family.longest_target
+        self._family = family
+        self._source = source
+
+    def length(self, text: str) -> int:
+        """Tokens of a target sentence, what the decoder begins with not counted."""
+        return len(self._family.encode([text])[0])
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
+        family = self._family
+        sources = [family.encode_source(self._source(text)) for text in texts]
+        targets = family.encode(texts)
+        longest = max(map(len, targets), default=0)
+        if longest > self.max_length:
+            raise TargetError(f"a text of {longest} tokens does not fit the model's {self.max_length}: shorten it")
+        lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
+        order = sorted(range(len(texts)), key=lambda place: lengths[place])
+        size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
+        found = np.zeros(len(texts))
+
+        def score(part: slice) -> FloatArray:
+            return self._score([sources[place] for place in order[part]], [targets[place] for place in order[part]])
+
+        found[order] = np.concatenate([*family.whole_texts.parts(len(order), score, size), np.zeros(0)])
+        return found
+
+    def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
+        """Costs of a batch, ``[n]``."""
+        family = self._family
+        ids, mask = (part.to(family.device) for part in padded(sources, 0))
+        labels, real = (part.to(family.device) for part in padded(targets, 0))
+        opening = torch.tensor([family.opening], device=family.device).expand(len(labels), -1)
+        with inference(family.device, family.autocast):
+            out = family.model(
+                input_ids=ids,
+                attention_mask=mask,
+                decoder_input_ids=torch.cat([opening, labels[:, :-1]], dim=1),
+                use_cache=False,
+            )
+            logits = out.logits[:, len(family.opening) - 1 :].float()
+        costs = logits.logsumexp(-1) - logits.gather(-1, labels[..., None])[..., 0]
+        return ((costs * real).cpu().double().sum(1) / LN2).numpy()

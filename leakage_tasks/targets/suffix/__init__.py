@@ -1,0 +1,1 @@
+"""Models as targets of suffix extraction."""

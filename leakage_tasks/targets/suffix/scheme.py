@@ -1,0 +1,57 @@
+"""How suffixes are drawn from a model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from leakage_tasks.core.errors import OptionError
+
+Decoding = Literal["sample", "greedy", "beam"]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a suffix is decoded; Ethicist's is nucleus sampling at top-p 0.7 and temperature 0.8 (section 4.1).
+
+    ``sample`` draws: logits are divided by ``temperature``, then the ``top_k`` likeliest tokens are kept (0: all),
+    then of those the fewest that hold ``top_p`` of the probability (1: all), as `transformers` does it; tokens
+    as likely as the last one kept are kept too. ``greedy`` and ``beam`` (``beams`` wide) are deterministic and know
+    none of these. Raises OptionError.
+    """
+
+    decoding: Decoding = "sample"
+    temperature: float = 0.8
+    top_p: float = 0.7
+    top_k: int = 0
+    beams: int = 10
+
+    def __post_init__(self) -> None:
+        if self.decoding not in get_args(Decoding):
+            raise OptionError(f"decoding is {self.decoding!r}: use {', '.join(get_args(Decoding))}")
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise OptionError(f"temperature is {self.temperature}: give a number above 0, or decoding=greedy")
+        if not 0 < self.top_p <= 1:
+            raise OptionError(f"top_p is {self.top_p}: give a share above 0 and up to 1 (1: keep every token)")
+        if self.top_k < 0:
+            raise OptionError(f"top_k is {self.top_k}: give a number of tokens, or 0 to keep every one")
+        if self.beams < 1:
+            raise OptionError(f"beams is {self.beams}: give 1 or more")
+
+    @property
+    def plain(self) -> bool:
+        """Whether draws come from the model's own distribution as it is."""
+        return self.decoding == "sample" and self.temperature == 1 and self.top_p == 1 and self.top_k == 0
+
+    @property
+    def width(self) -> int:
+        """Beams of a search."""
+        return self.beams if self.decoding == "beam" else 1
+
+    def __str__(self) -> str:
+        if self.decoding != "sample":
+            return f"beam search, {self.beams} wide" if self.decoding == "beam" else "greedy"
+        kept = [f"top-k {self.top_k}"] if self.top_k else []
+        kept += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
+        return ", ".join([*kept, f"temperature {self.temperature:g}"])

@@ -1,0 +1,102 @@
+"""What given suffixes cost: one teacher-forced pass, no sampling."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.draws import Scored
+from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.truncation import LN2, check_numbers, cut, slices
+
+LOGITS_ELSEWHERE = 1 << 28
+"""Logits a batch may have on devices other than a CPU."""
+
+
+def score_suffixes(
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
+) -> list[Scored]:
+    """Score each suffix after its prefix; the suffixes have one length, and so have the prefixes.
+
+    The product of the probabilities under the scheme is p_z (Hayes et al. 2024, arXiv:2410.19482).
+    """
+    rows = [[*prefix, *suffix] for prefix, suffix in zip(prefixes, suffixes, strict=True)]
+    length = len(suffixes[0]) if suffixes else 0
+    at_once = _rows(sampler, len(rows[0]), length) if rows else 1
+    parts = sampler.limit.parts(len(rows), lambda part: _score(sampler, rows[part], length, scheme), at_once)
+    return list(itertools.chain.from_iterable(parts))
+
+
+def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
+    target = sampler.target
+    most = sampler.limit.most
+    if target.device.type != "cpu":
+        most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
+    return rows_at_once(target.device, length, None, target.max_length, min(most, sampler.asked(length)))
+
+
+def _score(sampler: SuffixSampler, rows: Sequence[Sequence[int]], length: int, scheme: Scheme) -> list[Scored]:
+    tokens = sampler.tensor([[*sampler.before, *row] for row in rows])
+    with sampler.target.inference():
+        logits = sampler.target.read(tokens[:, :-1], length, remember=False)[0]
+        own, drawn = _costs(logits.reshape(-1, logits.shape[-1]), tokens[:, -length:].reshape(-1), scheme)
+    return [
+        Scored(one, None if scheme.decoding == "beam" else other)
+        for one, other in zip(own.reshape(-1, length), drawn.reshape(-1, length), strict=True)
+    ]
+
+
+def _costs(logits: Tensor, tokens: Tensor, scheme: Scheme) -> tuple[FloatArray, FloatArray]:
+    """Costs ``[n]`` of ``tokens`` ``[n]`` after ``logits`` ``[n, V]``: own, and by the scheme."""
+    own, drawn, first = [], [], 0
+    for part in slices(logits):
+        wanted = tokens[first : first + len(part)]
+        first += len(part)
+        own.append(_own(part, wanted))
+        if scheme.decoding == "sample":
+            drawn.append(-cut(part, scheme).log_probability(wanted))
+        else:
+            drawn.append(torch.where(part.argmax(1) == wanted, 0.0, math.inf))
+    return _bits(own), _bits(drawn)
+
+
+def _own(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Costs ``[n]`` in nats of ``tokens`` ``[n]`` by logits ``[n, V]``."""
+    return logits.logsumexp(1) - logits.gather(1, tokens[:, None])[:, 0]
+
+
+def _bits(parts: Sequence[Tensor]) -> FloatArray:
+    together = torch.cat(list(parts))
+    check_numbers(together)
+    costs: FloatArray = together.double().cpu().numpy() / LN2
+    return np.maximum(costs, 0.0)
+
+
+def costs_after(
+    sampler: SuffixSampler, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
+) -> list[FloatArray]:
+    """Own costs in bits of the tokens of each continuation, of any lengths, after one prefix that is read once."""
+    longest = max(map(len, continuations), default=1)
+    at_once = min(sampler.bound(prefix, longest), _rows(sampler, longest, longest))
+    parts = sampler.limit.parts(len(continuations), lambda part: _after(sampler, prefix, continuations[part]), at_once)
+    return list(itertools.chain.from_iterable(parts))
+
+
+def _after(sampler: SuffixSampler, prefix: Sequence[int], batch: Sequence[Sequence[int]]) -> list[FloatArray]:
+    tokens = padded(batch, 0)[0].to(sampler.target.device)
+    with sampler.target.inference():
+        live, logits = sampler.begin([prefix], tokens.shape[1])
+        bits = _bits([_own(logits.expand(len(batch), -1), tokens[:, 0])])[:, None]
+        if tokens.shape[1] > 1:
+            after = sampler.read_more(live.select(tokens.new_zeros(len(batch))), tokens[:, :-1])
+            later = _bits([_own(part, tokens[place, 1:]) for place, part in enumerate(after)])
+            bits = np.concatenate([bits, later.reshape(len(batch), -1)], axis=1)
+    return [bits[place, : len(each)] for place, each in enumerate(batch)]

@@ -1,0 +1,93 @@
+"""Greedy and beam search for suffixes, many prefixes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.targets.causal.growing_cache import LiveRows
+from leakage_tasks.targets.causal.next_tokens import OwnFigures
+from leakage_tasks.targets.memory import SMALLER
+from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.draws import Draws, Path
+from leakage_tasks.targets.suffix.truncation import LN2, check_numbers, slices
+
+
+def beam_search(sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> list[Draws]:
+    """The ``width`` best suffixes of ``length`` tokens that a beam of that width finds after prefixes of one length.
+
+    Scored by the model's own log-probability, best first, each counted as one draw; ``width=1`` is greedy search.
+    There is no end token: a suffix has all its tokens.
+    """
+    found: list[Draws] = []
+    remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
+    with sampler.target.inference():
+        while len(found) < len(prefixes):
+            bound = sampler.bound(prefixes[0], length)
+            part = prefixes[len(found) : len(found) + max(1, bound // width)]
+            with sampler.limit.halving(len(part) * width, width, remedy):
+                found += _Beams(sampler, part, length, width).run()
+    return found
+
+
+class _Beams:
+    """The beams of some prefixes: row p·w + b of ``live`` is beam b of prefix p, with ``w`` beams each so far."""
+
+    def __init__(self, sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> None:
+        self.sampler, self.length, self.width = sampler, length, width
+        self.count = len(prefixes)
+        self.live: LiveRows
+        self.live, self.logits = sampler.begin(prefixes, length)
+        self.path = Path.empty(self.count, length)
+        self.costs = torch.zeros(self.count, 1, dtype=torch.float64, device=self.logits.device)
+        self.nodes = 0
+
+    def run(self) -> list[Draws]:
+        """Search to the end; one result a prefix."""
+        for step in range(self.length):
+            parents, tokens = self._best()
+            self._follow(step, parents, tokens)
+            if step < self.length - 1:
+                self.logits = self.sampler.go_on(self.live, tokens)
+        return [self._result(number) for number in range(self.count)]
+
+    def _best(self) -> tuple[Tensor, Tensor]:
+        """Parent rows and tokens ``[count · w]`` of the cheapest continuations; their costs are kept."""
+        beams, vocabulary = self.costs.shape[1], self.logits.shape[1]
+        most = min(self.width, vocabulary)
+        tops = [part.log_softmax(1).topk(most, dim=1) for part in slices(self.logits)]
+        check_numbers(torch.cat([top.values[:, 0] for top in tops]))
+        tokens = torch.cat([top.indices for top in tops]).view(self.count, beams * most)
+        added = -torch.cat([top.values for top in tops]).double() / LN2
+        totals = (self.costs[..., None] + added.view(self.count, beams, most)).view(self.count, -1)
+        kept = min(self.width, beams * most)
+        # Cheapest first; of equally cheap ones that were looked at the better parent, then the lower id.
+        order = tokens.argsort(dim=1, stable=True)
+        order = order.gather(1, (order // most).argsort(dim=1, stable=True))
+        place = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :kept])
+        self.costs = totals.gather(1, place)
+        first = torch.arange(self.count, device=place.device)[:, None] * beams
+        return (first + place // most).reshape(-1), tokens.gather(1, place).reshape(-1)
+
+    def _follow(self, step: int, parents: Tensor, tokens: Tensor) -> None:
+        own = OwnFigures.of(self.logits)
+        taken = self.logits[parents, tokens]
+        picked = OwnFigures(own.log_total[parents], own.entropy[parents], own.top[parents])
+        bits = picked.bits(taken)
+        figures = torch.stack([bits, bits, picked.entropy, picked.margin(taken)]).double().cpu().numpy()
+        rows: IntArray = parents.cpu().numpy()
+        if not np.array_equal(rows, np.arange(self.live.rows)):
+            self.live = self.live.select(parents)
+            self.path = self.path.select(rows)
+        self.path.write(step, np.arange(len(rows)), tokens.cpu().numpy(), figures)
+        self.nodes += len(rows) // self.count
+
+    def _result(self, number: int) -> Draws:
+        width = self.costs.shape[1]
+        rows = slice(number * width, (number + 1) * width)
+        own, drawn, entropy, margin = self.path.figures[:, rows]
+        return Draws(self.path.tokens[rows], np.arange(width), own, drawn, entropy, margin, self.nodes)

@@ -1,0 +1,143 @@
+"""What a sampling scheme makes of a model's next-token distributions, and tokens drawn from that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.suffix.scheme import Scheme
+
+LN2 = math.log(2)
+FIRST_LOOK = 64
+"""Likeliest tokens looked at before a whole vocabulary is sorted."""
+AT_ONCE, AT_ONCE_ELSEWHERE = 1 << 20, 1 << 27
+"""Logits worked on at once: few enough to stay in a CPU's cache, and to fit another device's memory several times."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a scheme keeps of ``n`` next-token distributions, given by ``logits`` ``[n, V]``.
+
+    A logit less the row's largest (``most``), divided by ``temperature``, is scaled. A token is kept if that reaches
+    ``least``; its probability is then exp(scaled − ``log_total``). All are ``[n]``.
+    """
+
+    logits: Tensor
+    temperature: float
+    most: Tensor
+    least: Tensor
+    log_total: Tensor
+
+    def log_probability(self, tokens: Tensor) -> Tensor:
+        """Log-probability in nats of ``tokens`` ``[n]``, −inf where they are not kept; shape ``[n]``."""
+        own = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
+        return torch.where(own >= self.least, own - self.log_total, -math.inf)
+
+
+def slices(logits: Tensor) -> Iterator[Tensor]:
+    """``logits`` ``[n, V]`` in parts of whole rows that are worked on at once."""
+    at_once = AT_ONCE if logits.device.type == "cpu" else AT_ONCE_ELSEWHERE
+    yield from logits.split(max(1, at_once // logits.shape[1]))
+
+
+def check_numbers(values: Tensor) -> None:
+    """Raise TargetError where a model's probabilities came out as no numbers."""
+    if bool(values.isnan().any()):
+        raise TargetError("the model gives probabilities that are no numbers: load it in dtype=bfloat16 or float32")
+
+
+def cut(logits: Tensor, scheme: Scheme) -> Cut:
+    """What ``scheme``, which samples, keeps of ``logits`` ``[n, V]`` in float32. Raises TargetError."""
+    parts = [_cut(part, scheme) for part in slices(logits)]
+    most, least, log_total = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Cut(logits, scheme.temperature, most, least, log_total)
+
+
+def _cut(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest logit, the least scaled one that is kept and the log of the kept total, ``[n]`` each."""
+    most = logits.amax(1)
+    scaled = (logits - most[:, None]) / scheme.temperature
+    least = torch.full_like(most, -math.inf)
+    if 0 < scheme.top_k < logits.shape[1]:
+        least = scaled.topk(scheme.top_k, dim=1).values[:, -1]
+        # Tokens as likely as the last one are kept too, as `transformers` does.
+        scaled = scaled.masked_fill(scaled < least[:, None], -math.inf)
+    log_total = scaled.logsumexp(1)
+    check_numbers(log_total)
+    if scheme.top_p == 1:
+        return most, least, log_total
+    # A token that holds more than half has no equal.
+    alone = (-log_total).exp() >= max(scheme.top_p, 0.51)
+    least, total = torch.where(alone, 0.0, least), torch.where(alone, 0.0, log_total)
+    _nucleus(scaled, log_total, (~alone).nonzero()[:, 0], scheme.top_p, least, total)
+    return most, least, total
+
+
+def _nucleus(scaled: Tensor, log_total: Tensor, rows: Tensor, top_p: float, least: Tensor, total: Tensor) -> None:
+    """Write ``least`` and ``total`` of the rows whose nucleus has several tokens, looking at more only where needed."""
+    width = min(FIRST_LOOK, scaled.shape[1])
+    while len(rows):
+        top = scaled[rows].topk(width, dim=1).values
+        share = (top - log_total[rows, None]).exp()
+        inside = ((share.cumsum(1) - share) < top_p) & (share > 0)
+        last = inside.sum(1, keepdim=True) - 1
+        ends = top.gather(1, last)
+        # Tokens as likely as the last one kept may stand beyond what was looked at.
+        done = top[:, -1] < ends[:, 0] if width < scaled.shape[1] else torch.ones_like(rows, dtype=torch.bool)
+        least[rows[done]] = ends[done, 0]
+        total[rows[done]] = top.masked_fill(top < ends, -math.inf).logsumexp(1)[done]
+        rows, width = rows[~done], min(width * 8, scaled.shape[1])
+
+
+def draw(found: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
+    """A token for each draw: ``uniforms`` ``[d]`` in [0, 1) become tokens of the distributions ``rows`` ``[d]``.
+
+    Tokens stand in the order of their ids, so that rounding moves no more than the draw it touches.
+    """
+    tokens = torch.empty_like(rows)
+    first = 0
+    for part in slices(found.logits):
+        here = ((rows >= first) & (rows < first + len(part))).nonzero()[:, 0]
+        if len(here):
+            own = slice(first, first + len(part))
+            scaled = (part - found.most[own, None]) / found.temperature
+            tokens[here] = _drawn(scaled, found.least[own], rows[here] - first, uniforms[here])
+        first += len(part)
+    return tokens
+
+
+def _drawn(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
+    ids, weights, count = _kept(scaled, least)
+    running = weights.cumsum(1)
+    draws, rank = _within(rows, len(scaled))
+    sought = running.new_zeros(len(scaled), int(draws.max()))
+    sought[rows, rank] = uniforms.double() * running[rows, -1]
+    place = torch.searchsorted(running, sought, right=True)[rows, rank]
+    place = torch.minimum(place, count[rows] - 1)
+    return place if ids is None else ids[rows, place]
+
+
+def _kept(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    """Ids of the kept tokens ``[n, k]`` (None: all), their weights (0 where a row has fewer), how many, ``[n]``."""
+    if bool(least.isneginf().all()):
+        return None, scaled.double().exp(), torch.full_like(least, scaled.shape[1], dtype=torch.long)
+    row, column = (scaled >= least[:, None]).nonzero(as_tuple=True)
+    count = torch.bincount(row, minlength=len(scaled))
+    rank = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
+    ids = column.new_zeros(len(scaled), int(count.max())).index_put((row, rank), column)
+    weights = ids.new_zeros(ids.shape, dtype=torch.float64)
+    return ids, weights.index_put((row, rank), scaled[row, column].double().exp()), count
+
+
+def _within(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """How many entries of ``rows`` each of ``size`` rows has, and the number of each entry within its row."""
+    counts = torch.bincount(rows, minlength=size)
+    order = rows.argsort(stable=True)
+    rank = torch.empty_like(rows)
+    rank[order] = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows[order]]
+    return counts, rank

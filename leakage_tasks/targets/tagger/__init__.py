@@ -1,0 +1,1 @@
+"""NLU taggers as targets."""

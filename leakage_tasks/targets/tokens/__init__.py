@@ -1,0 +1,1 @@
+"""A space's fillings as paths of tokens."""

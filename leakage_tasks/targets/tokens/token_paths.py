@@ -1,0 +1,131 @@
+"""Choosing how a space is laid out as token paths, and proving that the choice loses no filling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.protocols import Paths
+from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, parse
+from leakage_tasks.targets.tokens.trie import TriePaths
+from leakage_tasks.targets.tokens.unproduced import unproduced
+
+ENUMERATE = 20_000
+"""Spaces up to this size are laid out by enumeration at once; it is exact and quick."""
+ENUMERATE_AT_MOST = 1_000_000
+"""Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
+PROBES = 64
+
+
+class Pieces(dict[int, str]):
+    """Text each ordinary token adds when it follows another one, by token."""
+
+    @cached_property
+    def continuations(self) -> dict[str, set[str]]:
+        """What may follow each beginning of a token's text, the whole and the empty one excepted."""
+        following: dict[str, set[str]] = {}
+        for text in self.values():
+            for length in range(1, len(text)):
+                following.setdefault(text[:length], set()).add(text[length])
+        return following
+
+
+def lay_out(space: Space, encode: Encode, pieces: Pieces) -> Paths:
+    """The token paths of ``space``.
+
+    ``encode`` gives the tokens of texts without special tokens, ``pieces`` the text each ordinary token adds
+    after another one. Raises TargetError where the tokenizer does not round-trip the space's fillings.
+    """
+    if space.size <= ENUMERATE:
+        return TriePaths(space, encode)
+    probes = _probes(space)
+    encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
+    prefix, text = _shared(space, encoded + _cut_short(space, encode, pieces), pieces)
+    if _holds(space, probes, encoded, prefix, text, pieces):
+        return AutomatonPaths(space, encode, prefix, text, pieces)
+    if space.size <= ENUMERATE_AT_MOST:
+        return TriePaths(space, encode)
+    raise TargetError(
+        "the tokenizer does not give back the text of this template's fillings (it drops, joins or replaces "
+        f"characters), so they cannot be searched: {WHOLE_TEXTS}"
+    )
+
+
+def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
+    """Text each ordinary token adds when it follows another one.
+
+    Tokens without text of their own (special ones, parts of a character) are left out, and those that no encoding
+    holds; a template that needs them is caught by the probes in :func:`lay_out`.
+    """
+    special = set(tokenizer.all_special_ids)
+    anchor = tokenizer.encode("a", add_special_tokens=False)[-1:]
+    ids = [token for token in range(min(vocabulary, len(tokenizer))) if token not in special]
+    plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    skip = len(tokenizer.decode(anchor, **plain))
+    texts = tokenizer.batch_decode([[*anchor, token] for token in ids], **plain)
+    added = ((token, text[skip:]) for token, text in zip(ids, texts, strict=True) if "\ufffd" not in text)
+    spelled = {token: text for token, text in added if text}
+    never = unproduced(tokenizer, spelled)
+    return Pieces({token: text for token, text in spelled.items() if token not in never})
+
+
+def _probes(space: Space) -> list[Filling]:
+    """Random fillings, and some in which every value of every slot occurs."""
+    longest = max(map(len, space.slots))
+    cycled = [
+        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
+        for turn in range(longest)
+    ]
+    return space.sample(PROBES, "probes") + cycled
+
+
+def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
+    """Tokens of the text before the first slot, cut wherever a token may begin that reaches into the slot.
+
+    Whatever the filling, its tokens begin like one of these or like those of the whole text: what is before a
+    token does not depend on what is after it. A token stands in for the one cut off.
+    """
+    first = {value[0] for value in space.slots[0].values}
+    cuts = [
+        at for at in range(len(space.prefix)) if not first.isdisjoint(pieces.continuations.get(space.prefix[at:], ()))
+    ]
+    return [(*tokens, -1) for tokens in encode([space.prefix[:at] for at in cuts])] if cuts else []
+
+
+def _shared(space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]) -> tuple[tuple[int, ...], str]:
+    """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
+    prefix = encoded[0]
+    for tokens in encoded:
+        same = (n for n, (left, right) in enumerate(zip(prefix, tokens, strict=False)) if left != right)
+        prefix = prefix[: next(same, min(len(prefix), len(tokens) - 1))]
+    while prefix:
+        text = _spell(prefix, pieces, space.prefix)
+        if text is not None:
+            return prefix, text
+        prefix = prefix[:-1]
+    return (), ""
+
+
+def _spell(tokens: Sequence[int], pieces: Mapping[int, str], whole: str) -> str | None:
+    """What ``tokens`` spell at the start of ``whole``; the first one may have lost a leading space there."""
+    text = "".join(pieces.get(token, "\0") for token in tokens)
+    return next((form for form in (text, text.removeprefix(" ")) if whole.startswith(form)), None)
+
+
+def _holds(
+    space: Space,
+    probes: Sequence[Filling],
+    encoded: Sequence[tuple[int, ...]],
+    prefix: tuple[int, ...],
+    text: str,
+    pieces: Mapping[int, str],
+) -> bool:
+    """Whether every probe's tokens begin with ``prefix``, spell its text and lead back to it alone."""
+    for filling, tokens in zip(probes, encoded, strict=True):
+        spelled = text + "".join(pieces.get(token, "\0") for token in tokens[len(prefix) :])
+        if tokens[: len(prefix)] != prefix or spelled != space.fill(filling) or filling not in parse(space, spelled):
+            return False
+    return True

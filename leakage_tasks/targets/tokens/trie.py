@@ -1,0 +1,140 @@
+"""Token paths of a small space: a prefix tree of the encodings of all of its fillings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.errors import TargetError
+
+Encode = Callable[[list[str]], list[list[int]]]
+CHUNK = 10_000
+
+
+class TriePaths:
+    """Implements :class:`~leakage_tasks.targets.protocols.Paths` by enumeration; exact, no path in vain.
+
+    A node is a set of fillings that begin with the same tokens. Nodes are numbered level by level, and the
+    children of a node are neighbours. Raises TargetError if two texts share one tokenization; two fillings that
+    spell one text share its path.
+    """
+
+    def __init__(self, space: Space, encode: Encode) -> None:
+        self._space = space
+        rows, lengths = _encode_all(space, encode)
+        shared = _shared_prefix(rows, lengths)
+        self.prefix = tuple(int(token) for token in rows[0, :shared])
+        self._rows, self._lengths = rows[:, shared:], lengths - shared
+        self.longest = int(self._lengths.max())
+        self._build(self._rows, self._lengths)
+
+    def _build(self, rows: IntArray, lengths: IntArray) -> None:
+        order = np.lexsort(rows.T[::-1])
+        rows, lengths = rows[order], lengths[order]
+        same = np.zeros(len(rows), dtype=bool)
+        same[1:] = (rows[1:] == rows[:-1]).all(axis=1)
+        for row in np.flatnonzero(same):
+            if self._text(order[row]) != self._text(order[row - 1]):
+                raise TargetError(
+                    "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
+                    "use a space whose values the tokenizer distinguishes"
+                )
+        parents, tokens = [], []
+        ends: list[list[int]] = [[]]
+        node_of_row = np.zeros(len(rows), dtype=np.int64)
+        fresh = np.zeros(len(rows), dtype=bool)
+        fresh[0] = True
+        for depth in range(rows.shape[1]):
+            fresh[1:] |= rows[1:, depth] != rows[:-1, depth]
+            alive = lengths > depth
+            first = np.flatnonzero(fresh & alive)
+            ids = len(ends) + np.cumsum(fresh & alive) - 1
+            parents.append(node_of_row[first])
+            tokens.append(rows[first, depth])
+            node_of_row = np.where(alive, ids, node_of_row)
+            ends += [[] for _ in first]
+            for row in np.flatnonzero(lengths == depth + 1):
+                ends[node_of_row[row]].append(int(order[row]))
+        self.root = 0
+        self._fillings_at = ends
+        self._spelled = np.array([len(places) for places in ends], dtype=np.int64)
+        self._link(np.concatenate(parents), np.concatenate(tokens))
+        self._height = np.zeros(len(self._spelled), dtype=np.int64)
+        after = len(self._spelled)
+        for above in reversed(parents):
+            np.maximum.at(self._height, above, self._height[after - len(above) : after] + 1)
+            after -= len(above)
+
+    def _text(self, place: int) -> str:
+        return self._space.fill(self._space.at(int(place)))
+
+    def _link(self, parents: IntArray, tokens: IntArray) -> None:
+        self.columns = np.unique(tokens)
+        self._column = np.searchsorted(self.columns, tokens)
+        counts = np.bincount(parents, minlength=len(self._spelled))
+        self._count = counts
+        self._first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+
+    def table(self, states: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        row, edge = edges_of(self._first[states], self._count[states])
+        out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
+        out[row, self._column[edge]] = edge + 1
+        return out
+
+    def ends(self, states: IntArray) -> NDArray[np.bool_]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self._spelled[states] > 0
+
+    def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self._count[states] > 0
+
+    def to_come(self, states: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`; in tokens."""
+        return self._height[states]
+
+    def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return [[self._space.at(place) for place in self._fillings_at[state]] for state in states]
+
+    def count(self, states: IntArray, paths: IntArray) -> IntArray:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        return self._spelled[states]
+
+    def path(self, filling: Filling) -> tuple[int, ...]:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        place = self._space.index(filling)
+        return tuple(int(token) for token in self._rows[place, : self._lengths[place]])
+
+
+def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """For n runs of edges, each from ``first`` on and ``count`` long: every edge and the number of its run."""
+    run = np.repeat(np.arange(len(count)), count)
+    within = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
+    return run, first[run] + within
+
+
+def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
+    """Tokens of every filled text ``[|R|, longest]``, padded with −1, and their lengths ``[|R|]``."""
+    fillings = space.enumerate()
+    encoded: list[list[int]] = []
+    while batch := list(islice(fillings, CHUNK)):
+        encoded += encode([space.fill(filling) for filling in batch])
+    lengths = np.array([len(tokens) for tokens in encoded], dtype=np.int64)
+    rows = np.full((len(encoded), int(lengths.max())), -1, dtype=np.int64)
+    for place, tokens in enumerate(encoded):
+        rows[place, : len(tokens)] = tokens
+    return rows, lengths
+
+
+def _shared_prefix(rows: IntArray, lengths: IntArray) -> int:
+    """How many leading tokens all rows share, leaving at least one token to every row."""
+    same = (rows == rows[0]).all(axis=0)
+    shared = len(same) if same.all() else int(same.argmin())
+    return min(shared, int(lengths.min()) - 1)

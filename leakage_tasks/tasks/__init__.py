@@ -1,0 +1,1 @@
+"""The harness' tasks, and how the harness comes to know them."""

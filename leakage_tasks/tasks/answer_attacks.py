@@ -1,0 +1,191 @@
+"""Answering the harness' requests for attacks: documents to canaries, a model to its target, findings to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
+from tqdm import tqdm
+
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.causal.extrapolated import warn_of_rejected
+from leakage_tasks.attacks.coarse import coarsened
+from leakage_tasks.attacks.contexts import warn_of_clearer
+from leakage_tasks.attacks.redact import hiding
+from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.canaries.known import known_as
+from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
+from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
+from leakage_tasks.core.log import log
+from leakage_tasks.core.unanswered import FIELD, agreed, unanswered
+from leakage_tasks.core.version import __version__
+from leakage_tasks.targets.harness.scorer_proof import prove
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.protocols import TakesContext
+from leakage_tasks.targets.seq2seq.languages import Languages
+from leakage_tasks.tasks.run_options import uncached
+
+Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
+"""Answers requests of one order, which is the second of their arguments (less ``optional``)."""
+
+
+def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
+    """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
+    targets: dict[Languages, Any] = {}
+    told: set[str] = set()
+
+    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        canaries = _resolved([request.doc for request in group], order)
+        spoken = Languages(**order["languages"])
+        if spoken not in targets:
+            targets[spoken] = _target(lm, canaries, spoken)
+            with hiding(canaries):
+                prove(targets[spoken], canaries)
+        target = targets[spoken]
+        if lm.rank == 0 and order["manifest"] not in told:
+            told.add(order["manifest"])
+            _tell_of_contexts(target, order, canaries)
+        return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
+
+    return answer_by_order(lm, requests, answer)
+
+
+def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[str]:
+    """Answer requests of one order together; a request that comes twice is answered once.
+
+    An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
+    unanswered on every process, with one warning. One that says itself why it cannot be answered does too.
+    """
+    groups: dict[str, list[Instance]] = {}
+    for request in {id(request): request for request in requests}.values():
+        groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
+    orders = {text: json.loads(text) for text in groups}
+    optional = [text for text, order in orders.items() if order.pop("optional", False)]
+    answers: dict[int, str] = {}
+    reasons: dict[str, str | None] = {}
+    with uncached(lm):
+        for text, group in groups.items():
+            found, reasons[text] = _tried(orders[text], group, answer, text in optional)
+            answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
+        if never is not None:
+            answers |= {id(request): unanswered(never.reason) for request in groups[text]}
+            if never.first and FIELD not in orders[text]:
+                log.warning("leakage: %s is null: %s", groups[text][0].task_name, never.reason)
+    return [answers[id(request)] for request in requests]
+
+
+def _tried(
+    order: Mapping[str, Any], group: Sequence[Instance], answer: Answer, optional: bool
+) -> tuple[Sequence[str], str | None]:
+    """The answers to an order, or why there are none."""
+    if FIELD in order:
+        return (), order[FIELD]
+    try:
+        return answer(order, group), None
+    except TargetError as error:
+        if not optional:
+            raise
+        return (), str(error)
+
+
+def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
+    """What the attacks ask. Raises TargetError for languages that are named to a model that takes none."""
+    check = _two_fillings(canaries)
+    if languages == Languages():
+        return as_target(lm, *check)
+    if not isinstance(lm, HFLM) or lm.backend != "seq2seq":
+        raise TargetError(
+            "source_language and target_language are for translation models (--model hf with backend=seq2seq): leave "
+            "them out"
+        )
+    return as_target(lm, *check, languages)
+
+
+def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
+    """The longest canary and another filling of it, for a model's fast way to be checked on, and if they are private.
+
+    A natural canary is taken only where there is no other kind.
+    """
+    open_ = [canary for canary in canaries if canary.kind != "natural"]
+    longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+    space = longest.attack_space
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
+
+
+def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+    bar = functools.partial(
+        tqdm, desc=f"Attacking {len(canaries)} canaries ({order['goal']})", disable=lm.rank != 0, unit="canary"
+    )
+    findings = run_attack(
+        order["attack"],
+        target,
+        canaries,
+        budget=order["budget"],
+        seed=order["seed"],
+        goal=order["goal"],
+        settings=order["settings"],
+        progress=bar,
+        context=Context(**order["context"]),
+    )
+    warn_of_rejected(findings)
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
+    settings = {name: order[name] for name in named} | {"version": __version__}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    beside = _supporting(order["canaries"])
+    stamped = (
+        dataclasses.replace(found, manifest=order["manifest"], settings=digest, supporting=beside[found.canary])
+        for found in findings
+    )
+    return [found if order["reveal"] else coarsened(found) for found in stamped]
+
+
+def _tell_of_contexts(target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+    """Say where the training met the canaries, if that is recorded, and where the model knows them better than here."""
+    if not isinstance(target, TakesContext):
+        return
+    context, manifest = Context(**order["context"]), order["canaries"]
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
+    for name, record in records:
+        if record.before is not None:
+            after = TRAINED_AFTER[record.before]
+            log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
+    if context.is_auto:
+        with hiding(canaries):
+            warn_of_clearer(target, canaries)
+
+
+def _supporting(manifest: str | None) -> Counter[str]:
+    """Copies of the supporting canaries of each canary, which are not attacked themselves."""
+    copies: Counter[str] = Counter()
+    for canary in [] if manifest is None else read_manifest(manifest):
+        if canary.supports is not None:
+            copies[canary.supports] += canary.repetitions
+    return copies
+
+
+def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> list[Canary]:
+    """The documents' canaries; those whose secret is withheld are read from the manifest, as ``known`` says."""
+    manifest, part = order["canaries"], order["known"]
+    if all("secret" in doc for doc in docs):
+        return [canary_from_json(doc) for doc in docs]
+    if manifest is None:
+        raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
+    known = {canary.id: canary for canary in read_manifest(manifest)}
+    missing = [doc["id"] for doc in docs if doc["id"] not in known]
+    if missing:
+        raise ManifestError(
+            f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
+        )
+    found = [known[doc["id"]] for doc in docs]
+    return found if part is None else [known_as(canary, part) for canary in found]

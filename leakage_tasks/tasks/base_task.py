@@ -1,0 +1,278 @@
+"""What our harness tasks share: documents that are there already, one request each, metrics that declare themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.task import Task
+from lm_eval.config.task import TaskConfig
+from lm_eval.filters import build_filter_ensemble
+
+from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.unanswered import FIELD, reason_of
+from leakage_tasks.core.version import __version__
+from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.tasks.run_options import refuse_option
+
+DECLARED = "leakage"
+"""The name under which a task's configuration in a results file holds what the task declares about itself."""
+DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
+"""Why ``--gen_kwargs`` changes nothing, and what does instead."""
+
+
+class LocalTask(Task):
+    """A task over documents of its own. Subclasses set ``_docs`` before they are asked for any.
+
+    ``METRICS`` are its rows; ``DOCUMENTS`` says in messages what its documents are, ``SOURCE`` what they come from;
+    ``MEASURES`` whether reports put its figures with leakage or with usefulness.
+
+    With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
+    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
+    that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
+    cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
+
+    Where some rows are ``brief``, the harness' table has them alone, and the number of the others in the row
+    :data:`.MORE`; in samples that row holds their values, in the results file the declaration holds what they come to.
+    """
+
+    METRICS: list[Metric]
+    DOCUMENTS: str
+    SOURCE: str
+    MEASURES: Literal["leakage", "usefulness"] = "leakage"
+    alone = False
+    """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
+    _docs: list[dict[str, Any]]
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        given = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
+        self.optional = bool((config or {}).get("optional", False))
+        self.lacking: str | None = None
+        self._attacks: set[tuple[str, str]] = set()
+        self._used: list[dict[str, Any]] | None = None
+        self.found: dict[str, float | None] = {}
+        self._more: list[str] = []
+        self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
+        self.metadata: Mapping[str, Any] = self._config.metadata or {}
+        self.VERSION = self.metadata.get("version", 0)
+        self._instances: Any = None
+        self._training_docs = self._fewshot_docs = None
+        self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+
+    def get_config(self, key: str) -> Any:
+        """What the harness asks before it hands over options of the run, so that :meth:`set_config` hears of them.
+
+        It keeps ``--num_fewshot`` to itself where there is a number already, and ``--gen_kwargs`` from all but tasks
+        that generate; the configuration itself, and so the results file, says what is the case.
+        """
+        if key in ("num_fewshot", "output_type"):
+            return None if key == "num_fewshot" else "generate_until"
+        return super().get_config(key)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """See the harness; examples and arguments of generation are not taken, as one warning or an error says."""
+        if key not in ("num_fewshot", "generation_kwargs"):
+            super().set_config(key, value, update)
+        elif value and key == "num_fewshot":
+            refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
+        elif value:
+            refuse_option("--gen_kwargs", DRAWING, self.alone)
+
+    @contextmanager
+    def may_lack_options(self) -> Iterator[None]:
+        """Where the task is optional, end the block at a MissingOption and let the task be null for that reason."""
+        try:
+            yield
+        except MissingOption as error:
+            if not self.optional:
+                raise
+            self.lacking = str(error)
+            self._docs = [{FIELD: self.lacking}]
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the task's requests have come back unanswered: on every process, if on one."""
+        answers: list[Any] = self._instances[0].resps if self._instances else []
+        return bool(answers) and reason_of(answers[0]) is not None
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with what reports go by under :data:`DECLARED`.
+
+        The name in the harness' table says what to make of the rows.
+        """
+        config = {**super().dump_config(), DECLARED: self._declaration()}
+        said = self.said()
+        if said:
+            config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({said})"
+        return config
+
+    def said(self) -> str:
+        """What stands beside the task's name in the harness' table: a verdict, or why there is none."""
+        return "self-test" if self.built_in else "no headline" if self.no_headline() else ""
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the documents are built in, so that the run is a self-test and says nothing of the model."""
+        return False
+
+    def no_headline(self) -> str:
+        """Why no figure of the run may stand for the model; nothing where they may."""
+        return ""
+
+    def protocol(self) -> dict[str, Any]:
+        """What two runs must share for their figures to be comparable, by name: the data's hash, the attack's options.
+
+        An option left at what it is unless given does not stand there.
+        """
+        return {}
+
+    @property
+    def used(self) -> list[dict[str, Any]]:
+        """The documents of the run: all, or as many or those that the user asked for."""
+        return self._docs if self._used is None else self._used
+
+    def tested(self) -> dict[str, Any]:
+        """What the figures rest on, by name, in words or numbers: for reports to say what was planted."""
+        return {self.DOCUMENTS: len(self.used)}
+
+    def note_attack(self, answer: str) -> None:
+        """Note which attack an answer came of, and what access to the model it took."""
+        found = json.loads(answer)
+        self._attacks.add((found.get("attack") or found["scheme"], found["access"]))
+
+    def _declaration(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "version": __version__,
+            "measures": self.MEASURES,
+            "protocol": {} if self.is_null else {**self.protocol(), **self._part()},
+            "tested": {} if self.is_null else self.tested(),
+            **({"no_headline": self.no_headline()} if self.no_headline() else {}),
+            **({"built_in": True} if self.built_in else {}),
+            "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
+            "rows": {metric.name: metric.declaration() for metric in self.metrics},
+            **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
+        }
+
+    def _part(self) -> dict[str, str]:
+        """The hash of the documents of the run, where they are not all there are."""
+        if len(self.used) == len(self._docs):
+            return {}
+        return {"part": hashlib.sha256(json.dumps(self.used, sort_keys=True).encode()).hexdigest()}
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The rows that there may be."""
+        return self.METRICS
+
+    def in_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A document's values as the harness is to have them: the brief rows, and the others under :data:`.MORE`."""
+        brief = self._brief_of(tuple(self.metrics))
+        shown = {name: value for name, value in values.items() if name in brief}
+        more = {name: value for name, value in values.items() if name not in brief}
+        return {**shown, MORE: more} if shown and more else dict(values)
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def _brief_of(metrics: tuple[Metric, ...]) -> frozenset[str]:
+        return frozenset(metric.name for metric in metrics if metric.brief)
+
+    def nulls(self) -> dict[str, None]:
+        """The results of a task that stayed unanswered: None for every metric."""
+        return {metric.name: None for metric in self.metrics}
+
+    def has_training_docs(self) -> bool:
+        """The documents are for testing only."""
+        return False
+
+    def has_validation_docs(self) -> bool:
+        """The documents are for testing only."""
+        return False
+
+    def has_test_docs(self) -> bool:
+        """Every document is for testing."""
+        return True
+
+    def test_docs(self) -> list[dict[str, Any]]:
+        """The documents."""
+        return self._docs
+
+    def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
+        """The text; it takes no examples and no chat template."""
+        if settings.get("apply_chat_template"):
+            warn_once(
+                f"{self.task_name} takes plain text; the chat template is not applied to it, "
+                "and --fewshot_as_multiturn changes nothing"
+            )
+            if not settings.get("fewshot_as_multiturn", True):
+                refuse_option("--fewshot_as_multiturn", "they take no examples", False)
+        return self.doc_to_text(doc)
+
+    def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
+        """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
+        if self.lacking is not None:
+            self._stand_in(rank)
+            return
+        chosen = rest.get("samples")
+        self._used = [self._docs[place] for place in chosen] if chosen else self._docs[:limit]
+        number = len(self._used)
+        if number < world_size:
+            raise OptionError(
+                f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "
+                f"use {number} process(es) or more {self.DOCUMENTS}"
+            )
+        if rest.get("system_instruction"):
+            refuse_option("--system_instruction", "they take plain text, with nothing before it", self.alone)
+        if rest.pop("cache_requests", False):
+            warn_once(
+                f"{self.task_name}: requests are not cached, since the harness' cache does not tell {self.SOURCE} apart"
+            )
+        super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
+
+    def _stand_in(self, rank: int) -> None:
+        """One request on every process, for the reason to come back as its answer."""
+        if rank == 0:
+            log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
+        order = {"optional": True, FIELD: self.lacking}
+        name: Any = self.OUTPUT_TYPE
+        place = (self.task_name, 0, 1)
+        self._instances = [Instance(name, doc=self._docs[0], arguments=("", order), idx=0, metadata=place)]
+
+    def doc_iterator(self, **settings: Any) -> Iterator[tuple[int, Any]]:
+        """See the harness; every process sees the stand-in for documents there are none of."""
+        return super().doc_iterator(**settings) if self.lacking is None else iter([(0, self._docs[0])])
+
+    def aggregation(self) -> dict[str, Any]:
+        """Aggregations by metric; of a null task not even counts are numbers."""
+        if self.is_null:
+            return {metric.name: _nothing for metric in self.metrics}
+        return {
+            **{metric.name: partial(self._aggregated, metric) for metric in self.metrics},
+            MORE: self._aggregate_more,
+        }
+
+    def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
+        self.found[metric.name] = metric.aggregate(values)
+        return self.found[metric.name]
+
+    def _aggregate_more(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """What the rows come to that the table does without, for the results file; their number."""
+        metrics = {metric.name: metric for metric in self.metrics}
+        self._more = list(dict.fromkeys(name for row in rows for name in row))
+        for name in self._more:
+            self._aggregated(metrics[name], [row.get(name) for row in rows])
+        return len(self._more)
+
+    def higher_is_better(self) -> dict[str, Any]:
+        """Directions by metric: the defender's where it leaks, the user's where it is useful; None for counts."""
+        return {MORE: None, **{metric.name: metric.higher_is_better for metric in self.metrics}}
+
+
+def _nothing(values: Sequence[object]) -> None:
+    return None

@@ -1,0 +1,274 @@
+"""Harness task classes: canaries in, one ``attack`` request a canary out, metrics back.
+
+The evaluator calls ``getattr(lm, request_type)(requests)``. A request type ``attack`` on the harness' base class
+therefore lets attacks of many rounds run on every model, with the harness unmodified.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from leakage_tasks.attacks import ATTACKS
+from leakage_tasks.attacks.registry import AUTO, Goal, known_settings
+from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
+from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.known import known_as
+from leakage_tasks.canaries.profiles import has_headline
+from leakage_tasks.canaries.proof import Planting, planting_of
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.metrics import scoring
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.tiers import Copies, copies_of
+from leakage_tasks.metrics.verdict import verdict_of
+from leakage_tasks.tasks.answer_attacks import attack
+from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.options import read_options
+
+BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
+BUILT_IN_CONTROLS = 8
+BUILT_IN = "builtin"
+"""What ``canaries=`` takes for them."""
+
+
+class CanaryTask(LocalTask):
+    """A task whose documents are canaries and whose requests are attacks on them.
+
+    Subclasses say what the attack is for (``GOAL``), and which metrics there are and what answers give them
+    (``SCORING``).
+    """
+
+    OUTPUT_TYPE = "attack"
+    DOCUMENTS, SOURCE = "canaries", "manifests"
+    GOAL: Goal
+    SCORING: scoring.Scoring
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self.options = read_options(self.metadata, self.task_name)
+        self._check_attack(self.options.attack)
+        self._note_built_in()
+        # Read once: a manifest may be a pipe, and a long one takes its time.
+        self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
+        given = _canaries(self.options.canaries, self._read)
+        self._counted: tuple[list[dict[str, Any]], Copies] | None = None
+        self._planting = self._proven() if self.options.planted is not None else None
+        self._manifest = manifest_hash(given)
+        known = self.options.known
+        self._canaries = given if known is None else [known_as(canary, known) for canary in given]
+        self._known = {} if self._canaries == given else {"known": known}
+        self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
+
+    def _note_built_in(self) -> None:
+        """Take the built-in canaries where they are asked for, and warn where no others are."""
+        if self.options.canaries == BUILT_IN:
+            self.options = dataclasses.replace(self.options, canaries=None)
+        elif self.options.canaries is None:
+            warn_once(
+                "no canaries=… given: a self-test on built-in canaries, which show chance and nothing of this model; "
+                "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
+            )
+
+    def _proven(self) -> Planting:
+        """How well it is known that the canaries were planted; reads their data."""
+        manifest, planted = self.options.canaries, self.options.planted
+        if manifest is None:
+            if planted is not None:
+                raise OptionError(f"--metadata planted={planted}: goes with canaries=…: give their manifest too")
+            return Planting("none")
+        return planting_of(Path(manifest), self._read, None if planted is None else Path(planted))
+
+    def _check_attack(self, name: str) -> None:
+        fitting = [AUTO, *sorted(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
+        if name not in fitting:
+            which = f"is for {ATTACKS[name].goal}, not for {self.task_name}" if name in ATTACKS else "is unknown"
+            raise OptionError(
+                f"attack={name!r} {which}: use {', '.join(fitting)}, or give each task its own as in "
+                f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
+            )
+
+    def test_docs(self) -> list[dict[str, Any]]:
+        """The canaries as JSON objects, planted ones and controls in turn; natural ones without their secret."""
+        return self._docs
+
+    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+        """The template the attacker fills."""
+        return doc.get("known") or doc.get("template") or MASK
+
+    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+        """The secret, or a mask for a natural one."""
+        return " ".join(doc["secret"]) if "secret" in doc else MASK
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """What is asked of the attack."""
+        return {
+            "goal": self.GOAL,
+            "attack": self.options.attack,
+            "budget": self.options.budget,
+            "settings": dict(self.options.settings),
+            "seed": self.options.seed,
+            "known": self.options.known,
+            "languages": self._languages(),
+            "context": self.options.context.to_json(),
+            "reveal": self.options.reveal,
+            "canaries": self.options.canaries,
+            "manifest": self._manifest,
+            "optional": self.optional,
+        }
+
+    def _languages(self) -> dict[str, str]:
+        named = {"source": self.options.source_language, "target": self.options.target_language}
+        return {side: code for side, code in named.items() if code is not None}
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+        """One ``attack`` request: the template and the attack's settings; the canary is the document."""
+        return Instance(
+            request_type="attack",
+            doc=doc,
+            arguments=(ctx, self.order),
+            idx=0,
+            metadata=kwargs["metadata"],
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, float | None]:
+        """The value of every metric of the attack's kind for one canary; None where the canary has none."""
+        if self.is_null:
+            return dict(self.nulls())
+        self.note_attack(results[0])
+        values = self.SCORING.values(self.SCORING.read(results[0]), HEADLINE, self.order, self._copies)
+        if self.built_in:
+            return {name: value for name, value in values.items() if _of_controls(name)}
+        return values if self.options.rows == "all" else self.in_rows(values)
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The rows, those of canaries planted equally often among them."""
+        return self.SCORING.metrics(self.order, self._copies)
+
+    @property
+    def _copies(self) -> Copies:
+        """How many canaries of the run were planted how often."""
+        if self._counted is None or self._counted[0] is not self.used:
+            self._counted = self.used, copies_of((doc["planted"], doc["kind"], doc["repetitions"]) for doc in self.used)
+        return self._counted[1]
+
+    def protocol(self) -> dict[str, Any]:
+        """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
+
+        The seed decides nothing that two runs must share.
+        """
+        attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
+        settings = known_settings()
+        given = {"budget": self.options.budget, **self.options.settings}
+        # A budget has no usual value: what one that is not given comes to is the model's to say.
+        usual = {name: each.default for name, each in settings.items()}
+        decides = {name for name in given if name not in settings or settings[name].decides}
+        asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
+        spoken = {f"{side}_language": code for side, code in self._languages().items()}
+        context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
+        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context}
+
+    def tested(self) -> dict[str, Any]:
+        """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""
+        ids = {doc["id"] for doc in self.used}
+        there = [canary for canary in self._canaries if canary.id in ids]
+        planted = [canary for canary in there if canary.planted]
+        bits = [math.log2(canary.space.size) for canary in there]
+        planting = self._planting or self._proven()
+        shares = planting.shares if len(there) == len(self._canaries) else {}
+        example = next((canary.template for canary in there if canary.kind != "natural"), None)
+        return {
+            "planted": len(planted),
+            "planting": planting.state,
+            **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
+            **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
+            "controls": len(there) - len(planted),
+            "repetitions": dict(sorted(Counter(str(canary.repetitions) for canary in planted).items(), key=_as_number)),
+            "kinds": sorted({canary.kind for canary in there}),
+            "log2_size": [round(min(bits), 2), round(max(bits), 2)],
+            **({} if example is None else {"example": example}),
+        }
+
+    def no_headline(self) -> str:
+        """Why no figure stands for the model: canaries that are built in, never planted, or there for trying out."""
+        if self.built_in:
+            return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
+        if not any(canary.planted for canary in self._canaries):
+            return "no canary of the manifest was planted, so nothing could leak"
+        if not all(has_headline(canary.profile) for canary in self._canaries):
+            return "canaries of --profile smoke are too few: they are for trying things out"
+        return ""
+
+    def said(self) -> str:
+        """The verdict without its reason, or why there is none."""
+        verdict = verdict_of(self.found, self.tested()) if self.found else None
+        return super().said() or ("" if verdict is None else verdict.label)
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the canaries are the built-in ones, a self-test that has rows of controls alone."""
+        return self.options.canaries is None
+
+    def nulls(self) -> dict[str, None]:
+        """None for every row that the table of any attack has."""
+        return dict.fromkeys(self.SCORING.nulls())
+
+
+class CanaryExposure(CanaryTask):
+    """How far up the ranking of all fillings a canary's secret has come, in bits."""
+
+    GOAL = "exposure"
+    SCORING = scoring.CANARY_EXPOSURE
+
+
+class CanaryExtraction(CanaryTask):
+    """Whether the secrets themselves can be got out."""
+
+    GOAL = "extraction"
+    SCORING = scoring.CANARY_EXTRACTION
+
+
+def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
+    if manifest is None:
+        return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
+    canaries = [canary for canary in read if canary.kind != "supporting"]
+    if not canaries:
+        raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
+    return canaries
+
+
+def _of_controls(row: str) -> bool:
+    return row.startswith("control_") or row == "n_controls"
+
+
+def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:
+    """Planted canaries and controls in turn, so that a part of them holds both."""
+    planted = [canary for canary in canaries if canary.planted]
+    controls = [canary for canary in canaries if not canary.planted]
+    return [canary for canary in chain.from_iterable(zip_longest(planted, controls)) if canary is not None]
+
+
+def _as_number(item: tuple[str, int]) -> int:
+    return int(item[0])
+
+
+def _document(canary: Canary) -> dict[str, Any]:
+    data = canary.to_json()
+    if canary.kind == "natural":
+        # The harness writes documents verbatim; the attack reads the secret from the manifest by id.
+        return {name: data[name] for name in ("schema", "id", "kind", "planted", "repetitions")} | {"mask": MASK}
+    return data
+
+
+LM.attack = attack

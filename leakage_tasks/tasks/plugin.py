@@ -1,0 +1,292 @@
+"""How an installed harness finds our tasks and models; nothing else lives here.
+
+The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
+``sys.meta_path`` that runs a small hook after each of three harness modules has been executed. Imports nothing of
+ours until the harness asks, changes no file of the harness, and never raises: what fails costs one warning. Tasks or
+models that a harness reads from entry points itself are left to it; entry points cannot name architectures.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from leakage_tasks.tasks import harness_groups
+from leakage_tasks.tasks.harness_groups import harness_reads
+
+MODELS = {
+    "masked-lm": "adapters.masked_lm:MaskedLM",
+    "soft-prompt": "adapters.soft_prompt:SoftPromptLM",
+    "nlu-tagger": "adapters.nlu_tagger:NLUTaggerLM",
+    "classifier-scorer": "adapters.classifier_scorer:ClassifierScorerLM",
+    "frankenstein-mlm": "adapters.frankenstein_mlm:FrankensteinLM",
+}
+"""Names for ``--model``; the package's ``lm_eval.models`` entry points say the same."""
+
+NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
+
+
+@dataclass(frozen=True)
+class Status:
+    """By which way the harness knows our tasks, models and victim architectures, in words."""
+
+    tasks: str
+    models: str
+    architectures: str
+
+
+class HarnessHooks:
+    """A finder that finds nothing itself, but sees the harness' modules loaded; ``way`` says who put it there."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.added: set[str] = set()
+        self.warned = False
+        self.hooks: dict[str, Callable[[ModuleType], None]] = {
+            "lm_eval.models": self.add_models,
+            "lm_eval.tasks": self.add_tasks,
+            "lm_eval.models.huggingface": self.add_architectures,
+        }
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec the other finders give for one of the harness modules we hook into, else None."""
+        if name not in self.hooks:
+            return None
+        others = (finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is not None and spec.loader is not None:
+            self.guarded(self.run_after, spec.loader)
+        return spec
+
+    def run_after(self, loader: Any) -> None:
+        """Have ``loader`` run our hook after the module's own code."""
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self.apply(module)
+
+        loader.exec_module = exec_module
+
+    def apply(self, module: ModuleType) -> None:
+        """Run the hook that belongs to a loaded harness module."""
+        self.guarded(self.hooks[module.__name__], module)
+
+    def guarded(self, action: Callable[[Any], None], argument: Any) -> None:
+        """Run ``action(argument)``; the first failure of all is one warning, and none is an error."""
+        try:
+            action(argument)
+        except Exception as error:
+            if not self.warned:
+                why = " ".join(f"{type(error).__name__}: {error}".split())
+                _log().warning(
+                    "lm-eval-leakage: could not make itself known to the harness (%s): run 'leakage doctor' for the "
+                    "remedy; the harness goes on without it",
+                    why,
+                )
+            self.warned = True
+
+    def add_models(self, module: ModuleType) -> None:
+        """Register our models, to be imported when asked for, under names the harness does not know yet."""
+        from importlib.metadata import EntryPoint
+
+        registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
+        if harness_reads(harness_groups.MODELS):
+            return
+        for name, target in MODELS.items():
+            if name not in registry:
+                # The very object a harness that reads entry points would register: meeting it again is no conflict.
+                registry.register(name, target=EntryPoint(name, target, harness_groups.MODELS))
+                self.added.add("models")
+        if place := hidden_by():
+            _log().warning("lm-eval-leakage: %s", hiding_message(place))
+
+    def add_tasks(self, module: ModuleType) -> None:
+        """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
+        if harness_reads(harness_groups.TASKS):
+            return
+        manager_class: Any = module.TaskManager
+        original = manager_class.__init__
+        if hasattr(original, "knows_leakage_tasks"):
+            return
+
+        @functools.wraps(original)
+        def __init__(manager: Any, *args: Any, **kwargs: Any) -> None:
+            original(manager, *args, **kwargs)
+            if _includes_defaults(original, manager, *args, **kwargs):
+                self.guarded(merge, manager)
+
+        def merge(manager: Any) -> None:
+            if not _ours(manager.task_index):
+                extra = object.__new__(manager_class)
+                original(extra, include_path=str(task_folder()), include_defaults=False)
+                _merge(manager, extra, Path(str(module.__file__)).parent)
+                self.added.add("tasks")
+
+        __init__.knows_leakage_tasks = True  # type: ignore[attr-defined]
+        manager_class.__init__ = __init__
+        self.introduce_tasks(manager_class)
+        self.quieten_errors()
+
+    def quieten_errors(self) -> None:
+        """Let an error that the user can put right end ``lm_eval`` with its one line instead of a traceback."""
+        usual = sys.excepthook
+
+        @functools.wraps(usual)
+        def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            if _is_ours(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
+                print(f"leakage: {error}", file=sys.stderr)
+            else:
+                usual(kind, error, trace)
+
+        sys.excepthook = excepthook
+
+    def introduce_tasks(self, manager_class: Any) -> None:
+        """Let our tasks know, as all of a run are loaded, whether there are others; a harness may load otherwise."""
+        original = getattr(manager_class, "load", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def load(manager: Any, *args: Any, **kwargs: Any) -> Any:
+            loaded = original(manager, *args, **kwargs)
+            self.guarded(introduce, loaded)
+            return loaded
+
+        def introduce(loaded: Any) -> None:
+            tasks = loaded["tasks"].values()
+            ours = [task for task in tasks if hasattr(task, "alone")]
+            for task in ours:
+                task.alone = len(ours) == len(tasks)
+
+        manager_class.load = load
+
+    def add_architectures(self, module: ModuleType) -> None:
+        """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""
+        importlib.import_module("leakage_tasks.models").register()
+        self.added.add("architectures")
+
+
+def install(way: str = "by hand") -> None:
+    """Make our tasks and models known to the harness in this process, whether or not it is imported already.
+
+    ``way`` is what ``status`` will call this. Calling it again changes nothing. Never raises.
+    """
+    if _hooks() is not None:
+        return
+    hooks = HarnessHooks(way)
+    sys.meta_path.insert(0, hooks)
+    for name in hooks.hooks:
+        if module := sys.modules.get(name):
+            hooks.apply(module)
+
+
+def status(manager: Any) -> Status:
+    """Say how the harness came to know us; ``manager`` is a ``lm_eval.tasks.TaskManager`` with the default tasks."""
+    from lm_eval import models as _  # noqa: F401
+    from lm_eval.api.registry import model_registry
+    from lm_eval.models import huggingface as _hf  # noqa: F401
+
+    hooks = _hooks()
+    added = hooks.added if hooks else set()
+    way = hooks.way if hooks else NOT_AT_ALL
+    models = harness_reads(harness_groups.MODELS) or all(name in model_registry for name in MODELS)
+    known = {"tasks": bool(_ours(manager.task_index)), "models": models}
+    ways = {what: (way if what in added else ENTRY_POINTS) if seen else NOT_AT_ALL for what, seen in known.items()}
+    return Status(**ways, architectures=way if "architectures" in added else NOT_AT_ALL)
+
+
+def task_folder() -> Path:
+    """Return the folder of our task YAMLs."""
+    return Path(__file__).resolve().parents[2] / "task_configs"
+
+
+def hidden_by() -> str | None:
+    """Return where another package called ``adapters`` lies that hides ours, else None; imports neither."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec("adapters")
+    except ValueError:  # a module put into sys.modules by hand, without a spec
+        return "sys.modules"
+    if spec is None:
+        return None
+    places = [Path(place).resolve() for place in spec.submodule_search_locations or ()]
+    if task_folder().parent / "adapters" in places:
+        return None
+    return str(spec.origin or places[0])
+
+
+def hiding_message(place: str) -> str:
+    """Return the line that says what hides our adapters and what to do about it."""
+    return (
+        f"another package called 'adapters' ({place}) hides ours, so --model {', '.join(MODELS)} cannot load: install "
+        "lm-eval-leakage as a wheel beside it ('pip install .', not 'pip install -e .'), or uninstall the other one"
+    )
+
+
+def _hooks() -> HarnessHooks | None:
+    return next((finder for finder in sys.meta_path if isinstance(finder, HarnessHooks)), None)
+
+
+def _is_ours(error: BaseException) -> bool:
+    errors = sys.modules.get("leakage_tasks.core.errors")
+    return errors is not None and isinstance(error, errors.LeakageError)
+
+
+def _runs_lm_eval() -> bool:
+    """Whether the process is the harness' own command, and not a program that uses it."""
+    started = Path(sys.argv[0]) if sys.argv else Path()
+    return started.stem in ("lm_eval", "lm-eval") or (
+        started.name == "__main__.py" and started.parent.name == "lm_eval"
+    )
+
+
+def _log() -> logging.Logger:
+    # A child of the harness' logger, so that its format and LMEVAL_LOG_LEVEL apply.
+    return logging.getLogger("lm_eval.leakage")
+
+
+def _includes_defaults(original: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
+    from inspect import signature
+
+    return bool(signature(original).bind(*args, **kwargs).arguments.get("include_defaults", True))
+
+
+def _ours(index: dict[str, Any]) -> list[str]:
+    """Return the names in a task index whose YAML lies in our folder; each of our files is called like its task."""
+    names = [path.stem for path in task_folder().glob("*.yaml")]
+    return [name for name in names if name in index and _within(index[name], task_folder())]
+
+
+def _within(entry: Any, folder: Path) -> bool:
+    return entry.yaml_path is not None and Path(entry.yaml_path).resolve().is_relative_to(folder.resolve())
+
+
+def _merge(manager: Any, extra: Any, defaults: Path) -> None:
+    """Put ``extra``'s tasks where its folder would have stood: after the harness' own, before ``--include_path``."""
+    index = manager.task_index
+    placed = set()
+    for name, entry in extra.task_index.items():
+        present = index.get(name)
+        wins = present is None or _within(present, defaults)
+        if present is not None:
+            first, last = (present, entry) if wins else (entry, present)
+            _log().warning("Task '%s' from %s overrides existing task from %s", name, last.yaml_path, first.yaml_path)
+        if wins:
+            index[name] = entry
+            placed.add(name)
+    for listing in ("all_tasks", "all_subtasks", "all_groups", "all_tags"):
+        _replace(getattr(manager, listing), placed, getattr(extra, listing))
+
+
+def _replace(names: list[str], placed: set[str], kind: Iterable[str]) -> None:
+    names[:] = sorted((set(names) - placed) | (placed & set(kind)))

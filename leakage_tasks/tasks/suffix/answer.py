@@ -1,0 +1,154 @@
+"""Answering the harness' ``extract_suffixes`` requests: ids to pairs, a model to its target, findings to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
+from tqdm import tqdm
+
+from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
+from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
+from leakage_tasks.attacks.suffix.confidences import TRAINED
+from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding
+from leakage_tasks.attacks.suffix.trained_confidence import NothingToFit, TrainedConfidence
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.version import __version__
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.source import pairs_hash
+from leakage_tasks.targets.causal.loading import load_causal
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.harness.fast_path import fast_target
+from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
+from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.targets.protocols import DrawsSuffixes
+from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
+from leakage_tasks.tasks.answer_attacks import answer_by_order
+from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
+
+CHECK_TOKENS = 20
+"""Tokens of a prefix that a model's fast way is checked on."""
+ANY_TOKEN = 0
+CHECK_PAIRS = 8
+"""Pairs whose text tells whether two models have the same tokenizer."""
+
+
+def extract(lm: LM, requests: Sequence[Instance]) -> list[str]:
+    """Answer ``extract_suffixes`` requests with findings as JSON; a request that comes twice is answered once."""
+
+    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
+        options = suffix_options(order)
+        known = {pair.id: pair for pair in options.tested()}
+        missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
+        if missing:
+            raise OptionError(
+                f"{options.source.data}: pair {missing[0]} is no longer in it: leave the data as they were, run again"
+            )
+        found = _found(lm, [known[request.doc["pair"]] for request in group], options)
+        return [_answer(each, options.reveal) for each in found]
+
+    return answer_by_order(lm, requests, answer)
+
+
+def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
+    shown = finding if reveal else dataclasses.replace(finding, guesses=())
+    return Answer(shown.to_json(), finding.guesses[0] if finding.guesses else None)
+
+
+def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[SuffixFinding]:
+    target = suffix_target(lm, pairs, options.given.get("tokenizer"))
+    compared = None if options.comparing_lm is None else _second(lm, options.comparing_lm, target, pairs)
+    bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
+    trained = _trained(target, options, bar)
+    findings = extract_suffixes(
+        target,
+        pairs,
+        options.order,
+        compared_with=compared,
+        trained=trained,
+        progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
+    )
+    data, settings = pairs_hash(options.tested()), settings_hash(options)
+    extra = {} if trained is None else {"trained": trained.to_json()}
+    stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target, options))
+    return [stamped(each, extra={**each.extra, **extra}) for each in findings]
+
+
+def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
+    """What drawing and choosing takes of the model and besides; a prompt was tuned with its weights."""
+    prompted = isinstance(lm, HFLM) and getattr(lm.model, "peft_config", None)
+    black = f"{TEXT}, and likelihoods" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
+    taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
+    taken += ["and another model of the same tokenizer"] * (options.order.confidence == "comparing_lm")
+    taken += ["and other pairs of the training data"] * (options.order.confidence == TRAINED)
+    return ", ".join(taken)
+
+
+def settings_hash(options: SuffixOptions) -> str:
+    """A fingerprint of all that decides what is found out about a pair by a model, but for the pair: a SHA-256."""
+    order = {name: value for name, value in dataclasses.asdict(options.order).items() if name != "keep"}
+    fitted_on = options.fitted_on()
+    settings = {
+        **order,
+        "comparing_lm": options.comparing_lm,
+        "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
+        "version": __version__,
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., Any]) -> TrainedConfidence | None:
+    """The confidence fitted, None if none is wanted, or none can be had and guesses are chosen by another."""
+    pairs = options.fitted_on()
+    if not pairs:
+        return None
+    progress = functools.partial(bar, desc=f"Fitting a confidence on {len(pairs)} pairs")
+    try:
+        return fit_confidence(target, pairs, options.order, progress=progress)
+    except NothingToFit as error:
+        if options.order.confidence == TRAINED:
+            raise
+        warn_once(f"{TASK}: column {TRAINED!r} stays empty: {error}")
+        return None
+
+
+def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -> DrawsSuffixes:
+    """What suffixes are drawn from: token ids straight from a causal ``HFLM``, text from any other harness model."""
+    if isinstance(lm, HFLM) and lm.backend == "causal":
+        spoken: Any = lm.tokenizer
+        texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
+        # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
+        prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
+        shown = [text or "." for text in texts]
+        target = fast_target(lm, HarnessTarget(lm), shown, private=True, prefix=prefix)
+        if isinstance(target, CausalTarget):
+            return causal_suffixes(lm, target)
+    return HarnessSuffixes(lm, tokenizer)
+
+
+def _second(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
+    """The model of the confidence ``comparing_lm``, on the same device and in the same precision."""
+    dtype = lm.model.dtype if isinstance(lm, HFLM) else None
+    second = CausalSuffixes(load_causal(name, f"comparing_lm={name}", getattr(lm, "device", "cpu"), None, dtype))
+    if (second.vocabulary or 0) < (target.vocabulary or 0):
+        raise OptionError(
+            f"comparing_lm={name} knows {second.vocabulary} tokens, the model itself {target.vocabulary}: give one "
+            "with the same tokenizer"
+        )
+    some = [(*pair.prefix, *pair.suffix) for pair in pairs[:: max(1, len(pairs) // CHECK_PAIRS)]]
+    # Pairs with tokens that a model does not know are refused later, by name.
+    rows = [row for row in some if max(row) < (target.vocabulary or second.vocabulary or 0)]
+    if second.decode(rows) != target.decode(rows):
+        raise OptionError(f"comparing_lm={name} reads these token ids as other text: give one with the same tokenizer")
+    return second
+
+
+LM.extract_suffixes = extract

@@ -1,0 +1,147 @@
+"""The options of the task ``suffix_extraction``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leakage_tasks.attacks.registry import known_settings
+from leakage_tasks.attacks.suffix.confidences import TRAINED
+from leakage_tasks.attacks.suffix.finding import Selection, selections
+from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.core.atomic import check_place
+from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.option_types import CANARY_TYPES, PAIR_TYPES, SCHEME_TYPES, SUFFIX_TYPES
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.source import Source, read_pairs
+from leakage_tasks.pairs.splits import EmptySplit
+from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.tasks.options import typed_options
+
+TASK = "suffix_extraction"
+VALIDATION = 500
+"""Pairs of the validation split that ``confidence=trained`` is fitted on, at most."""
+GUESSES = 10
+"""The most guesses a finding shows."""
+_DRAWING = ("samples", "temperature", "top_p", "top_k", "sample_counts")
+IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWING}
+"""Options that a decoding makes no use of."""
+
+
+@dataclass(frozen=True)
+class SuffixOptions:
+    """What is asked of one run, with ``given`` as the user gave it, for requests to carry.
+
+    ``wrong`` None leaves the wrong guesses allowed to how many pairs there are.
+    """
+
+    given: Mapping[str, Any]
+    source: Source
+    order: SuffixOrder
+    comparing_lm: str | None
+    validation: int
+    wrong: int | None
+    guesses: str | None
+    reveal: bool
+
+    @property
+    def selections(self) -> list[Selection]:
+        """What the columns of results are read off."""
+        confidences = self.order.confidences(self.comparing_lm is not None, self.validation > 0)
+        return selections(self.order.confidence, confidences, self.order.views)
+
+    def tested(self) -> tuple[Pair, ...]:
+        """The pairs to attack. Raises OptionError."""
+        return read_pairs(self.source)
+
+    def fitted_on(self) -> tuple[Pair, ...]:
+        """The pairs a confidence is fitted on, none if none is wanted. Raises OptionError."""
+        if not self.validation:
+            return ()
+        try:
+            return read_pairs(replace(self.source, split="validation"))[: self.validation]
+        except EmptySplit as empty:
+            raise OptionError(
+                f"{self.source.data}: has no validation split to fit a confidence on (there are: {empty.there}): give "
+                f"one, or leave validation= and confidence=trained out"
+            ) from None
+
+
+def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
+    """The options for the task, from those for all tasks and those under its name.
+
+    Text takes the model's own tokenizer where none is given. Raises OptionError, and MissingOption without data.
+    """
+    _, given = typed_options(metadata, TASK, SUFFIX_TYPES, {*CANARY_TYPES, *known_settings()})
+    if "data" not in given:
+        raise MissingOption(
+            f"{TASK} needs pairs of prefix and suffix: pass --metadata data=… (a folder of _prefix.npy and "
+            "_suffix.npy, a .jsonl of pairs, or text)"
+        )
+    if "tokenizer" not in given and isinstance(metadata.get("pretrained"), str):
+        given["tokenizer"] = metadata["pretrained"]
+    return suffix_options(given)
+
+
+def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
+    """The options from typed values by name. Raises OptionError."""
+    reveal = given.get("reveal", False)
+    lengths: dict[str, Any] = {
+        name: tuple(given.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
+    }
+    settings = {name: given[name] for name in ("samples", "seed", "confidence", "lowercase") if name in given}
+    order = SuffixOrder(
+        scheme=Scheme(**{name: given[name] for name in SCHEME_TYPES if name in given}),
+        keep=GUESSES if reveal else int("guesses" in given),
+        **lengths,
+        **settings,
+    )
+    for name in IGNORED[order.scheme.decoding]:
+        if name in given:
+            others = " or ".join(f"decoding={each}" for each in IGNORED if name not in IGNORED[each])
+            raise OptionError(
+                f"{name} means nothing to decoding={order.scheme.decoding}: leave it out, or use {others}"
+            )
+    compared, guesses = given.get("comparing_lm"), given.get("guesses")
+    if order.confidence == "comparing_lm" and compared is None:
+        raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
+    if guesses is not None:
+        _check_guesses(guesses)
+    source = Source(**{name: given[name] for name in PAIR_TYPES if name in given})
+    validation = _validation(given.get("validation"), order.confidence, source.split)
+    return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
+
+
+def check_sweeps(pairs: Sequence[Pair], order: SuffixOrder) -> None:
+    """Raise OptionError where ``prefix_lengths`` or ``suffix_lengths`` asks for more than a pair has."""
+    for name, lengths in (("prefix_lengths", order.prefix_lengths), ("suffix_lengths", order.suffix_lengths)):
+        part = name.removesuffix("_lengths")
+        for pair in pairs if lengths else ():
+            if max(lengths) > len(getattr(pair, part)):
+                raise OptionError(
+                    f"{name} has {max(lengths)}, the {part} of pair {pair.id} {len(getattr(pair, part))} tokens: ask "
+                    "for that or less"
+                )
+
+
+def _check_guesses(path: str) -> None:
+    if check_place(path).is_dir():
+        raise OptionError(f"guesses={path}: is a folder: name a .csv file in it")
+
+
+def _validation(given: int | None, confidence: str, split: str) -> int:
+    """How many pairs to fit a confidence on."""
+    trained = confidence == TRAINED
+    number = given if given is not None else VALIDATION if trained else 0
+    if number < 0 or (trained and not number):
+        least = 1 if trained else 0
+        raise OptionError(
+            f"validation is {number}: give the number of pairs to fit the trained confidence on, {least} or more"
+        )
+    if number and split in ("validation", "all"):
+        raise OptionError(
+            f"split={split} holds the pairs that the trained confidence is fitted on: use split=test, or leave "
+            "validation= and confidence=trained out"
+        )
+    return number

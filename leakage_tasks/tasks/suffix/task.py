@@ -1,0 +1,181 @@
+"""The task ``suffix_extraction``: can the rest of a training text be got out of a model that is given its beginning?
+
+A document is one pair, by its id; neither it nor its request carries a token, since the harness writes both verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.filter import Filter, FilterEnsemble
+from lm_eval.api.instance import Instance
+
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.option_types import PAIR_TYPES
+from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.metrics.aggregates import count
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.source import pairs_hash, read_pairs
+from leakage_tasks.pairs.submission import SuffixGuess, write_submission
+from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.suffix import answer as _answering  # noqa: F401  (gives harness models the request type)
+from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
+
+_NO_PROTOCOL = {*PAIR_TYPES, "seed", "reveal", "guesses"}
+FEW = 100
+"""Pairs below which a test split that nobody asked for is worth a word."""
+GUESSES_WRITTEN: Metric[Any, Any] = Metric(
+    "guesses_written", lambda reading: None, count, None, "guesses written to the file that guesses= names"
+)
+"""Its values the task makes itself."""
+
+
+class SuffixExtraction(LocalTask):
+    """Prefix to verbatim suffix, on token ids: recall, and the probability of the true suffix without sampling."""
+
+    OUTPUT_TYPE = "extract_suffixes"
+    DOCUMENTS, SOURCE = "pairs", "pairs"
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics({}, {}), GUESSES_WRITTEN]
+        with self.may_lack_options():
+            self._take(read_suffix_options(self.metadata))
+
+    def _take(self, options: SuffixOptions) -> None:
+        self.options = options
+        self._pairs = pairs = options.tested()
+        check_sweeps(pairs, options.order)
+        options.fitted_on()
+        _advise(options, len(pairs))
+        self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
+        self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
+        self._filters = [FilterEnsemble(each.name, [partial(Selected, each)]) for each in options.selections]
+
+    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+        """The prefix's tokens, or a mask."""
+        return " ".join(map(str, doc["prefix"])) if "prefix" in doc else MASK
+
+    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+        """The suffix's tokens, or a mask."""
+        return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+        """One ``extract_suffixes`` request: the pair is the document, the options say how to attack it."""
+        return Instance(
+            request_type=self.OUTPUT_TYPE,
+            doc=doc,
+            arguments=(ctx, {**self.options.given, "optional": self.optional}),
+            idx=0,
+            metadata=kwargs["metadata"],
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The values of one column for one pair; all None where the pair was left out."""
+        if self.is_null:
+            return dict(self.nulls())
+        name, answer = results[0]
+        if name == HEADLINE:  # Every column is read off the same answers.
+            self.note_attack(answer)
+        values = SUFFIX_EXTRACTION.values(answer, name, self.options.given, {})
+        if name == HEADLINE and self.options.guesses is not None:
+            reading = reading_of(answer, name, self.options.given)
+            guess = answer.guess if isinstance(answer, Answer) else None
+            values[GUESSES_WRITTEN.name] = None if reading is None else _guess(doc["place"], reading, guess)
+        return values
+
+    def protocol(self) -> dict[str, Any]:
+        """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
+        given, usual = self.options.given, _usual()
+        asked = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
+        return {"data": pairs_hash(self._pairs), **asked}
+
+    def tested(self) -> dict[str, Any]:
+        """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""
+        sizes = [tuple(doc["tokens"]) for doc in self.used]
+        prefixes, suffixes = zip(*sizes, strict=True)
+        return {
+            "pairs": len(sizes),
+            "prefix_tokens": [min(prefixes), max(prefixes)],
+            "suffix_tokens": [min(suffixes), max(suffixes)],
+        }
+
+    def nulls(self) -> dict[str, None]:
+        """None for the metrics that matter most."""
+        return dict.fromkeys(SUFFIX_EXTRACTION.nulls())
+
+    def aggregation(self) -> dict[str, Any]:
+        """Aggregations by metric; that of ``guesses_written`` writes the file."""
+        found = super().aggregation()
+        return (
+            found
+            if self.is_null
+            else found | {GUESSES_WRITTEN.name: partial(_submit, self.options.guesses, Path(self.options.source.data))}
+        )
+
+
+class Selected(Filter):
+    """Answers of findings to what one column of results is read off them; the harness knows columns as filters."""
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__()
+        self.selection = selection
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Any]) -> list[tuple[str, str]]:
+        """The column's name and the finding with no more than it needs, for each answer; none where there is none."""
+        return [(self.selection.name, self._of(each[0])) for each in resps]
+
+    def _of(self, answer: str) -> str:
+        if reason_of(answer):
+            return answer
+        text = self.selection.of(suffix_finding_from_json(answer)).to_json()
+        return Answer(text, answer.guess if isinstance(answer, Answer) else None)
+
+
+def _usual() -> dict[str, Any]:
+    """What options are unless given, as far as they have a value then."""
+    asked = suffix_options({"data": ""})
+    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
+
+
+def _document(place: int, pair: Pair, reveal: bool) -> dict[str, Any]:
+    shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
+    return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
+
+
+def _guess(place: int, reading: Reading, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+    """What the challenge wants of one pair, counted from 0 among those tested; None for a guess that ended early."""
+    if tokens is None or min(tokens) < 0:
+        return None
+    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits)
+
+
+def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
+    kept = [guess for guess in guesses if guess is not None]
+    assert path is not None
+    write_submission(path, kept, like=data)
+    return len(kept)
+
+
+def _advise(options: SuffixOptions, tested: int) -> None:
+    """Warn of settings that make the figures say less than they seem to."""
+    if "split" not in options.given and tested < FEW:
+        every = len(read_pairs(replace(options.source, split="all")))
+        if every > tested:
+            warn_once(
+                f"{TASK}: the test split holds {tested} of {every} pairs: pass split=all for all of them, unless a "
+                "prompt or a confidence is fitted on the others"
+            )
+    if options.wrong is not None and options.wrong >= tested:
+        warn_once(
+            f"{TASK}: recall_early_stop allows {options.wrong} wrong guesses of {tested} pairs, so it equals recall: "
+            f"leave wrong= out for the benchmark's proportion, 100 in 1,000"
+        )

@@ -1,0 +1,1 @@
+"""Exposure measured while a model trains."""

@@ -1,0 +1,200 @@
+"""Exposure while a model trains: a callback of ``transformers.Trainer`` that measures it into the trainer's own log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries.context import read_context
+from leakage_tasks.core.atomic import check_place
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import first_line, log
+from leakage_tasks.report.plots.style import KINDS, save
+from leakage_tasks.report.plots.training import draw_training
+from leakage_tasks.report.reading.training_log import SECONDS, SKIPPED, curves_of_log, exposure_entry
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.training.callback.canaries import watched_canaries
+from leakage_tasks.training.callback.pace import Pace
+from leakage_tasks.training.callback.target import live_target, undisturbed
+
+BUDGET = 2_000
+"""Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
+
+
+class ExposureCallback(TrainerCallback):
+    """Measures the exposure of a manifest's canaries before training, at every point of it and at its end.
+
+    ``ExposureCallback("canaries.jsonl").attach(trainer)`` is all it takes: means and maximum go to
+    ``trainer.state.log_history`` and to whatever the trainer reports to, as ``leakage/exposure_x1`` (planted once, the
+    headline), ``leakage/exposure_x4`` and so on, ``leakage/exposure_mean`` (all together), ``leakage/exposure_max`` and
+    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). The trained weights are the same to the bit
+    as without it.
+
+    ``every`` is ``"epoch"`` or a number of steps. A point is left out where measuring it would take more than ``share``
+    of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is
+    the most planted canaries to watch, and the most controls; ``controls=False`` watches none of these. ``budget`` is
+    the most sequences scored for a canary at one point. ``context`` is what canaries are read after, as ``--metadata
+    context=…`` takes it. ``tokenizer`` stands in for the trainer's ``processing_class``. ``plot`` is a picture of
+    losses and exposure to write at the end, .png or .svg.
+
+    Raises ManifestError for a manifest that cannot be read and OptionError for one without canaries to watch or an
+    unusable argument; ``trainer.train()`` raises LeakageError before the first step for a model that cannot be watched.
+    """
+
+    def __init__(
+        self,
+        manifest: str | Path,
+        *,
+        every: int | Literal["epoch"] = "epoch",
+        share: float | None = 0.05,
+        canaries: int | None = None,
+        controls: bool = True,
+        budget: int = BUDGET,
+        seed: int = 0,
+        context: str | Mapping[str, str] = "auto",
+        tokenizer: Any = None,
+        plot: str | Path | None = None,
+    ) -> None:
+        _check_arguments(every, share, canaries, budget, plot)
+        self.every, self.share, self.budget, self.seed = every, share, budget, seed
+        self.context = read_context(context)
+        self.canaries = watched_canaries(manifest, canaries, controls, seed)
+        self.plot = None if plot is None else Path(plot)
+        self._tokenizer = tokenizer
+        self._trainer: Trainer | None = None
+        self._target: CausalTarget | None = None
+        self._pace = Pace(share)
+        self._measured: int | None = None
+        self._skipped: set[int] = set()
+
+    def attach(self, trainer: Trainer) -> ExposureCallback:
+        """Become one of ``trainer``'s callbacks and log through it; transformers tells no callback its trainer."""
+        self._trainer = trainer
+        if self not in trainer.callback_handler.callbacks:
+            trainer.add_callback(self)
+        return self
+
+    # -- events of training ---------------------------------------------------------------------------------
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take the first look, at the model as it starts; whatever stands in the way of watching shows here."""
+        self._target, self._measured, self._skipped = None, None, set()
+        if not state.is_world_process_zero:
+            # Other processes wait for this one where they next exchange gradients.
+            return
+        if self.plot is not None:
+            check_place(self.plot)
+        if self._trainer is None:
+            log.warning(
+                "ExposureCallback does not know its trainer, so exposure goes to trainer.state.log_history alone, not "
+                "to the screen or TensorBoard: use ExposureCallback(…).attach(trainer) instead of callbacks=[…]"
+            )
+        processing = self._tokenizer if self._tokenizer is not None else kwargs.get("processing_class")
+        self._target = live_target(kwargs["model"], processing)
+        self._pace = Pace(self.share)
+        self._log(self._look(), state, control)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Look where the number of steps says so, and after the last step, before its checkpoint is saved."""
+        ending = _ending(state, control)
+        if ending or (self.every != "epoch" and state.global_step % self.every == 0):
+            self._reach(state, control, ending)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Look where epochs count, and where something ended training within the epoch."""
+        ending = _ending(state, control)
+        if ending or self.every == "epoch":
+            self._reach(state, control, ending)
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Take the last look where an evaluation ended training, before any release loads the best weights."""
+        if control.should_training_stop:
+            self._reach(state, control, last=True)
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Take the last look at the closing log if nothing told before that training is over."""
+        if "train_runtime" in kwargs["logs"]:
+            self._reach(state, control, last=True)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Write the picture. A place that has become unwritable is a warning: the model is not saved yet."""
+        if self.plot is None or self._target is None:
+            return
+        curves = curves_of_log(state.log_history)
+        try:
+            if curves is not None:
+                save(draw_training(curves), self.plot)
+        except LeakageError as error:
+            log.warning("ExposureCallback: %s", error)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def _reach(self, state: TrainerState, control: TrainerControl, last: bool) -> None:
+        """Measure and log a point, once, if it is the last of the run or there is time for it."""
+        if self._target is None or self._measured == state.global_step:
+            return
+        if not (last or self._pace.affords()):
+            self._skipped.add(state.global_step)
+            return
+        # Whatever comes of it, the events that follow on the same step do not try again.
+        self._measured = state.global_step
+        try:
+            found = self._look()
+        except Exception as error:  # a model that diverges or fills the memory must not lose its training to a look
+            why = f"{type(error).__name__}: {first_line(error)}"
+            log.warning("ExposureCallback: no exposure at step %d, training goes on (%s)", state.global_step, why)
+            return
+        self._skipped.discard(state.global_step)
+        self._log(found, state, control)
+
+    def _look(self) -> dict[str, float]:
+        """The exposure of the watched canaries as it is now."""
+        assert self._target is not None
+        with self._pace.timed(), undisturbed(self._target.model):
+            findings = run_attack(
+                "exposure", self._target, self.canaries, budget=self.budget, seed=self.seed, context=self.context
+            )
+        return exposure_entry(findings)
+
+    def _log(self, found: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+        entry = {**found, SECONDS: self._pace.latest or 0.0, SKIPPED: len(self._skipped)}
+        self._measured, self._skipped = state.global_step, set()
+        if self._trainer is None:
+            state.log_history.append({**entry, "epoch": state.epoch, "step": state.global_step})
+            return
+        wanted = control.should_log
+        self._trainer.log(entry)
+        # Any log meets the wish for one, but that one was for the loss.
+        control.should_log = wanted
+
+
+def _ending(state: TrainerState, control: TrainerControl) -> bool:
+    return control.should_training_stop or state.global_step >= state.max_steps
+
+
+def _check_arguments(every: Any, share: Any, canaries: Any, budget: Any, plot: Any) -> None:
+    """Raise OptionError for an argument of ExposureCallback that it cannot use."""
+    if every != "epoch" and not _is_count(every):
+        raise OptionError(f"every={every!r}: expected 'epoch' or a number of steps, 1 or more")
+    if share is not None and not (isinstance(share, int | float) and 0 < share <= 1):
+        raise OptionError(f"share={share!r}: expected a share of the training time above 0 and up to 1, or None")
+    if canaries is not None and not _is_count(canaries):
+        raise OptionError(f"canaries={canaries!r}: expected how many to watch, 1 or more, or None for all")
+    if not _is_count(budget):
+        raise OptionError(f"budget={budget!r}: expected how many sequences to score a canary, 1 or more")
+    if plot is not None and Path(plot).suffix.lower() not in KINDS:
+        raise OptionError(f"plot={str(plot)!r}: let it end in {' or '.join(KINDS)}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,1 @@
+"""DP-SGD: rows clipped, noise added, ε told."""

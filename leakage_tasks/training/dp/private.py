@@ -1,0 +1,204 @@
+"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson batches, ε."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.training.dp.accounting import Promise
+from leakage_tasks.training.dp.row_ids import per_row_ids
+
+if TYPE_CHECKING:
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+LEAST_PRIVATE = 1e9
+"""The largest ε to work out noise for: from about 1e14 Opacus' search for it, to within 0.01, does not end."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What DP-SGD promises: (ε, ``delta``)-differential privacy with regard to one training row.
+
+    Give either ``noise_multiplier`` (standard deviation of the noise over ``max_grad_norm``, to which each row's
+    gradient is clipped) or ``epsilon``, for which the noise is then worked out from the planned number of steps.
+    ``delta`` must be below one over the number of rows. R copies of a row are R rows: for what is promised for all of
+    them together see :meth:`~leakage_tasks.training.dp.accounting.Promise.epsilon_of`.
+    """
+
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    max_grad_norm: float = 1.0
+    delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            raise OptionError("give either noise_multiplier or epsilon to DP-SGD, not both and not neither")
+        if self.noise_multiplier is not None and not 0 <= self.noise_multiplier < math.inf:
+            raise OptionError(f"noise_multiplier is {self.noise_multiplier}: give a finite number, 0 or more")
+        for name in ("epsilon", "max_grad_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise OptionError(f"{name} is {value}: give a finite number above 0")
+        if self.epsilon is not None and self.epsilon > LEAST_PRIVATE:
+            raise OptionError(f"epsilon is {self.epsilon:g}, which promises nothing: give noise_multiplier 0 instead")
+        if not 0 < self.delta < 1:
+            raise OptionError(f"delta is {self.delta}: give a number above 0 and below 1")
+
+
+class PrivateSteps:
+    """DP-SGD steps on a model: batches drawn by Poisson sampling, and the ε spent so far.
+
+    The noise comes from torch's seeded generator, so that a lab can be repeated; who publishes a model must not know
+    or publish the seed.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimiser: torch.optim.Optimizer,
+        privacy: Privacy,
+        *,
+        rows: int,
+        batch_size: int,
+        epochs: int,
+        seed: int,
+    ) -> None:
+        """Raises LeakageError where opacus is missing or cannot do the model, OptionError on a ``delta`` too large."""
+        opacus = _opacus()
+        if privacy.delta >= 1 / rows:
+            raise OptionError(f"delta is {privacy.delta} for {rows} rows: give less than {1 / rows:.1e}")
+        self._rows, self._batch_size, self._delta = rows, batch_size, privacy.delta
+        self._rate = min(batch_size / rows, 1.0)
+        self.steps_an_epoch = max(round(1 / self._rate), 1)
+        self.noise_multiplier = _noise(privacy, self._rate, epochs * self.steps_an_epoch)
+        self._taken = 0
+        self._wrapped = _wrapped(opacus, model)
+        self._hooks = per_row_ids(model)
+        self._generator = torch.Generator(next(model.parameters()).device).manual_seed(seed)
+        self.optimiser: DPOptimizer = opacus.optimizers.DPOptimizer(
+            optimiser,
+            noise_multiplier=self.noise_multiplier,
+            max_grad_norm=privacy.max_grad_norm,
+            expected_batch_size=max(round(self._rate * rows), 1),
+            generator=self._generator,
+        )
+
+    def batches(self, stream: random.Random) -> list[list[int]]:
+        """An epoch's batches: each row is in each with the same chance, so one may be empty or larger than asked."""
+        return [[row for row in range(self._rows) if stream.random() < self._rate] for _ in range(self.steps_an_epoch)]
+
+    def step(self, loss: torch.Tensor, count: int) -> None:
+        """Step on the mean ``loss`` of a batch of ``count`` rows; with ``count`` 0, on noise alone.
+
+        An empty batch still needs gradients of the right shapes: give the loss of any one row, it is not used.
+        """
+        self.optimiser.zero_grad(set_to_none=True)
+        with warnings.catch_warnings():
+            # opacus' hooks meet layers whose inputs, being ids, have no gradients: as it should be.
+            warnings.filterwarnings("ignore", "Full backward hook is firing")
+            loss.backward()
+        self._check_gradients(max(count, 1))
+        if not count:
+            for parameter in self.optimiser.params:
+                parameter.grad_sample = parameter.grad_sample[:0]
+        self.optimiser.step()
+        self._taken += 1
+
+    def epsilon(self) -> float:
+        """ε spent so far at the given δ, by Rényi accounting; infinite without noise."""
+        return self.promise().epsilon()
+
+    def promise(self) -> Promise:
+        """What the steps taken so far promise."""
+        return Promise(self.noise_multiplier, self._rate, self._taken, self._delta)
+
+    def close(self) -> None:
+        """Take opacus' hooks off the model, which keeps its usual names of weights."""
+        for hook in self._hooks:
+            hook.remove()
+        self._wrapped.to_standard_module()
+        for parameter in self.optimiser.params:
+            parameter.grad = parameter.grad_sample = None
+
+    def _check_gradients(self, count: int) -> None:
+        names = {id(parameter): name for name, parameter in self._wrapped._module.named_parameters()}
+        for parameter in self.optimiser.params:
+            found = parameter.grad_sample
+            if not isinstance(found, torch.Tensor) or len(found) != count:
+                raise _unfit(f"no gradient a row for {names[id(parameter)]}")
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The model inside what opacus and ``DistributedDataParallel`` wrapped around it, the very same weights.
+
+    Their names have no ``_module.`` or ``module.`` before them any more, so that ``save_pretrained`` writes what
+    ``from_pretrained``, and the harness with it, loads. Opacus' hooks are taken off: training is over.
+    """
+    while list(model._modules) in (["_module"], ["module"]):
+        (inner,) = model.children()
+        take_off: Any = getattr(model, "to_standard_module", None)
+        if take_off is not None:
+            take_off()
+        model = inner
+    return model
+
+
+def _noise(privacy: Privacy, rate: float, steps: int) -> float:
+    if privacy.noise_multiplier is not None:
+        return privacy.noise_multiplier
+    from opacus.accountants.utils import get_noise_multiplier
+
+    try:
+        with warnings.catch_warnings():
+            # On its way to the noise it also tries too much of it, for which a larger order would be tighter.
+            warnings.filterwarnings("ignore", "Optimal order is the")
+            return float(
+                get_noise_multiplier(
+                    target_epsilon=privacy.epsilon,
+                    target_delta=privacy.delta,
+                    sample_rate=rate,
+                    steps=steps,
+                    accountant="rdp",
+                )
+            )
+    except ValueError as error:
+        raise OptionError(f"epsilon is {privacy.epsilon}: no noise reaches it ({error}): give more") from None
+
+
+def _wrapped(opacus: Any, model: torch.nn.Module) -> GradSampleModule:
+    errors = opacus.validators.ModuleValidator.validate(model, strict=False)
+    if errors:
+        raise _unfit(str(errors[0]).splitlines()[0])
+    # strict would refuse any buffer, BERT's position numbers among them; buffers that learn fail the validation above.
+    return opacus.GradSampleModule(model, strict=False, loss_reduction="mean")
+
+
+def _unfit(reason: str) -> LeakageError:
+    return LeakageError(
+        f"DP-SGD cannot train this model ({reason}): freeze or replace that layer, or train without DP-SGD"
+    )
+
+
+def check_opacus() -> None:
+    """Raise LeakageError where opacus is missing, before anything long begins."""
+    _opacus()
+
+
+def _opacus() -> Any:
+    try:
+        import opacus
+        import opacus.accountants
+        import opacus.optimizers
+        import opacus.validators
+    except ImportError as error:
+        raise LeakageError(
+            f"DP-SGD needs opacus ({error}): install it with: pip install 'lm-eval-leakage[private]'"
+        ) from None
+    return opacus

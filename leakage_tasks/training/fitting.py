@@ -1,0 +1,197 @@
+"""The loop in which the lab's language models are trained."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import LambdaLR
+from tqdm import tqdm
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.training.keeping import Best, Checkpoints
+from leakage_tasks.training.optimizers import schedule
+from leakage_tasks.training.rows import progress, seeded
+from leakage_tasks.training.text_batches import IGNORED, Batches
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+    from leakage_tasks.models.stateful import State
+
+
+@dataclass(frozen=True)
+class EpochLoss:
+    """Mean loss of one epoch in bits a character; ``validation`` is None without a validation text.
+
+    ``epsilon`` is what DP-SGD has spent so far, for one row; None in ordinary training.
+    """
+
+    training: float
+    validation: float | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainedLM:
+    """A trained model with its tokenizer and its losses, one an epoch.
+
+    ``best`` is the epoch (from 1) whose weights early stopping kept; None without early stopping: the last one's.
+    """
+
+    model: Any
+    tokenizer: PreTrainedTokenizerFast
+    losses: list[EpochLoss] = field(default_factory=list)
+    best: int | None = field(default=None, kw_only=True)
+
+
+OnEpoch = Callable[[int, Any, Sequence[EpochLoss]], None]
+"""Called after each epoch (counted from 1) with the model in evaluation mode and the losses so far."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How :func:`fit` goes about it.
+
+    The learning rate is constant up to the share ``decay_from`` of training, then falls linearly to nothing;
+    gradients are clipped to the norm ``clip``. With ``patience`` training ends once the validation loss has not
+    fallen for so many epochs. ``autocast`` computes in that type, weights stay as they are. ``seed`` is dropout's.
+    """
+
+    epochs: int
+    clip: float = 1.0
+    decay_from: float = 1.0
+    patience: int | None = None
+    autocast: torch.dtype | None = None
+    seed: int = 0
+
+    def mixed(self, device: torch.device) -> AbstractContextManager[Any]:
+        """The precision to compute in."""
+        return torch.autocast(device.type, dtype=self.autocast, enabled=self.autocast is not None)
+
+
+def fit(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    batches: Batches,
+    optimiser: torch.optim.Optimizer,
+    how: Fit,
+    *,
+    checks: Batches | None = None,
+    checkpoints: str | Path | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> TrainedLM:
+    """Train ``model`` on ``batches``; ``checks`` are the validation text's.
+
+    Each epoch's model and tokenizer are saved in ``checkpoints`` as ``epoch-01`` and so on, in place of older ones of
+    that name. Raises LeakageError where they cannot be, OptionError on ``how.patience`` without ``checks``.
+    """
+    if how.patience is not None and checks is None:
+        raise OptionError("patience stops by the validation loss: give a validation text too")
+    folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
+    best = None if how.patience is None else Best(how.patience)
+    rates = schedule(optimiser, how.epochs * len(batches), how.decay_from)
+    losses: list[EpochLoss] = []
+    with progress(how.epochs * len(batches), "training") as bar:
+        for epoch in range(1, how.epochs + 1):
+            with seeded(random.Random(f"dropout:{how.seed}:{epoch}").getrandbits(63), model.device):
+                training = _train_epoch(model, optimiser, rates, batches, how, epoch, bar)
+            start_lines_like_breaks(model, tokenizer)
+            model.eval()
+            found = None if checks is None else bits(model, checks, how)
+            losses.append(EpochLoss(training, found))
+            if folder is not None:
+                folder.save(epoch, model, tokenizer)
+            if on_epoch is not None:
+                on_epoch(epoch, model, losses)
+            if best is not None and found is not None and best.is_past(epoch, found, model):
+                break
+    return TrainedLM(model, tokenizer, losses, best=None if best is None else best.restored(model))
+
+
+def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Give ``<s>`` the embedding of the line break.
+
+    The harness puts the start token before every text it scores, but none occurs in a training text, so
+    its embedding would stay as it was drawn. Every line the model learnt from followed a line break; with
+    its embedding, ``<s>`` means "a line starts here". Without a line break in the vocabulary nothing is done.
+    """
+    start, line_break = tokenizer.bos_token_id, tokenizer.get_vocab().get("\n")
+    if line_break is None:
+        return
+    weight: Any = model.get_input_embeddings().weight
+    with torch.no_grad():
+        weight[start] = weight[line_break]
+
+
+@torch.no_grad()
+def bits(model: PreTrainedModel, batches: Batches, how: Fit | None = None) -> float:
+    """Mean loss of ``batches`` read in order, in bits a character, in the precision ``how`` asks for."""
+    state: State | None = None
+    total, counted = _nothing(model.device)
+    for inputs, targets in batches.epoch(0):
+        with (how or Fit(1)).mixed(model.device):
+            loss, state = _batch_loss(model, inputs, targets, state, batches.carried)
+        total += loss
+        counted += (targets != IGNORED).sum()
+    return to_bits(float(total) / int(counted))
+
+
+def to_bits(nats: float) -> float:
+    """Nats in bits."""
+    return nats / math.log(2)
+
+
+def _train_epoch(
+    model: PreTrainedModel,
+    optimiser: torch.optim.Optimizer,
+    rates: LambdaLR,
+    batches: Batches,
+    how: Fit,
+    epoch: int,
+    bar: tqdm[None],
+) -> float:
+    model.train()
+    parameters = list(model.parameters())
+    state: State | None = None
+    total, characters = _nothing(model.device)
+    for inputs, targets in batches.epoch(epoch):
+        with how.mixed(model.device):
+            loss, state = _batch_loss(model, inputs, targets, state, batches.carried)
+        counted = (targets != IGNORED).sum()
+        optimiser.zero_grad()
+        (loss / counted).backward()
+        torch.nn.utils.clip_grad_norm_(parameters, how.clip)
+        optimiser.step()
+        rates.step()
+        total += loss.detach()
+        characters += counted
+        if bar.update():
+            # Only where the bar was drawn: reading a number off a GPU waits for it.
+            now = to_bits(float(loss.detach() / counted))
+            bar.set_postfix_str(f"epoch {epoch}/{how.epochs}, {now:.2f} bits/character", refresh=False)
+    return to_bits(float(total) / int(characters))
+
+
+def _batch_loss(
+    model: PreTrainedModel, inputs: torch.Tensor, targets: torch.Tensor, state: State | None, carried: bool
+) -> tuple[torch.Tensor, State | None]:
+    """Summed loss of a batch in nats, and the state after it, cut off from the gradient, if it is ``carried``."""
+    if carried:
+        output = model(inputs, past_key_values=state, use_cache=True)
+        state = tuple(part.detach() for part in output.past_key_values)
+    else:
+        output = model(inputs, use_cache=False)
+    loss = cross_entropy(output.logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+    return loss, state
+
+
+def _nothing(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros((), device=device), torch.zeros((), dtype=torch.long, device=device)

@@ -1,0 +1,1 @@
+"""Tuning a soft prompt that draws training data out of a causal model."""

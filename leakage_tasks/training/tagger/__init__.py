@@ -1,0 +1,1 @@
+"""Training an NLU tagger: intents and slots together."""

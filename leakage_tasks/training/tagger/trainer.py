@@ -1,0 +1,214 @@
+"""Training an NLU tagger: intents and slots together, early stopping, privately too."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tqdm import tqdm
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.models.nlu_inputs import UNKNOWN
+from leakage_tasks.training.dp.accounting import Promise
+from leakage_tasks.training.dp.plain_steps import PlainSteps
+from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.keeping import Best
+from leakage_tasks.training.memory import allocations_told
+from leakage_tasks.training.rows import chosen_device, progress, seeded
+from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
+from leakage_tasks.training.tagger.private import check_memory, reading_rows
+from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
+from leakage_tasks.training.tagger.rows import TaggedRows, check_priced
+from leakage_tasks.training.tagger.scores import RowScores, score_tagger, scored
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from leakage_tasks.data.utterances import Utterance
+    from leakage_tasks.models.nlu_tagger import NLUTagger
+
+__all__ = [
+    "NLURecipe",
+    "OnEpoch",
+    "RowScores",
+    "TaggerScores",
+    "TrainedTagger",
+    "score_tagger",
+    "train_tagger",
+]
+
+CLIP = 5.0
+"""The norm gradients are clipped to."""
+
+_Steps = PlainSteps | PrivateSteps
+_Reading = AbstractContextManager[None]
+
+
+@dataclass(frozen=True)
+class TaggerScores:
+    """One epoch: losses in nats a row, intent accuracy and slot F1 on the validation rows, ε spent (None: not private).
+
+    ``training`` is the mean over the epoch's steps, as the model was at each. Without validation rows the validation
+    figures are None; see :class:`~leakage_tasks.training.tagger.scores.RowScores` for what they are.
+    """
+
+    training: float
+    validation: float | None = None
+    intent_accuracy: float | None = None
+    slot_f1: float | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainedTagger:
+    """A model in evaluation mode with its tokenizer, every epoch's scores, and the epoch (from 1) the weights are of.
+
+    ``promise`` is what DP-SGD promises for the training rows; None in ordinary training.
+    """
+
+    model: NLUTagger
+    tokenizer: PreTrainedTokenizerFast
+    history: list[TaggerScores] = field(default_factory=list)
+    best_epoch: int = 0
+    promise: Promise | None = None
+
+    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
+        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them.
+
+        The tokenizer holds every word of the training data; ``like`` them, the folder is for their readers alone.
+        """
+        with replacing(folder, like=like) as beside:
+            self.model.save_pretrained(beside)
+            self.tokenizer.save_pretrained(beside)
+
+
+OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
+"""Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
+
+
+@allocations_told("lower --batch-size, --embedding-size or --hidden-size")
+def train_tagger(
+    rows: Sequence[Utterance],
+    validation: Sequence[Utterance] = (),
+    recipe: NLURecipe = DEFAULT,
+    *,
+    words: Iterable[str] = (),
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    private: Privacy | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> TrainedTagger:
+    """Train a tagger on ``rows`` with Adam, in batches of like length, gradients clipped to a norm of 5.
+
+    The loss is the paper's (section 4.1): cross-entropy of the intent plus the CRF's negative log-likelihood of the
+    tags. ``words`` are known besides those of the rows: the values of a canary's slots, say. With ``recipe.patience``
+    the weights are those of the lowest validation loss, else of the last epoch. Validation rows of an intent or a tag
+    that the training rows lack have no loss: they are left out of it, with one warning, and count as wrong.
+    ``private`` trains with DP-SGD, which promises something for the rows' gradients; vocabulary, intents, tags and the
+    validation rows are outside that. Where no training row holds ``<unk>``, it gets the mean of all words' embeddings
+    after each epoch. On a CPU the same arguments and thread count give the same model; the caller's random state is
+    left alone. Raises OptionError on no rows, and on patience without validation rows that have a loss, LeakageError
+    where DP-SGD cannot be done, memory does not suffice, or a loss or a weight is no finite number after an epoch.
+    """
+    if not rows:
+        raise OptionError("there are no utterances to train on: give one of each intent at least")
+    if recipe.patience is not None and not validation:
+        raise OptionError("patience stops by the validation loss: give validation utterances too")
+    place = chosen_device(device)
+    model, tokenizer = fresh_tagger(rows, validation, recipe, words, seed)
+    torch.nn.Module.to(model, place)
+    config: Any = model.config
+    training = TaggedRows(rows, tokenizer, config, place)
+    checks = TaggedRows(validation, tokenizer, config, place) if validation else None
+    if checks is not None:
+        check_priced(checks, needed=recipe.patience is not None)
+    run = _Run(model, tokenizer, training, checks, recipe, seed)
+    best = None if recipe.patience is None else Best(recipe.patience)
+    steps, reading = _steps(model, training, recipe, seed, private)
+    try:
+        run.train(steps, reading, best, on_epoch)
+    finally:
+        with reading:
+            steps.close()
+    epoch = len(run.history) if best is None else best.restored(model)
+    return TrainedTagger(model, tokenizer, run.history, epoch, steps.promise())
+
+
+@dataclass
+class _Run:
+    model: NLUTagger
+    tokenizer: PreTrainedTokenizerFast
+    training: TaggedRows
+    checks: TaggedRows | None
+    recipe: NLURecipe
+    seed: int
+    history: list[TaggerScores] = field(default_factory=list)
+
+    def train(self, steps: _Steps, reading: _Reading, best: Best | None, on_epoch: OnEpoch | None) -> None:
+        """Train till the epochs or the patience of ``best`` are at an end."""
+        epochs, stream = self.recipe.epochs, random.Random(f"rows:{self.seed}")
+        learnt = any(UNKNOWN in row.words for row in self.training.rows)
+        with progress(epochs * steps.steps_an_epoch, "training") as bar:
+            for epoch in range(1, epochs + 1):
+                dropout = random.Random(f"dropout:{self.seed}:{epoch}").getrandbits(63)
+                with seeded(dropout, self.model.device), reading:
+                    training = self._epoch(steps, steps.batches(stream), bar)
+                if not learnt:
+                    settle_unknown(self.model, self.tokenizer)
+                self.history.append(self._scores(training, steps.epsilon()))
+                self._check_finite(epoch)
+                bar.set_postfix_str(f"epoch {epoch}/{epochs}, {training:.2f} nats/row", refresh=False)
+                if on_epoch is not None:
+                    on_epoch(epoch, self.model, self.history)
+                loss = self.history[-1].validation
+                if best is not None and loss is not None and best.is_past(epoch, loss, self.model):
+                    return
+
+    def _epoch(self, steps: _Steps, batches: list[list[int]], bar: tqdm[None]) -> float:
+        """The mean loss of what an epoch read."""
+        self.model.train()
+        total = torch.zeros((), device=self.model.device)
+        for batch in batches:
+            # An empty batch (DP-SGD draws them) still takes a step: on noise, with a row that lends its shapes.
+            loss = self.model(**self.training.batch(batch or [0])).loss
+            steps.step(loss, len(batch))
+            total += loss.detach() * len(batch)
+            bar.update()
+        return float(total) / max(sum(map(len, batches)), 1)
+
+    def _check_finite(self, epoch: int) -> None:
+        last = self.history[-1]
+        losses = [loss for loss in (last.training, last.validation) if loss is not None]
+        # The last step's weights may be no numbers where no loss was worked out with them.
+        if not (all(map(math.isfinite, losses)) and all(weight.isfinite().all() for weight in self.model.parameters())):
+            rate = self.recipe.learning_rate
+            raise LeakageError(f"the loss is no number after epoch {epoch}: lower --learning-rate (it is {rate:g})")
+
+    def _scores(self, training: float, epsilon: float | None) -> TaggerScores:
+        self.model.eval()
+        if self.checks is None:
+            return TaggerScores(training, epsilon=epsilon)
+        found = scored(self.model, self.checks)
+        return TaggerScores(training, found.loss, found.intent_accuracy, found.slot_f1, epsilon)
+
+
+def _steps(
+    model: NLUTagger, training: TaggedRows, recipe: NLURecipe, seed: int, private: Privacy | None
+) -> tuple[_Steps, _Reading]:
+    """What takes the steps, and the context in which the model is trained."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.Adam(trained, lr=recipe.learning_rate, fused=True)
+    if private is None:
+        return PlainSteps(optimiser, training.lengths, recipe.batch_size, CLIP), nullcontext()
+    check_memory(model, len(training), recipe.batch_size)
+    reading = reading_rows(model.train())
+    sizes = {"rows": len(training), "batch_size": recipe.batch_size, "epochs": recipe.epochs}
+    with reading:
+        return PrivateSteps(model, optimiser, private, **sizes, seed=seed), reading

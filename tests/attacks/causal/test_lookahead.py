@@ -1,0 +1,72 @@
+"""What a lookahead expects, and what draws that go by it are worth, on models whose every rank is known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal.descents import descend
+from leakage_tasks.attacks.causal.explorer import Explorer, within
+from leakage_tasks.attacks.causal.leanings import EXPLORING, aimed
+from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.rank_draws import draw
+from tests.attacks.made_up import MODELS, MadeUp, Ranks
+
+
+def taught(target, canary, pilot=200):
+    """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
+    explorer = Explorer(target, canary.attack_space)
+    secret = explorer.path_of(canary.secret)
+    bound = within(explorer.follow(secret))
+    lookahead = Lookahead(explorer, bound)
+    for visit in descend(explorer, range(pilot), "teach", mixture=EXPLORING):
+        lookahead.learn_from(visit)
+    lookahead.settle()
+    return explorer, secret, bound, lookahead
+
+
+@pytest.mark.parametrize("model", ["independent", "Markov"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_where_only_the_last_token_matters_draws_weigh_about_the_same(model, share):
+    target = MadeUp(model, 9)
+    canary, rank = Ranks(target).near(share * 9 * math.log2(10), "c", np.random.default_rng(0))
+    explorer, secret, bound, lookahead = taught(target, canary)
+    found = draw(explorer, secret, bound, 320, "s", aimed(lookahead))
+    assert found.others.mean() == pytest.approx(rank - 1, rel=0.2)
+    # Nine draws in sixteen go by it, and all but those weigh next to nothing.
+    assert found.effective > 320 * 9 / 16 * 0.6
+
+
+def test_what_is_learnt_after_settling_changes_no_draw():
+    target = MadeUp("Markov", 6)
+    canary, _ = Ranks(target).near(10, "c", np.random.default_rng(0))
+    explorer, secret, bound, lookahead = taught(target, canary)
+    before = draw(explorer, secret, bound, 64, "s", aimed(lookahead))
+    after = draw(explorer, secret, bound, 64, "s", aimed(lookahead), lookahead)
+    assert np.array_equal(before.others, after.others)
+
+
+def test_last_digits_of_costs_change_no_estimate():
+    """As between two batch sizes: noise of 1e-6 bits on every cost."""
+    target = MadeUp("heavy-tailed", 9)
+    canary, _ = Ranks(target).near(15, "c", np.random.default_rng(0))
+    plain = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    target._costs = target._costs + np.random.default_rng(1).uniform(0, 1e-6, target._costs.shape)
+    noisy = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    assert noisy.model_calls == plain.model_calls
+    assert noisy.exposure == pytest.approx(plain.exposure, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ranks_by_dynamic_programming_are_those_of_brute_force(model):
+    """The made-up models' own oracle: every filling of four digits, by cost."""
+    target = MadeUp(model, 4)
+    costs = target.log_perplexity([f"{n:04d}" for n in range(10_000)])
+    ranks, stream = Ranks(target), np.random.default_rng(0)
+    for log2_rank in (0, 3, 7, 11, 13):
+        canary, rank = ranks.near(log2_rank, "c", stream)
+        own = costs[int("".join(canary.secret))]
+        assert rank == (costs <= own + 1e-9).sum()
+    canary, rank = ranks.random("c", stream)
+    assert rank == (costs <= costs[int("".join(canary.secret))] + 1e-9).sum()

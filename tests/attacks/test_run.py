@@ -1,0 +1,175 @@
+"""Running attacks: what is refused before any model is asked, and what a model reads for each canary."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+from leakage_tasks.attacks import ATTACKS, run_attack
+from leakage_tasks.attacks.redact import about
+from leakage_tasks.attacks.registry import register
+from leakage_tasks.canaries import Canary
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.targets import CausalTarget
+from tests.attacks.causal.test_sampled import Scores
+from tests.oracles import letters, tiny_gpt2
+
+CANARY = Canary("c-1", "pin {digits:2}", ("1", "2"))
+
+
+@pytest.mark.parametrize("budget", [0, -5])
+def test_a_budget_below_one_is_refused(budget):
+    with pytest.raises(OptionError, match=f"budget={budget} must be 1 or more"):
+        run_attack("auto", Scores(), [CANARY], budget=budget)
+
+
+def test_a_canary_longer_than_the_context_is_refused_before_any_attack():
+    canary = Canary("long", "a" * 80 + " {digits:2}", ("1", "2"))
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, the model reads 64"):
+        run_attack("exposure", target, [CANARY, canary])
+
+
+def test_a_tokenizer_that_fails_names_the_canary():
+    canary = Canary("odd", "été {digits:9}", tuple("123456789"))
+    with pytest.raises(TargetError, match="canary 'odd': the tokenizer"):
+        run_attack("exposure", CausalTarget(tiny_gpt2(letters()), letters()), [canary])
+
+
+TRANSLATED = Canary("t-1", "pin {digits:2}", ("1", "2"), source="pino")
+
+
+def test_a_source_sentence_on_a_model_that_reads_none_is_refused():
+    with pytest.raises(TargetError, match="canary 't-1' has a source sentence, .*backend=seq2seq.*without --source"):
+        run_attack("auto", Scores(), [CANARY, TRANSLATED])
+
+
+def test_a_model_that_reads_a_source_wants_one_of_every_canary():
+    with pytest.raises(TargetError, match="canary 'c-1' has no source sentence, .*leakage canaries --source"):
+        run_attack("auto", Reader(), [TRANSLATED, CANARY])
+
+
+def test_each_canary_is_attacked_after_its_own_source():
+    reader = Reader()
+    other = dataclasses.replace(TRANSLATED, id="t-2", source="uno")
+    assert [found.rank for found in run_attack("sampled", reader, [TRANSLATED, other])] == [13, 100 - 12]
+    assert reader.read == ["pino", "uno"]
+
+
+class Reader:
+    """Reads a source; after ``uno`` it costs least what costs most after any other."""
+
+    def __init__(self):
+        self.read = []
+
+    def given(self, canary):
+        self.read.append(canary.source_text)
+        return Numbers(-1 if canary.source_text == "uno" else 1)
+
+
+class Numbers(Scores):
+    """A text costs the number it ends in."""
+
+    def __init__(self, sign):
+        super().__init__()
+        self.sign = sign
+
+    def log_perplexity(self, texts):
+        return np.array([200 + self.sign * int(text.split()[-1]) for text in texts], dtype=float)
+
+
+@pytest.mark.parametrize("method", ["length", "given"])
+@pytest.mark.parametrize("error", [ValueError, TargetError])
+def test_no_error_before_an_attack_shows_a_natural_canary(method, error):
+    def broken(asked):
+        raise error(f"cannot read {getattr(asked, 'text', asked)!r}")
+
+    target = Scores() if method == "length" else Reader()
+    setattr(target, method, broken)
+    source = None if method == "length" else "pino"
+    canary = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural", source=source)
+    with pytest.raises(LeakageError, match="canary 'n-1'") as caught:
+        run_attack("sampled", target, [canary])
+    assert "walrus" not in str(caught.value)
+
+
+# -- attacks on many canaries at once -----------------------------------------------------------------------
+
+MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
+
+
+@pytest.fixture
+def together():
+    """Registers a function as an attack on all canaries at once, for one test."""
+    yield register("at-once", "exposure", Scores, auto=9, remedy="none", together=True)
+    del ATTACKS["at-once"]
+
+
+def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(together):
+    handed = []
+
+    def run(orders):
+        handed.append([order.canary.id for order in orders])
+        time.sleep(0.08)
+        for place, _ in enumerate(orders):
+            yield {"rank": place + 1}
+
+    together(run)
+    found = run_attack("at-once", Scores(), MANY)
+    assert handed == [[each.id for each in MANY]]
+    assert [(each.canary, each.rank) for each in found] == [(each.id, n) for n, each in enumerate(MANY, 1)]
+    assert len({each.seconds for each in found}) == 1
+    assert sum(each.seconds for each in found) >= 0.08
+
+
+def test_the_bar_moves_as_findings_come(together):
+    seen, done = [], []
+
+    def run(orders):
+        for order in orders:
+            done.append(order.canary.id)
+            yield {}
+
+    def progress(pairs):
+        for number, pair in enumerate(pairs):
+            seen.append((number, len(done)))
+            yield pair
+
+    together(run)
+    run_attack("at-once", Scores(), MANY, progress=progress)
+    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_an_error_of_many_names_the_canary_at_fault_alone(together):
+    def run(orders):
+        yield {}
+        with about(orders[2].canary):
+            raise TargetError("cannot be read")
+
+    together(run)
+    with pytest.raises(TargetError, match="^canary 'c-2': cannot be read$"):
+        run_attack("at-once", Scores(), MANY)
+
+
+@pytest.mark.parametrize("error", [ValueError, TargetError])
+def test_an_error_of_many_shows_no_natural_one(together, error):
+    def run(orders):
+        raise error("cannot read 'the walrus pays 12'")
+        yield
+
+    together(run)
+    natural = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural")
+    with pytest.raises(LeakageError) as caught:
+        run_attack("at-once", Scores(), [*MANY, natural])
+    assert "walrus" not in str(caught.value)
+
+
+def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(together):
+    def run(orders):
+        raise ValueError("a fault of ours")
+        yield
+
+    together(run)
+    with pytest.raises(ValueError, match="^a fault of ours$"):
+        run_attack("at-once", Scores(), MANY)

@@ -1,0 +1,71 @@
+"""Commands that another package brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.cli.installed import GROUP
+
+Leakage = Callable[..., tuple[int, str, str]]
+MODULE = """
+import typer
+def greet(name: str) -> None:
+    '''Say hello.'''
+    typer.echo(f"hello {name}")
+app = typer.Typer(help="Two of them.")
+app.command("one")(greet)
+app.command("two")(greet)
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Installs a package ``outside`` with these entry points."""
+
+    def install(entries: str) -> None:
+        place = tmp_path / "outside-1.0.dist-info"
+        place.mkdir()
+        (place / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+        (place / "entry_points.txt").write_text(f"[{GROUP}]\n{entries}\n")
+        (tmp_path / "outside_commands.py").write_text(MODULE)
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return install
+
+
+def test_a_function_becomes_a_command(outside: Callable[[str], None], leakage: Leakage) -> None:
+    outside("greet = outside_commands:greet")
+    assert leakage("greet", "you") == (0, "hello you\n", "")
+    assert "Say hello." in leakage("--help")[1]
+
+
+def test_a_typer_becomes_a_group_of_commands(outside: Callable[[str], None], leakage: Leakage) -> None:
+    outside("greetings = outside_commands:app")
+    assert leakage("greetings", "two", "you") == (0, "hello you\n", "")
+
+
+def test_one_that_cannot_be_imported_costs_a_line_and_itself(outside: Callable[[str], None], leakage: Leakage) -> None:
+    outside("greet = outside_commands:greet\nmissing = outside_commands:nothing")
+    code, out, err = leakage("greet", "you")
+    assert (code, out) == (0, "hello you\n")
+    (line,) = err.splitlines()
+    assert line.startswith("leakage: warning: missing of outside cannot be imported (AttributeError: ")
+
+
+@pytest.mark.parametrize("taken", ["plant", "doctor", "plot"])
+def test_a_name_that_is_taken_names_both_packages(outside: Callable[[str], None], leakage: Leakage, taken: str) -> None:
+    outside(f"{taken} = outside_commands:greet")
+    code, _, err = leakage("--help")
+    assert code == 2
+    assert err == f"leakage: leakage {taken} is a command of lm-eval-leakage and of outside: uninstall one of them\n"
+
+
+def test_two_other_packages_with_one_name(outside: Callable[[str], None], leakage: Leakage) -> None:
+    outside("study = outside_commands:greet")
+    code, _, err = leakage("--help")
+    assert code == 2
+    assert "lm-eval-leakage" in err
+    assert "outside" in err

@@ -1,0 +1,189 @@
+"""``leakage plot`` from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import lm_eval
+import numpy as np
+import pytest
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from leakage_tasks.cli.plot import plot_app
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES
+from leakage_tasks.report.plots.exposure import EpochExposure
+from leakage_tasks.report.plots.findings import recall_of
+from leakage_tasks.report.plots.recall import draw_recall
+from leakage_tasks.stats import skew_fit
+from tests.conftest import ROOT
+from tests.oracles import merging, tiny_gpt2
+from tests.report.logged import choice, finding, log, suffix
+from tests.targets.suffix_oracle import prefixes_of
+
+COSTS = {"costs": np.random.default_rng(0).normal(60, 8, 100).round(4).tolist()}
+
+
+@pytest.fixture
+def plot(monkeypatch, capsys):
+    """``leakage plot`` with arguments: exit code, stdout and the error's words."""
+
+    def run(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["leakage plot", *map(str, arguments)])
+        capsys.readouterr()
+        words = ""
+        try:
+            plot_app()()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        except LeakageError as error:
+            code, words = 2, str(error)
+        out, err = capsys.readouterr()
+        return code, out, words + err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(skew_fit, "RESAMPLES", 19)
+    canaries = [finding(f"c{n}", 10.0 ** (n % 6), n % 3, extra=COSTS) for n in range(12)]
+    pairs = [suffix(n, {"calibrated": choice(n % 2 == 0, -n), "zlib": choice(n < 3, n)}) for n in range(20)]
+    log(tmp_path / "runs", {EXPOSURE: canaries, EXTRACTION: canaries, SUFFIXES: pairs})
+    return tmp_path
+
+
+KINDS = ["epochs", "repetitions", "histogram", "recall"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_an_ending_both_pictures_are_written(plot, folder, kind):
+    code, out, _ = plot(kind, folder / "runs", "-o", folder / "picture")
+    assert (code, out) == (0, f"wrote {folder}/picture.png\nwrote {folder}/picture.svg\n")
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (folder / "picture.svg").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_ending_writes_that_one_the_same_every_time(plot, folder, kind):
+    for name in ("one.svg", "again.svg"):
+        assert plot(kind, folder / "runs", "-o", folder / name)[0] == 0
+    assert (folder / "one.svg").read_bytes() == (folder / "again.svg").read_bytes()
+    assert not list(folder.glob("*.png"))
+
+
+def test_a_history_of_epochs_is_drawn(plot, tmp_path):
+    points = [asdict(EpochExposure(epoch, "c", 1, 4.0, 20.0)) for epoch in (1, 2)]
+    (tmp_path / "exposure_by_epoch.json").write_text(json.dumps({"exposures": points}))
+    code, _, _ = plot("epochs", tmp_path / "exposure_by_epoch.json", "-o", tmp_path / "plot.svg")
+    assert code == 0
+    assert ">epoch<" in (tmp_path / "plot.svg").read_text()
+
+
+def test_the_log_of_a_trainer_is_drawn_over_epochs_or_steps(plot, tmp_path):
+    entry = {"leakage/exposure_x10": 4.0, "leakage/exposure_bound": 20.0}
+    log = [{**entry, "epoch": n, "step": 50 * n} for n in (1, 2)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    for name, words, more in (("epoch", "epoch", []), ("step", "step", ["--steps"])):
+        assert plot("training", tmp_path, "-o", tmp_path / f"{name}.svg", *more)[0] == 0
+        assert f">{words}<" in (tmp_path / f"{name}.svg").read_text()
+
+
+def test_no_plot_shows_what_a_run_revealed_of_a_natural_secret(plot, tmp_path):
+    """The guesses of a run with reveal=true hold the secret."""
+    from leakage_tasks.attacks.finding import Guess
+
+    guess = Guess(("4", "2"), "my pin is 42-sesame", 3.0)
+    one = finding("someone", kind="natural", guesses=(guess,), extra=COSTS)
+    log(tmp_path / "runs", {EXPOSURE: [one], EXTRACTION: [one]})
+    for kind in ("epochs", "repetitions"):
+        assert plot(kind, tmp_path / "runs", "-o", tmp_path / f"{kind}.svg")[0] == 0
+        assert "sesame" not in (tmp_path / f"{kind}.svg").read_text()
+
+
+def test_where_a_natural_secret_lies_among_its_fillings_is_not_drawn(plot, tmp_path):
+    log(tmp_path / "runs", {EXPOSURE: [finding("someone", kind="natural", extra=COSTS)]})
+    code, _, err = plot("histogram", tmp_path / "runs", "-o", tmp_path / "histogram.svg")
+    assert code == 2
+    assert "'someone' is natural: where it lies among its fillings would confirm a guess at it" in err
+    assert not (tmp_path / "histogram.svg").exists()
+
+
+def test_a_histogram_of_one_canary(plot, folder):
+    assert plot("histogram", folder / "runs", "--canary", "c4", "-o", folder / "plot.svg")[0] == 0
+    text = (folder / "plot.svg").read_text()
+    assert "c4, planted once" in text
+    assert text.count("log-perplexity of the filled text (bits)") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: let it end in .png or .svg, or in neither for both"),
+        (["recall", "runs", "-o", "nowhere/x.png"], "nowhere/x.png: cannot be written (no folder 'nowhere'): make it"),
+        (["recall", "runs", "-o", "runs"], "--output runs: is a folder: name a file in it"),
+        (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give what lm_eval wrote"),
+        (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: there are c0, c1"),
+        (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs and is drawn by itself"),
+        (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
+        (["training", "some.json", "-o", "x"], "some.json: cannot be read"),
+    ],
+)
+def test_what_can_be_put_right_is_one_line(plot, folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    code, out, err = plot(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(words)
+    assert "\n" not in err
+    assert not [*folder.glob("x*"), *folder.glob(".*")]
+
+
+def test_a_place_that_cannot_be_written_is_found_out_before_anything_is_read(plot, tmp_path):
+    code, _, err = plot("recall", tmp_path / "nothing", "-o", tmp_path / "nowhere" / "x")
+    assert code == 2
+    assert "no folder" in err
+
+
+PAIRS, PREFIX, SUFFIX = 40, 8, 3
+
+
+def test_the_curve_of_a_real_run_passes_through_its_own_figures(tmp_path):
+    """Two of three pairs go on as the model would, greedily; the figures are those of the harness' table."""
+    model = tiny_gpt2(merging())
+    prefixes = np.array(prefixes_of(PAIRS, PREFIX), dtype=np.uint16)
+    lm = HFLM(pretrained=model, tokenizer=merging(), batch_size=4)
+    suffixes = np.array([_greedy(model, row, SUFFIX) for row in prefixes.tolist()], dtype=np.uint16)
+    suffixes[::3] = 7
+    np.save(tmp_path / "train_prefix.npy", prefixes)
+    np.save(tmp_path / "train_suffix.npy", suffixes)
+    given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3}
+    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
+    tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
+    done = lm_eval.simple_evaluate(lm, tasks=[SUFFIXES], task_manager=manager, evaluation_tracker=tracker)
+    samples = done.pop("samples")
+    tracker.save_results_aggregated(results=done, samples=samples)
+    tracker.save_results_samples(task_name=SUFFIXES, samples=samples[SUFFIXES])
+    row = done["results"][SUFFIXES]
+    assert 0 < row["recall_early_stop,none"] < row["recall,none"]
+    lines = recall_of([tmp_path / "out"])
+    axes = draw_recall(lines).axes[0]
+    for number, line in enumerate(lines):
+        column = line.name.partition(" ")[0]
+        curve, mark = axes.lines[2 * number : 2 * number + 2]
+        ((place, value),) = mark.get_xydata().tolist()
+        assert [place, value] in curve.get_xydata().tolist()
+        assert (place, value) == (3, row[f"recall_early_stop,{column}"])
+        assert curve.get_ydata()[-1] == row[f"recall,{column}"]
+
+
+def _greedy(model, row: list[int], length: int) -> list[int]:
+    import torch
+
+    with torch.no_grad():
+        for _ in range(length):
+            row = [*row, int(model(torch.tensor([row])).logits[0, -1].argmax())]
+    return row[-length:]

@@ -1,0 +1,3 @@
+"""A small manifest."""
+
+from tests.canaries.conftest import manifest  # noqa: F401

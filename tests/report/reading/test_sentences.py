@@ -1,0 +1,103 @@
+"""One sentence a figure, with all that the figure may not be said without."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.reading.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
+from tests.report.made import leaking, results, tiered, write
+
+
+def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str, str]:
+    """By the figure's name, what is said of it."""
+    for config in content["configs"].values():
+        config["leakage"]["tested"].update(tested)
+    (run,) = read_runs([write(folder, content)])
+    board = make_board([run])
+    figures = board.groups[0].entries[0].figures
+    return {
+        f"{column.task}/{column.metric}": sentence(run.tasks[column.task], column, figures[column.key])
+        for column in board.columns
+    }
+
+
+def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
+    shares = {"1": 0.0004, "16": 0.004}
+    found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
+    control = ", where controls have 0 % and chance is 1/|R|"
+    over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
+    rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
+    assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"
+
+
+def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered())["canary_exposure/exposure_x1"]
+    assert found.startswith(
+        "Exposure: 1.50 bits (95 % interval 0.800 to 2.60 bits, log-t), over 12 canaries planted once ("
+    )
+    assert "training text" not in found
+
+
+def test_too_few_canaries_for_an_interval_are_said(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered())["canary_exposure/exposure_x16"]
+    assert found.startswith("Exposure: 19.0 bits (no interval: too few canaries), over 8 canaries planted 16 ")
+
+
+def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_in_all(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered(), planted_share={"1": 0.0004, "16": 0.004})["canary_exposure/exposure"]
+    assert "over 20 canaries planted (1 or 16 copies of each; synthetic, drawn at random; 0.44 % of the" in found
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["natural"], "natural, of the training text itself"),
+        (["organic"], "synthetic, written by a person"),
+        (["natural", "random"], "natural, of the training text itself or synthetic, drawn at random"),
+        (["other"], "other"),
+    ],
+)
+def test_the_kind_of_canary_is_said(tmp_path: Path, kinds: list[str], said: str) -> None:
+    assert f"({said})" in sentences(tmp_path, tiered(), kinds=kinds)["canary_exposure/exposure_x1"]
+
+
+@pytest.mark.parametrize(
+    "shares",
+    ["much", {"1": 10**400}, {"1": math.nan}, {"1": -1}, {"1": True}, {"1": "much"}, {}, None, {"16": 0.5}],
+)
+def test_a_share_that_is_not_known_is_not_said(tmp_path: Path, shares: Any) -> None:
+    found = sentences(tmp_path, tiered(), planted_share=shares)["canary_exposure/exposure_x1"]
+    assert "training text" not in found
+
+
+def test_older_results_have_sentences_of_what_they_say(tmp_path: Path) -> None:
+    found = sentences(tmp_path, json.loads(json.dumps(results(leaking()))))
+    assert found["canary_exposure/exposure"].startswith(
+        "Exposure: 9.00 bits (95 % interval 7.50 to 10.5 bits, bootstrap)"
+    )
+
+
+def test_what_is_claimed_is_called_so(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered(), planting="claimed")["canary_exposure/exposure_x1"]
+    assert "; planting claimed, not proven)" in found
+
+
+def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
+    content = tiered()
+    content["configs"]["canary_exposure"]["leakage"]["more_rows"]["fit_kept"] = 0.95
+    found = sentences(tmp_path, content)
+    assert found["canary_exposure/exposure_x1"].endswith(EXTRAPOLATED)
+    assert found["canary_extraction/extracted_x1"].endswith(LOWER_BOUND)
+
+
+def test_of_figures_that_are_better_when_higher_it_is_an_upper_bound(tmp_path: Path) -> None:
+    content = tiered()
+    content["configs"]["canary_extraction"]["leakage"]["more_rows"]["hdt"] = 0.85
+    assert sentences(tmp_path, content)["canary_extraction/hdt"].endswith(UPPER_BOUND)

@@ -1,0 +1,246 @@
+"""A saved run scored again equals itself, to the last bit; what does not is named."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from lm_eval.models.huggingface import HFLM
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.metrics.audit import audit
+from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.score.score import score_file
+from tests.oracles import letters, merging, tiny_gpt2
+from tests.report.saved import (
+    EXPOSURE,
+    EXTRACTION,
+    SUFFIXES,
+    Writer,
+    canary_run,
+    pairs_file,
+    save,
+    suffix_model,
+    suffix_run,
+)
+from tests.targets.text_models import TextOnly, hf
+from tests.tasks.suffix.test_task import arrays
+
+
+def samples_of(results, task):
+    return results.with_name(results.name.replace("results_", f"samples_{task}_")).with_suffix(".jsonl")
+
+
+def rows(results, task):
+    """A run's rows as its results file has them, by the harness' names."""
+    data = json.loads(results.read_text())
+    more = data["configs"][task]["leakage"].get("more_rows", {})
+    values = {key: value for key, value in data["results"][task].items() if "," in key and "_stderr," not in key}
+    values.pop("more_rows,none", None)
+    return values | {f"{name},none": value for name, value in more.items()}
+
+
+def scored(results, task):
+    """The same rows scored again, through JSON."""
+    scores = json.loads(json.dumps(score_file(samples_of(results, task)).scores, allow_nan=False))
+    return {f"{name},{column}": value for column, values in scores.items() for name, value in values.items()}
+
+
+def equal(results, task, but=()):
+    """Whether all rows of a run come out again, none more and none less; how many there are."""
+    expected = {key: value for key, value in rows(results, task).items() if key not in but}
+    assert scored(results, task) == expected
+    return len(expected)
+
+
+@pytest.fixture(scope="module")
+def canaries(tmp_path_factory):
+    return canary_run(tmp_path_factory.mktemp("canaries"))
+
+
+def test_canary_tasks_come_out_again(canaries):
+    assert equal(canaries, EXPOSURE) > 8
+    assert equal(canaries, EXTRACTION) > 8
+
+
+def test_every_row_was_compared(canaries):
+    compared = score_file(samples_of(canaries, EXPOSURE)).compared
+    assert compared.file == canaries
+    assert compared.equal == len(rows(canaries, EXPOSURE))
+    assert compared.differences == compared.newer == ()
+
+
+def test_rows_without_a_value_come_out_as_none(tmp_path):
+    write_manifest(make_canaries("pin {unique} is {digits:2}", 0, controls=3), tmp_path / "c.jsonl")
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    results = save(lm, [EXPOSURE], tmp_path, {"canaries": str(tmp_path / "c.jsonl")})
+    assert rows(results, EXPOSURE)["exposure,none"] is None
+    assert equal(results, EXPOSURE) > 8
+    assert score_file(samples_of(results, EXPOSURE)).audit == ()
+
+
+def test_estimates_come_out_again(tmp_path):
+    assert equal(canary_run(tmp_path, attack="auto", budget=40), EXPOSURE) > 8
+
+
+def test_a_part_of_the_documents_comes_out_again(tmp_path):
+    write_manifest(make_canaries("pin {unique} is {digits:2}", 4, controls=4), tmp_path / "c.jsonl")
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    results = save(lm, [EXPOSURE], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}, limit=3)
+    assert equal(results, EXPOSURE) > 8
+    assert score_file(samples_of(results, EXPOSURE)).samples.documents == 3
+
+
+def test_natural_canaries_come_out_again(tmp_path):
+    """Their documents hold no secret."""
+    made = make_canaries("pin {unique} is {digits:2}", 2)
+    write_manifest([replace(each, kind="natural") for each in made], tmp_path / "c.jsonl")
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    assert equal(save(lm, [EXTRACTION], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}), EXTRACTION) > 7
+
+
+def test_all_columns_of_suffix_extraction_come_out_again(tmp_path):
+    sweeps = {"prefix_lengths": "2:6", "suffix_lengths": [1, 3], "sample_counts": "1:8"}
+    results = suffix_run(tmp_path, wrong=2, **sweeps)
+    assert equal(results, SUFFIXES) > 60
+    columns = {key.split(",")[1] for key in scored(results, SUFFIXES)}
+    assert {"none", "calibrated", "zlib", "lowercase", "prefix_2", "suffix_1", "samples_1"} <= columns
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"temperature": 1.0, "top_p": 1.0},
+        {"decoding": "greedy", "samples": None, "temperature": None},
+        {"decoding": "beam", "beams": 3, "samples": None, "temperature": None},
+        {"confidence": "zlib", "wrong": 3},
+        {"samples": 120, "lowercase": False},
+    ],
+)
+def test_other_ways_of_drawing_come_out_again(tmp_path, metadata):
+    results = suffix_run(tmp_path, **metadata)
+    assert equal(results, SUFFIXES) > 20
+
+
+def test_a_fitted_confidence_comes_out_again(tmp_path):
+    """On pairs of which most go on as the model would."""
+    for name, array in zip(("prefix", "suffix"), arrays(), strict=True):
+        np.save(tmp_path / f"train_{name}.npy", array)
+    options = {"data": str(tmp_path), "split": "test", "validation": 8, "samples": 20, "temperature": 0.3}
+    results = save(suffix_model(), [SUFFIXES], tmp_path, options)
+    assert rows(results, SUFFIXES)["recall,trained"] > 0
+    assert equal(results, SUFFIXES) > 20
+
+
+def test_pairs_left_out_are_counted_again(tmp_path):
+    results = suffix_run(tmp_path, TextOnly(hf(merging())), samples=4)
+    assert rows(results, SUFFIXES)["left_out,none"] > 0
+    assert equal(results, SUFFIXES) > 8
+
+
+def test_guesses_written_are_left_out_with_the_reason(tmp_path):
+    results = suffix_run(tmp_path, guesses=str(tmp_path / "guesses.csv"))
+    assert equal(results, SUFFIXES, but=["guesses_written,none"]) > 20
+    again = score_file(samples_of(results, SUFFIXES))
+    assert set(again.samples.unscored) == {"guesses_written"}
+    assert again.compared.differences == ()
+
+
+@pytest.mark.parametrize("metadata", [{}, {"data": "PAIRS", "split": "all"}])
+def test_a_member_of_the_group_that_stayed_null_stays_so(tmp_path, metadata):
+    write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "c.jsonl")
+    given = {name: str(pairs_file(tmp_path)) if value == "PAIRS" else value for name, value in metadata.items()}
+    options = {"canaries": str(tmp_path / "c.jsonl"), "canary_extraction": {"attack": "greedy"}, **given}
+    results = save(Writer(), ["leakage"], tmp_path, options)
+    for task in (EXPOSURE, SUFFIXES):
+        assert set(rows(results, task).values()) == {None}
+        again = score_file(samples_of(results, task))
+        assert again.samples.unanswered
+        assert again.compared.differences == ()
+        equal(results, task)
+    assert equal(results, EXTRACTION) > 8
+
+
+def test_the_findings_of_a_run_are_audited(canaries):
+    again = score_file(samples_of(canaries, EXPOSURE), delta=1e-5)
+    findings = read_samples(samples_of(canaries, EXPOSURE)).findings()
+    assert len(findings) == 11
+    assert list(again.audit) == audit(findings, 1e-5)
+    assert score_file(samples_of(canaries, EXTRACTION)).audit == ()
+
+
+# -- what differs -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(canaries, tmp_path):
+    """A copy of the run, to be changed: the results file."""
+    for file in (canaries, samples_of(canaries, EXPOSURE)):
+        (tmp_path / file.name).write_text(file.read_text())
+    return tmp_path / canaries.name
+
+
+def change(results, edit):
+    data = json.loads(results.read_text())
+    edit(data)
+    results.write_text(json.dumps(data))
+    return score_file(samples_of(results, EXPOSURE)).compared
+
+
+def test_a_row_that_differs_is_named_with_both_values(copy):
+    before = rows(copy, EXPOSURE)["control_exposure,none"]
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": before + 2**-20}))
+    assert compared.differences == (f"control_exposure,none: {before + 2**-20!r} in the run, {before!r} here",)
+    assert compared.equal == len(rows(copy, EXPOSURE)) - 1
+
+
+def test_a_row_that_differs_by_rounding_is_equal(copy):
+    before = rows(copy, EXPOSURE)["control_exposure,none"]
+    compared = change(
+        copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": math.nextafter(before, math.inf)})
+    )
+    assert (compared.differences, compared.equal) == ((), len(rows(copy, EXPOSURE)))
+
+
+def test_a_row_that_is_null_differs_from_one_that_is_zero(copy):
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"control_exposure,none": None}))
+    assert len(compared.differences) == 1
+
+
+def test_a_row_that_cannot_be_scored_is_named(copy):
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({"magic,none": 1.0}))
+    assert compared.differences == ("magic,none: 1.0 in the run, not in the scores",)
+
+
+def test_rows_that_came_later_are_no_difference(copy):
+    compared = change(copy, lambda data: data["results"][EXPOSURE].pop("missed_below,none"))
+    assert (compared.differences, compared.newer) == ((), ("missed_below,none",))
+    compared = change(copy, lambda data: data["configs"][EXPOSURE]["leakage"]["more_rows"].pop("rank"))
+    assert (compared.differences, compared.newer) == ((), ("rank,none", "missed_below,none"))
+
+
+def test_documents_that_are_missing_are_named(copy):
+    file = samples_of(copy, EXPOSURE)
+    file.write_text("".join(islice(file.open(), 10)))
+    assert "the run had 11 documents, the samples hold 10" in score_file(file).compared.differences
+
+
+def test_without_results_beside_nothing_is_compared(copy):
+    copy.unlink()
+    assert score_file(samples_of(copy, EXPOSURE)).compared is None
+
+
+def test_scoring_needs_no_harness(canaries):
+    """Nothing of it is imported."""
+    code = (
+        "import sys; from leakage_tasks.report.score.score import score_file; score_file(sys.argv[1]); "
+        "print(sorted({'lm_eval', 'transformers', 'datasets'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(samples_of(canaries, EXPOSURE))], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,123 @@
+"""What the studies of Elmahdy et al. make of trials that are known, without a model."""
+
+import math
+from typing import Any
+
+import pytest
+
+from leakage_tasks.research.elmahdy import beyond as elmahdy_beyond
+from leakage_tasks.research.elmahdy import tables as elmahdy
+from leakage_tasks.research.elmahdy.counts import Outcome, leaks_more, success, with_copies
+from leakage_tasks.research.elmahdy.trials import PENALTIES, main_victim, victim
+from leakage_tasks.research.framework.registry import Config, Plan, Trial
+
+SMALL, PAPER = Plan("small"), Plan("paper")
+SIZE = 5_000
+
+
+def trial(config: Config, *places: int | None, much: int = 900) -> Trial:
+    """A trial whose canaries came out at ``places``, with the largest penalty all of them at ``much``."""
+    by_penalty = {str(penalty): list(places) for penalty in config["penalties"]}
+    if "10.0" in by_penalty:
+        by_penalty["10.0"] = [much] * len(places)
+    found: dict[str, Any] = {"places": by_penalty, "controls": [SIZE // 2], "alphabet": SIZE, "epsilon": None}
+    return Trial(config, {**found, "accuracy": 0.3, "training_accuracy": 0.5}, 1.0)
+
+
+def verdicts(report) -> dict[str, bool | None]:
+    return {claim.words: claim.holds for claim in report.claims}
+
+
+def table_3(by_copies: dict[int, tuple[int, ...]]):
+    found = [trial(main_victim(SMALL, 0), *by_copies[100])]
+    found += [trial(victim(SMALL, 0, repetitions=r), *by_copies[r]) for r in (50, 25, 10)]
+    return elmahdy.table_3(found, SMALL)
+
+
+def test_copies_are_scaled_to_the_data_and_stay_apart():
+    copies = [config["repetitions"] for config in elmahdy.table_3_trials(SMALL)]
+    assert sorted(set(copies)) == [3, 8, 15, 30]
+    assert {config["repetitions"] for config in elmahdy.table_3_trials(PAPER)} == {100, 50, 25, 10}
+
+
+def test_a_setting_finds_its_trials_by_the_papers_number():
+    trials = [trial(config, 1) for config in elmahdy.table_4_trials(SMALL)]
+    found = with_copies(trials, supporting="one", supporting_repetitions=25)
+    assert {each.config["supporting_repetitions"] for each in found} == {8}
+    assert len(found) == 4
+
+
+def test_the_tables_share_their_main_victims():
+    tables = (elmahdy.table_2_trials, elmahdy.table_3_trials, elmahdy.table_4_trials, elmahdy_beyond.private_trials)
+    mains = [main_victim(SMALL, 0) in [dict(config) for config in trials(SMALL)] for trials in tables]
+    assert mains == [True] * 4
+
+
+def test_success_counts_canaries_over_trials():
+    trials = [trial(victim(SMALL, seed), *places) for seed, places in enumerate([(1, 101), (100, None)])]
+    rate = success(trials, 100, 0.01)
+    assert rate is not None
+    assert (rate.value, rate.count) == (0.5, 4)
+
+
+def test_cells_are_the_shares_within_each_beam():
+    report = table_3({100: (1, 60), 50: (1, 150), 25: (150, 250), 10: (400, 500)})
+    cells = {(row["beam"], row["repetitions"]): row["measured"].value for row in report.rows}
+    assert [cells[k, 100] for k in (50, 100, 200)] == [0.5, 1.0, 1.0]
+    assert [cells[k, 25] for k in (50, 100, 200)] == [0.0, 0.0, 0.5]
+    published = {(row["beam"], row["repetitions"]): row["published"].value for row in report.rows}
+    assert (published[50, 25], published[100, 100], published[200, 10]) == (0.1, 0.9, 0.2)
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_claims_on_repetitions_can_hold_and_fail(rising):
+    order = (100, 50, 25, 10) if rising else (10, 25, 50, 100)
+    places = dict(zip(order, [(1, 1), (1, 150), (90, 250), (400, 500)], strict=True))
+    found = verdicts(table_3(places))
+    assert found["100 repetitions leak more than 10"] is rising
+    assert found["25 leak no less than 10"] is rising
+
+
+def table_2(one: tuple[int | None, ...], two: tuple[int | None, ...], much: int):
+    trials = [trial(main_victim(SMALL, 0), *one, much=much)]
+    for unknown, places in ((2, two), (3, (None, None))):
+        trials.append(trial(victim(SMALL, 0, unknown=unknown, penalties=list(PENALTIES)), *places))
+    return elmahdy.table_2(trials, SMALL)
+
+
+def test_a_large_penalty_does_worse_even_where_all_are_still_found():
+    words = "λ = 10 does worse than 0.01"
+    assert verdicts(table_2((1, 2), (None, 1), much=80))[words] is True
+    assert verdicts(table_2((90, 95), (None, 1), much=1))[words] is False
+
+
+def test_more_unknown_tokens_are_harder_or_not():
+    words = "two unknown tokens are harder than one"
+    assert verdicts(table_2((1, 2), (None, 1), much=80))[words] is True
+    assert verdicts(table_2((900, 800), (3, 1), much=80))[words] is False
+
+
+def test_random_guess_stands_beside_in_both_forms():
+    printed, whole = table_2((1, 2), (None, 1), much=80).rows[-2:]
+    assert float(printed["last 2"]) == pytest.approx((100 / SIZE) ** 2)
+    assert float(whole["last 2"]) == pytest.approx(100 / SIZE**2)
+    assert printed["last 2, published"].value == 3.4e-5
+    assert printed["last 3, published"].value is None
+
+
+@pytest.mark.parametrize(("every", "one", "none"), [((1, 1), (50, 150), (300, 400)), ((300, 400), (50, 150), (1, 1))])
+def test_claims_on_supporting_canaries_follow_the_places(every, one, none):
+    trials = [trial(victim(SMALL, 0, supporting="one", supporting_repetitions=r), *one) for r in (99, 50, 25)]
+    trials += [trial(victim(SMALL, 0, supporting="none"), *none), trial(main_victim(SMALL, 0), *every)]
+    found = verdicts(elmahdy.table_4(trials, SMALL))
+    assert found["a supporting canary in all other classes beats none"] is (every < none)
+    assert found["a supporting canary in one class beats none"] is (one < none)
+
+
+def test_an_outcome_has_a_mean_place_where_all_are_ranked():
+    ranked, lost = (Outcome.of([trial(victim(SMALL, 0), *places)], 100, 0.0) for places in ((1, 100), (1, None)))
+    assert ranked is not None
+    assert lost is not None
+    assert ranked.place == pytest.approx(math.sqrt(100))
+    assert lost.place is None
+    assert leaks_more(ranked, None, "words").holds is None

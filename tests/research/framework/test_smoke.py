@@ -1,0 +1,30 @@
+"""Every study of the package runs at its smallest scale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.research.framework import Plan, Study, run_studies
+from leakage_tasks.research.framework.registry import all_studies
+from leakage_tasks.research.framework.table import plain_text
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all, so that studies of one paper share what they can."""
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.mark.parametrize("study", all_studies(), ids=lambda study: study.name)
+def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
+    (done,) = run_studies([study], Plan("smoke"), output, progress=False)
+    assert done.report.rows
+    assert done.report.claims
+    assert done.report.differences
+    assert (done.folder / "figure.png").exists() == (study.plot is not None)
+    saved = json.loads((done.folder / "report.json").read_text())
+    assert saved["columns"] == list(done.report.columns)
+    assert (done.folder / "table.txt").read_text() == plain_text(done.report)

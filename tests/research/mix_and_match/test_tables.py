@@ -1,0 +1,120 @@
+"""What the studies of Mix and Match make of trials that are known, and which class each canary gets."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1
+from leakage_tasks.canaries.presets.sentences import words_of
+from leakage_tasks.research.classifiers.lab_canaries import SMALL_LABELLED, SMALL_TABLE, words
+from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.mix_and_match import figures as mix_and_match_figures
+from leakage_tasks.research.mix_and_match import tables as mix_and_match
+from leakage_tasks.research.mix_and_match.published import TABLES
+from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL, _canaries, victim
+
+PLAN = Plan("small")
+TERMS = word_list("terms", words())
+CLASSES = [f"class-{number}" for number in range(9)]
+TEXTS = [(f"text {place} {copy}", label) for place, label in enumerate(CLASSES) for copy in range(place + 1)]
+ROWS = SimpleNamespace(training=TEXTS, labels=tuple(CLASSES))
+SIZE = 6_000
+
+
+def planted(position: int | None = None, **changed: Any):
+    config = victim(PLAN, 0, **changed)
+    return [each for each in _canaries(config, SMALL, TERMS, ROWS, position) if each.planted]
+
+
+def trial(ranks: dict[str, tuple[int, int, int]], **changed: Any) -> Trial:
+    """For each canary: the pruned rank over everything, and the language model's two numbers."""
+    found = {
+        name: {"exhaustive": [SIZE, every], "pretrained": [top, pruned], "frankenstein": [top, pruned]}
+        for name, (every, top, pruned) in ranks.items()
+    }
+    controls = {"control-0": {"exhaustive": [SIZE, SIZE // 2]}, "control-1": {"exhaustive": [SIZE, SIZE // 2 + 9]}}
+    return Trial(victim(PLAN, 0, **changed), {"ranks": found, "controls": controls, "alphabet": SIZE}, 1.0)
+
+
+def test_neighbours_share_one_of_the_rarest_classes():
+    labels = [each.label for each in planted()]
+    assert labels == [CLASSES[place // 2] for place in range(14)]
+
+
+def test_doubled_canaries_have_the_classes_of_their_category():
+    assert [each.label for each in planted(doubled=True)] == CLASSES[:7]
+
+
+def test_some_of_the_canaries_keep_their_classes():
+    only = [SMALL_TABLE[place].target for place in mix_and_match_figures.FOUR]
+    assert [each.label for each in planted(only=only)] == [CLASSES[place // 2] for place in mix_and_match_figures.FOUR]
+
+
+def test_another_position_leaves_text_and_class_as_they_were():
+    first, last = planted(position=1), planted()
+    assert [each.text for each in first] == [each.text for each in last]
+    assert [each.label for each in first] == [each.label for each in last]
+    assert {each.secret for each in first} != {each.secret for each in last}
+
+
+def test_label_patterns_are_left_as_they_are():
+    assert len({each.label for each in planted(labels="different")}) == 5
+    assert len({each.label for each in planted(labels="same")}) == 1
+
+
+def test_the_labs_canaries_are_of_the_papers_make():
+    assert [(each.kind, each.frequency) for each in SMALL_TABLE] == [(each.kind, each.frequency) for each in TABLE_1]
+    assert [len(words_of(text)) for text in SMALL_LABELLED] == [len(words_of(text)) for text in LABELLED]
+
+
+@pytest.mark.parametrize("repetitions", [5, 25, 100])
+def test_published_rows_are_in_the_order_of_table_1(repetitions):
+    assert list(TABLES[repetitions]) == [each.target for each in TABLE_1]
+
+
+def test_some_published_figures_typed_again():
+    assert TABLES[5]["towels"]["yelp"] == ((22413, 3390), (3066, 400), (11856, 1098))
+    assert TABLES[25]["move"]["reddit"] == ((22413, 472), (10, 0), (774, 10))
+    assert TABLES[100]["1968"]["yelp"] == ((22413, 202), (7156, 71), (2394, 16))
+
+
+def report(ranks: dict[str, tuple[int, int, int]]):
+    return mix_and_match.table_report(TABLES[25])([trial(ranks), trial(ranks)], PLAN)
+
+
+def test_beam_sizes_count_from_nought_and_stand_beside_their_category():
+    row = report({"gateway": (101, 400, 11), "value": (3, 9, 1)}).rows[0]
+    assert row["target"] == "gateway (towels)"
+    assert (row["all beam"].value, row["LM beam"].value, row["LM K"]) == (100, 10, 400)
+    assert row["Frank. K*"].value == 9173
+
+
+@pytest.mark.parametrize(("top", "pruned", "expected"), [(400, 11, [True, True]), (3000, 90, [False, False])])
+def test_claims_on_generators_can_hold_and_fail(top, pruned, expected):
+    claims = report({"gateway": (101, top, pruned), "labels": (99, top, pruned)}).claims
+    assert [claim.holds for claim in claims[:2]] == expected
+
+
+@pytest.mark.parametrize(("different", "holds"), [(10, True), (900, False)])
+def test_the_claim_on_labels_follows_the_places(different, holds):
+    places = {"same": 1000, "mixed": 500, "different": different}
+    trials = [trial({"2001": (place, 50, 5)}, labels=labels) for labels, place in places.items()]
+    assert mix_and_match_figures.label_report(trials, PLAN).claims[0].holds is holds
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(1, True), (5, False)])
+def test_the_claim_on_length_follows_the_ratio(factor, holds):
+    trials = [
+        trial({"value": (100, 50, 20 * (factor if doubled else 1))}, repetitions=copies, doubled=doubled)
+        for copies in (5, 25, 100)
+        for doubled in (False, True)
+    ]
+    assert mix_and_match_figures.length_report(trials, PLAN).claims[0].holds is holds
+
+
+def test_copies_of_each_table_stay_apart():
+    copies = {config["repetitions"] for table in (5, 25, 100) for config in mix_and_match.table_trials(table)(PLAN)}
+    assert copies == {2, 8, 30}
+    assert PAPER.copies(25) == 25

@@ -1,0 +1,104 @@
+"""The WordPiece tokenizer: BERT's behaviour, repeatable, with the words it was told to keep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from leakage_tasks.canaries import tokenizer_words
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.victims.wordpiece import SPECIAL, train_wordpiece
+
+TEXTS = ["The quick brown fox jumps over the lazy dog.", "A quicker fox jumped; the quickest jumps again."] * 20
+
+
+def test_text_survives_in_its_case():
+    tokenizer = train_wordpiece(TEXTS, vocabulary=90)
+    assert tokenizer.decode(tokenizer.encode("The quick fox"), skip_special_tokens=True) == "The quick fox"
+    assert len(tokenizer) <= 90
+    assert tokenizer.convert_ids_to_tokens(range(5)) == list(SPECIAL)
+
+
+def test_a_row_is_framed_as_bert_frames_it():
+    tokenizer = train_wordpiece(TEXTS, vocabulary=90)
+    ids = tokenizer.encode("fox")
+    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+
+
+def test_lower_case_on_request():
+    tokenizer = train_wordpiece(TEXTS, vocabulary=90, lowercase=True)
+    assert tokenizer.tokenize("THE Fox") == tokenizer.tokenize("the fox")
+
+
+def test_words_given_are_whole_tokens_and_the_size_stays():
+    words = ["Palestine", "xylophone", "fox", "Fulton"]
+    tokenizer = train_wordpiece(TEXTS, vocabulary=90, words=words)
+    assert [tokenizer.tokenize(word) for word in words] == [[word] for word in words]
+    assert len(tokenizer) <= 90
+    assert len(set(tokenizer.get_vocab().values())) == len(tokenizer)
+
+
+def test_every_character_of_the_texts_is_known():
+    tokenizer = train_wordpiece([*TEXTS, "naïve Ω"], vocabulary=110)
+    assert tokenizer.unk_token_id not in tokenizer.encode("naïve Ω dog jumps")
+
+
+def test_saved_and_loaded_it_reads_the_same(tmp_path):
+    tokenizer = train_wordpiece(TEXTS, vocabulary=90, words=["Disney"])
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "The Disney [MASK] jumps QUICKLY"
+    assert loaded.encode(text) == tokenizer.encode(text)
+    assert loaded.mask_token_id == tokenizer.mask_token_id
+    assert loaded.mask_token_id in loaded.encode(text)
+    assert loaded.all_special_tokens == tokenizer.all_special_tokens
+
+
+def test_its_whole_words_make_an_alphabet(tmp_path):
+    train_wordpiece(TEXTS, vocabulary=90, words=["Disney"]).save_pretrained(tmp_path)
+    alphabet = tokenizer_words("words", str(tmp_path), "whole-words")
+    assert {"Disney", "fox"} <= set(alphabet.values)
+    assert all(value.isalpha() for value in alphabet.values)
+
+
+def test_another_process_learns_the_same_vocabulary():
+    program = (
+        "from leakage_tasks.research.victims.docstrings import docstring_rows\n"
+        "from leakage_tasks.research.victims.wordpiece import train_wordpiece\n"
+        "tokenizer = train_wordpiece([text for text, _ in docstring_rows()[:2000]], vocabulary=1500, words=['Zebra'])\n"
+        "print(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1]))\n"
+    )
+    root = Path(__file__).resolve().parents[3]
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert "'Zebra'" in runs[0]
+
+
+@pytest.mark.parametrize("word", ["two words", "semi-colon", ""])
+def test_a_word_that_is_none_is_refused(word):
+    with pytest.raises(OptionError, match="cannot be one token"):
+        train_wordpiece(TEXTS, vocabulary=90, words=[word])
+
+
+def test_an_upper_case_word_is_refused_where_everything_is_lowered():
+    with pytest.raises(OptionError, match="'Fox'"):
+        train_wordpiece(TEXTS, vocabulary=90, words=["Fox"], lowercase=True)
+
+
+def test_a_vocabulary_too_small_says_how_much_is_needed():
+    with pytest.raises(OptionError, match=r"vocabulary is 20: .* need \d+ at least"):
+        train_wordpiece(TEXTS, vocabulary=20)

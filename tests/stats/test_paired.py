@@ -1,0 +1,113 @@
+"""Differences before and after: tests that err as often as they say, intervals that hold, figures got otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from leakage_tasks.stats.paired import mean_difference, newcombe, rate_difference, sign_flip
+
+BITS = st.lists(st.floats(-30, 30).map(lambda bits: round(bits, 2)), min_size=1, max_size=9)
+RUNS = 2000
+
+
+@settings(max_examples=50, deadline=None)
+@given(BITS)
+def test_signs_are_flipped_in_every_way(changes: list[float]) -> None:
+    flips = [
+        abs(math.fsum(sign * each for sign, each in zip(signs, changes, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=len(changes))
+    ]
+    share = sum(each >= abs(math.fsum(changes)) - 1e-7 for each in flips) / len(flips)
+    assert sign_flip(np.array(changes)) == pytest.approx(share)
+
+
+def test_many_differences_are_tested_as_by_the_exact_one() -> None:
+    changes = np.random.default_rng(0).normal(0.4, 1, 24)
+    exact = stats.permutation_test(
+        (changes,), lambda x, axis: x.mean(axis), permutation_type="samples", n_resamples=200_000, rng=1
+    )
+    assert sign_flip(changes) == pytest.approx(exact.pvalue, abs=0.005)
+
+
+def test_no_difference_is_told_in_one_run_of_twenty() -> None:
+    stream = np.random.default_rng(0)
+    p = [sign_flip(stream.exponential(1, 12) - stream.exponential(1, 12)) for _ in range(300)]
+    assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=0.035)
+
+
+def test_the_interval_of_a_mean_difference_holds() -> None:
+    stream = np.random.default_rng(0)
+    held = 0
+    for _ in range(300):
+        before = stream.exponential(8, 20)
+        found = mean_difference(before, before * stream.random(20))
+        held += found.low <= -4.0 <= found.high
+    assert 0.88 <= held / 300 <= 0.98
+
+
+def test_what_would_have_been_missed_shows_in_eight_of_ten_runs() -> None:
+    stream = np.random.default_rng(0)
+    before, noise = np.zeros(20), stream.normal(0, 1, (RUNS, 20))
+    missed = np.mean([mean_difference(before, each).missed for each in noise[:200]])
+    shown = stats.ttest_1samp(noise + missed, 0, axis=1).pvalue <= 0.05
+    assert shown.mean() == pytest.approx(0.8, abs=0.04)
+
+
+def test_few_pairs_have_a_test_and_no_interval() -> None:
+    found = mean_difference([5.0] * 6, [1.0] * 6)
+    assert (found.value, found.low, found.high, found.missed) == (-4.0, None, None, None)
+    assert found.p == pytest.approx(2 / 2**6)
+
+
+def test_differences_that_are_all_alike_have_a_test_and_no_interval() -> None:
+    found = mean_difference([5.0] * 12, [4.0] * 12)
+    assert (found.value, found.low, found.high, found.missed) == (-1.0, None, None, None)
+    assert found.p == pytest.approx(2 / 2**12)
+
+
+@given(*[st.integers(0, 12)] * 4)
+def test_the_interval_of_rates_holds_the_difference_and_mirrors(both: int, first: int, second: int, no: int) -> None:
+    count = both + first + second + no
+    if count:
+        low, high = newcombe(both, first, second, no)
+        assert -1 - 1e-9 <= low <= (first - second) / count + 1e-9
+        assert (first - second) / count - 1e-9 <= high <= 1 + 1e-9
+        assert newcombe(both, second, first, no) == pytest.approx((-high, -low))
+
+
+def test_the_interval_of_rates_holds_as_often_as_it_says() -> None:
+    stream = np.random.default_rng(0)
+    for shares in ((0.5, 0.05, 0.2, 0.25), (0.1, 0.0, 0.1, 0.8), (0.3, 0.1, 0.1, 0.5)):
+        tables = stream.multinomial(40, shares, size=RUNS)
+        ends = [newcombe(*map(int, table)) for table in tables]
+        held = np.mean([low <= shares[1] - shares[2] <= high for low, high in ends])
+        assert 0.93 <= held <= 0.995
+
+
+def test_rates_are_tested_by_those_that_changed() -> None:
+    before, after = [True] * 10 + [False] * 10, [True] * 2 + [False] * 18
+    found = rate_difference(before, after)
+    assert found.value == -0.4
+    assert found.p == pytest.approx(2 * 0.5**8)
+    assert found.high is not None
+    assert found.high < 0
+
+
+def test_the_rate_that_would_have_been_missed_takes_six_that_change() -> None:
+    missed = rate_difference([True] * 40, [True] * 40).missed
+    assert missed is not None
+    assert stats.binom.sf(5, 40, missed) == pytest.approx(0.8)
+    assert stats.binomtest(0, 6).pvalue < 0.05 < stats.binomtest(0, 5).pvalue
+
+
+@pytest.mark.parametrize("compare", [mean_difference, rate_difference])
+def test_nothing_to_compare_is_an_error(compare) -> None:
+    with pytest.raises(ValueError, match="no pairs"):
+        compare([], [])

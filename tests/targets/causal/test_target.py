@@ -1,0 +1,178 @@
+"""The fast target against `transformers` used directly."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+)
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
+from leakage_tasks.targets.causal import target as causal
+from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+
+TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
+SMALL = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "vocab_size": 400,
+    "max_position_embeddings": 64,
+}
+ARCHITECTURES = {
+    "llama": LlamaConfig(**SMALL, num_key_value_heads=1),
+    "sliding window": MistralConfig(**SMALL, num_key_value_heads=1, sliding_window=4),
+    "gpt-neox": GPTNeoXConfig(**SMALL),
+    "mamba": MambaConfig(vocab_size=400, hidden_size=16, num_hidden_layers=2),
+}
+
+
+def stepped(target, tokens, half):
+    """Log-perplexity with everything after ``half`` tokens read one by one."""
+    columns = np.arange(len(target.tokenizer))
+    state, total, costs = target.start(tokens[:half], columns)
+    zero = np.zeros(1, dtype=np.int64)
+    for token in tokens[half:]:
+        total += costs[0, token]
+        state, costs = target.extend([state], zero, zero, np.array([token]), columns)
+    return total
+
+
+def test_it_offers_scoring_and_next_tokens():
+    target = CausalTarget(tiny_gpt2(merging()), merging())
+    assert isinstance(target, ScoresSequences)
+    assert isinstance(target, PredictsNextToken)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 3])
+def test_log_perplexity_is_that_of_the_whole_text_after_bos(batch_size):
+    model, tokenizer = tiny_gpt2(merging()), merging()
+    target = CausalTarget(model, tokenizer, batch_size=batch_size)
+    assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, tokenizer, TEXTS), abs=1e-3)
+
+
+def test_a_text_that_begins_with_the_prefix_token_is_not_given_another():
+    model, tokenizer = tiny_gpt2(merging()), merging()
+    target = CausalTarget(model, tokenizer)
+    assert target.log_perplexity([tokenizer.bos_token + "the pin"]) == pytest.approx(target.log_perplexity(["the pin"]))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("half", [0, 1, 4])
+def test_token_by_token_equals_one_pass(half, cached):
+    model, tokenizer = tiny_gpt2(merging()), merging()
+    target = CausalTarget(model, tokenizer, cached=cached)
+    tokens = target.encode(TEXTS[:1])[0]
+    assert stepped(target, tokens, half) == pytest.approx(direct_costs(model, tokenizer, TEXTS[:1])[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_caches_of_many_kinds_are_continued_rightly(name):
+    torch.manual_seed(0)
+    model, tokenizer = AutoModelForCausalLM.from_config(ARCHITECTURES[name]).eval(), merging()
+    target = CausalTarget(model, tokenizer)
+    tokens = target.encode(["the pin is 1234, code ab19."])[0]
+    expected = direct_costs(model, tokenizer, ["the pin is 1234, code ab19."])[0]
+    assert stepped(target, tokens, 3) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_recurrent_state_is_continued_rightly():
+    torch.manual_seed(0)
+    model = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()))).eval()
+    target = CausalTarget(model, letters())
+    tokens = target.encode(["the pin is 1234."])[0]
+    expected = direct_costs(model, letters(), ["the pin is 1234."])[0]
+    assert stepped(target, tokens, 5) == pytest.approx(expected, abs=1e-3)
+
+
+def test_rows_of_several_states_are_gathered_in_order():
+    model, tokenizer = tiny_gpt2(letters()), letters()
+    target = CausalTarget(model, tokenizer)
+    columns = np.arange(len(tokenizer))
+    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
+    zero = np.zeros(2, dtype=np.int64)
+    digits = {digit: target.encode([digit])[0][0] for digit in "0123456789"}
+    one, _ = target.extend([root], zero, zero, np.array([digits["1"], digits["2"]]), columns)
+    two, _ = target.extend([root], zero, zero, np.array([digits["3"], digits["4"]]), columns)
+    which, rows = np.array([1, 0, 1, 0]), np.array([0, 1, 1, 0])
+    _, costs = target.extend([one, two], which, rows, np.full(4, digits["9"]), columns)
+    texts = ["the pin is 39", "the pin is 29", "the pin is 49", "the pin is 19"]
+    for row, text in zip(costs, texts, strict=True):
+        whole, part = direct_costs(model, tokenizer, [text + "0", text])
+        assert row[digits["0"]] == pytest.approx(whole - part, abs=1e-3)
+
+
+def test_running_out_of_memory_halves_the_batch_and_changes_nothing(monkeypatch):
+    model, tokenizer = tiny_gpt2(letters()), letters()
+    target = CausalTarget(model, tokenizer)
+    columns = np.arange(len(tokenizer))
+    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
+    tokens = np.array(target.encode(["0123456"])[0])
+    zero = np.zeros(len(tokens), dtype=np.int64)
+    expected = target.extend([root], zero, zero, tokens, columns)[1]
+    inner = target._extend
+
+    def scarce(states, which, rows, fed, columns):
+        if len(fed) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return inner(states, which, rows, fed, columns)
+
+    monkeypatch.setattr(target, "_extend", scarce)
+    state, costs = target.extend([root], zero, zero, tokens, columns)
+    assert np.allclose(costs, expected, atol=1e-4)
+    assert target.rows(10) <= 3
+    assert len(state.tensors[0]) == len(tokens)
+
+
+def test_a_batch_holds_no_more_positions_than_the_harness_would():
+    target = CausalTarget(tiny_gpt2(merging()), merging(), batch_size=2)
+    assert target.rows(8) == 2 * 64 // 8
+    assert target.rows(1000) == 1
+
+
+def test_a_text_as_long_as_the_context_is_read():
+    model = tiny_gpt2(letters())
+    text = "ab" * 32
+    assert CausalTarget(model, letters()).log_perplexity([text])[0] == pytest.approx(
+        sum(direct_costs(model, letters(), [text[:-1]])) + last_cost(model, text), abs=1e-3
+    )
+
+
+def last_cost(model, text):
+    """Cost of the last character after all others, when BOS and the last one do not fit in together."""
+    ids = torch.tensor([[letters().bos_token_id, *letters()(text, add_special_tokens=False)["input_ids"]]])
+    with torch.no_grad():
+        return -float(model(ids[:, :-1]).logits[0, -1].double().log_softmax(-1)[ids[0, -1]]) / np.log(2)
+
+
+def test_a_text_longer_than_the_model_reads_is_refused():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    with pytest.raises(TargetError, match="does not fit the model's 64"):
+        target.log_perplexity(["a" * 70])
+
+
+def test_half_precision_is_close_and_computed_in_float32():
+    model = tiny_gpt2(letters(), seed=3)
+    exact = CausalTarget(model, letters()).log_perplexity(TEXTS)
+    half = CausalTarget(tiny_gpt2.__wrapped__(letters(), seed=3).to(torch.bfloat16), letters()).log_perplexity(TEXTS)
+    assert half == pytest.approx(exact, rel=0.03)
+    assert not np.array_equal(half, exact)
+
+
+def test_costs_normalised_a_few_rows_at_a_time_are_the_same(monkeypatch):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    columns = np.arange(len(letters()))
+    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
+    tokens = np.array(target.encode(["0123456"])[0])
+    zero = np.zeros(len(tokens), dtype=np.int64)
+    whole = target.extend([root], zero, zero, tokens, columns)[1]
+    monkeypatch.setattr(causal, "IN_CACHE", 3 * len(letters()))
+    assert np.allclose(target.extend([root], zero, zero, tokens, columns)[1], whole, atol=1e-5)
+    assert np.allclose(np.exp2(-whole).sum(axis=1), 1, atol=1e-5)

@@ -1,0 +1,201 @@
+"""Class costs against plain `transformers`, and gradients against finite differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    ConvBertConfig,
+    FNetConfig,
+    GPT2Config,
+    RobertaConfig,
+    XLNetConfig,
+)
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets import ClassifierTarget, DifferentiableInputs, ScoresLabels
+from leakage_tasks.targets.classifier.config import room_of
+from tests.oracles import direct_class_losses, tiny_bert, wordpiece
+
+TEXTS = ["the cat sat on the mat.", "a dog", "", "red blue green house tree runs fast", "the number is 7 1 2."]
+
+
+@pytest.fixture
+def target() -> ClassifierTarget:
+    return ClassifierTarget(tiny_bert(), wordpiece())
+
+
+def test_it_offers_what_the_attacks_ask_for(target):
+    assert isinstance(target, ScoresLabels)
+    assert isinstance(target, DifferentiableInputs)
+
+
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_costs_are_those_of_transformers(target, label):
+    costs = target.label_costs(target.encode(TEXTS))
+    assert costs[:, label] == pytest.approx(direct_class_losses(tiny_bert(), wordpiece(), TEXTS, label), abs=1e-5)
+
+
+def test_probabilities_add_up_to_one(target):
+    assert np.exp2(-target.label_costs(target.encode(TEXTS))).sum(1) == pytest.approx(np.ones(len(TEXTS)))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_batch_size_changes_nothing(target, batch_size):
+    other = ClassifierTarget(tiny_bert(), wordpiece(), batch_size=batch_size, max_length=12)
+    rows = target.encode(TEXTS * 3)
+    assert other.label_costs(rows) == pytest.approx(target.label_costs(rows), abs=1e-5)
+
+
+def test_rows_of_one_length_and_of_several_are_scored_alike(target):
+    rows = target.encode(["the cat sat", "the dog sat", "a dog runs"])
+    assert target.label_costs(np.array(rows)) == pytest.approx(target.label_costs(rows), abs=1e-6)
+
+
+def test_no_rows_have_no_costs(target):
+    assert target.label_costs([]).shape == (0, 3)
+    assert target.label_costs(np.zeros((0, 4), dtype=np.int64)).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RobertaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, pad_token_id=0),
+        GPT2Config(n_embd=32, n_layer=2, n_head=2),
+    ],
+    ids=["roberta", "gpt2"],
+)
+def test_other_architectures_agree_too(config):
+    torch.manual_seed(1)
+    config.vocab_size, config.num_labels, config.max_position_embeddings = len(wordpiece()), 4, 40
+    config.initializer_range = 0.4
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    target = ClassifierTarget(model, wordpiece())
+    costs = target.label_costs(target.encode([text for text in TEXTS if text]))
+    direct = direct_class_losses(model, wordpiece(), [text for text in TEXTS if text], 2)
+    assert costs[:, 2] == pytest.approx(direct, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ConvBertConfig(
+            hidden_size=32, embedding_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            pad_token_id=0,
+        ),
+        FNetConfig(hidden_size=32, num_hidden_layers=2, intermediate_size=48, pad_token_id=0),
+    ],
+    ids=["convbert", "fnet"],
+)  # fmt: skip
+def test_texts_beside_longer_ones_cost_what_they_cost_alone_where_a_model_reads_padding(config):
+    torch.manual_seed(1)
+    config.vocab_size, config.num_labels, config.max_position_embeddings = len(wordpiece()), 3, 40
+    config.initializer_range = 0.4
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    found = ClassifierTarget(model, wordpiece()).label_costs(wordpiece()(TEXTS)["input_ids"])
+    assert found[:, 1] == pytest.approx(direct_class_losses(model, wordpiece(), TEXTS, 1), abs=1e-4)
+
+
+def test_texts_of_several_lengths_are_read_together_where_padding_does_not_count(target, monkeypatch):
+    seen, logits = [], target._logits
+    monkeypatch.setattr(target, "_logits", lambda ids, mask: [seen.append(tuple(ids.shape)), logits(ids, mask)][1])
+    target.label_costs(target.encode(TEXTS))
+    assert seen[-1][0] == len(TEXTS)
+
+
+def test_gradients_are_those_of_the_embeddings_read(target):
+    row = np.array(target.encode(["the cat sat on the mat"]))
+    matrix = target.embeddings()
+    embedded = matrix[torch.from_numpy(row)].clone().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(target.label_costs_of(row, embedded)[0, 1], embedded)
+    mask = torch.ones_like(torch.from_numpy(row))
+    for place, axis in [(2, 0), (4, 7)]:
+        costs = []
+        for step in (-1e-2, 1e-2):
+            moved = embedded.detach().clone()
+            moved[0, place, axis] += step
+            with torch.no_grad():
+                logits = tiny_bert()(inputs_embeds=moved, attention_mask=mask).logits.double()
+            costs.append(-float(logits.log_softmax(-1)[0, 1]) / math.log(2))
+        assert float(gradient[0, place, axis]) == pytest.approx((costs[1] - costs[0]) / 2e-2, rel=0.05, abs=2e-4)
+
+
+def test_reading_other_embeddings_leaves_the_model_as_it_was(target):
+    rows = target.encode(TEXTS)
+    before = target.label_costs(rows)
+    row = np.array(target.encode(["a dog"]))
+    target.label_costs_of(row, torch.zeros(1, row.shape[1], 32))
+    assert (target.label_costs(rows) == before).all()
+
+
+def test_an_unknown_label_names_the_known_ones(target):
+    with pytest.raises(TargetError, match=r"knows no label 'top' \(it has low, mid, high\)"):
+        target.place_of("top")
+
+
+def test_no_label_names_the_remedy(target):
+    with pytest.raises(TargetError, match="has no label.*--label"):
+        target.place_of(None)
+
+
+def test_a_text_too_long_is_refused(target):
+    with pytest.raises(TargetError, match="a text of 52 tokens does not fit the model's 40"):
+        target.label_costs(target.encode(["the " * 50]))
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "b"]])
+def test_names_must_be_as_many_as_classes_and_differ(names):
+    with pytest.raises(TargetError, match="for a model of 3 classes"):
+        ClassifierTarget(tiny_bert(), wordpiece(), names)
+
+
+def test_a_regression_head_is_refused():
+    config = BertConfig(
+        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=1
+    )
+    with pytest.raises(TargetError, match="regression head"):
+        ClassifierTarget(AutoModelForSequenceClassification.from_config(config), wordpiece())
+
+
+def test_a_multi_label_head_is_refused():
+    config = BertConfig(
+        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=3
+    )
+    config.problem_type = "multi_label_classification"
+    with pytest.raises(TargetError, match="multi-label"):
+        ClassifierTarget(AutoModelForSequenceClassification.from_config(config), wordpiece())
+
+
+def test_out_of_memory_halves_the_batch(target, monkeypatch):
+    sizes = []
+    logits = target._logits
+
+    def crowded(ids, mask):
+        sizes.append(len(ids))
+        if len(ids) > 2:
+            raise torch.OutOfMemoryError
+        return logits(ids, mask)
+
+    rows = np.array(target.encode(["the cat sat"] * 7))
+    expected = target.label_costs(rows)
+    monkeypatch.setattr(target, "_logits", crowded)
+    assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
+    assert sizes == [7, 4, 2, 2, 2, 1]
+    assert target.batch(5) <= 3
+
+
+def test_robertas_first_positions_are_not_for_tokens():
+    config = RobertaConfig(
+        vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, pad_token_id=1
+    )
+    config.max_position_embeddings = 66
+    assert room_of(AutoModelForSequenceClassification.from_config(config), wordpiece()) == 64
+
+
+def test_a_model_of_any_length_has_no_negative_room():
+    config = XLNetConfig(vocab_size=60, d_model=8, n_layer=1, n_head=1, d_inner=8, pad_token_id=0)
+    assert config.max_position_embeddings == -1
+    assert room_of(AutoModelForSequenceClassification.from_config(config), wordpiece()) is None

@@ -1,0 +1,229 @@
+"""Which target a harness model gets, and that both kinds agree."""
+
+import copy
+import math
+import types
+
+import pytest
+import torch
+from lm_eval.api.model import LM
+from lm_eval.models.huggingface import HFLM
+from peft import PromptTuningConfig, get_peft_model
+from transformers import AutoModelForCausalLM, BertConfig, XLMConfig, XLNetConfig
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.pairs import Pair
+from leakage_tasks.targets import CausalTarget, PredictsNextToken
+from leakage_tasks.targets.harness.target import HarnessTarget, as_target
+from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.tasks.suffix.answer import suffix_target
+from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+from tests.targets.text_models import direct_bits
+
+TEXTS = ["the pin is 1234.", "x 1", "code ab7-z"]
+
+
+class Scorer(LM):
+    """A harness model of another kind: it wraps one and offers the three requests only."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def loglikelihood(self, requests):
+        return self.inner.loglikelihood(requests)
+
+    def loglikelihood_rolling(self, requests):
+        return self.inner.loglikelihood_rolling(requests)
+
+    def generate_until(self, requests):
+        return self.inner.generate_until(requests)
+
+
+def hf(tokenizer, **settings):
+    return HFLM(pretrained=tiny_gpt2(tokenizer), tokenizer=tokenizer, **settings)
+
+
+def test_hf_gets_the_fast_target_with_the_harness_settings():
+    target = as_target(hf(merging(), batch_size=3, max_length=32))
+    assert isinstance(target, CausalTarget)
+    assert target.cached
+    assert target.max_length == 32
+    assert target.rows(8) == 3 * 32 // 8
+
+
+def test_another_model_can_score_but_not_search():
+    target = as_target(Scorer(hf(merging())))
+    assert isinstance(target, HarnessTarget)
+    assert not isinstance(target, PredictsNextToken)
+
+
+def test_both_kinds_agree_with_a_direct_computation():
+    lm = hf(merging(), batch_size=2)
+    expected = direct_costs(lm.model, lm.tokenizer, TEXTS)
+    assert as_target(lm).log_perplexity(TEXTS) == pytest.approx(expected, abs=1e-3)
+    assert HarnessTarget(lm).log_perplexity(TEXTS) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_custom_prefix_token_is_honoured():
+    lm = hf(letters(), prefix_token_id=9)
+    assert as_target(lm).log_perplexity(TEXTS) == pytest.approx(HarnessTarget(lm).log_perplexity(TEXTS), abs=1e-3)
+
+
+def test_a_cache_that_differs_is_left_aside_aloud(caplog, monkeypatch):
+    lm = hf(letters())
+    original = type(lm.model).forward
+
+    def forgetful(self, *args, past_key_values=None, **kwargs):
+        return original(self, *args, past_key_values=None, **kwargs)
+
+    monkeypatch.setattr(lm._model, "forward", types.MethodType(forgetful, lm._model))
+    target = as_target(lm)
+    assert isinstance(target, CausalTarget)
+    assert not target.cached
+    assert "with a cache steps aside" in caplog.text
+    assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(lm.model, lm.tokenizer, TEXTS), abs=1e-3)
+
+
+def test_a_model_without_a_cache_says_what_happens_instead(caplog):
+    class Forgetful(type(tiny_gpt2(letters()))):
+        """It returns no cache."""
+
+        def forward(self, *args, **kwargs):
+            found = super().forward(*args, **kwargs)
+            found.past_key_values = None
+            return found
+
+    model = Forgetful(tiny_gpt2(letters()).config).eval()
+    model.load_state_dict(tiny_gpt2(letters()).state_dict())
+    target = as_target(HFLM(pretrained=model, tokenizer=letters()))
+    assert (type(target), target.cached) == (CausalTarget, False)
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "lm_eval.leakage"]
+    assert line == (
+        "HFLM: fast scoring with a cache steps aside: the model returns no cache to continue from; every text is read "
+        "anew from its first token, with the same figures, but more slowly: lower budget=… if it takes too long"
+    )
+    assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
+
+
+def endless():
+    """A tokenizer without BOS and EOS."""
+    tokenizer = copy.deepcopy(letters())
+    tokenizer.bos_token = tokenizer.eos_token = None
+    return tokenizer
+
+
+def test_a_tokenizer_without_a_first_token_is_one_line_with_a_remedy_that_works(caplog):
+    model = tiny_gpt2(letters())
+    with pytest.raises(TargetError, match="neither a BOS nor an EOS token, .*: pass prefix_token_id=N in --model_args"):
+        as_target(HFLM(pretrained=model, tokenizer=endless()))
+    assert "steps aside" not in caplog.text
+    lm = HFLM(pretrained=model, tokenizer=endless(), prefix_token_id=letters().bos_token_id)
+    assert as_target(lm).log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
+
+
+def test_suffixes_need_no_first_token(caplog):
+    model, pair = tiny_gpt2(letters()), Pair(0, (5, 6, 7, 8), (9, 10, 11))
+    target = suffix_target(HFLM(pretrained=model, tokenizer=endless()), [pair])
+    (scored,) = target.score([pair.prefix], [pair.suffix], Scheme())
+    assert scored.own.sum() == pytest.approx(direct_bits(model, pair.prefix, pair.suffix), abs=1e-4)
+    assert "steps aside" not in caplog.text
+
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+AHEAD = {
+    "xlnet": lambda size: XLNetConfig(vocab_size=size, d_model=16, n_layer=2, n_head=2, d_inner=32),
+    "bert": lambda size: BertConfig(vocab_size=size, max_position_embeddings=64, **SMALL),
+    "xlm": lambda size: XLMConfig(vocab_size=size, emb_dim=16, n_layers=2, n_heads=2, max_position_embeddings=64),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_length": 64}], ids=["own length", "length given"])
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_model_that_reads_ahead_is_declined_in_one_line(name, settings, caplog):
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AHEAD[name](len(letters()))).eval()
+    words = f"^{type(model).__name__} reads what comes after a token .*: use a model that predicts the next token$"
+    with pytest.raises(TargetError, match=words):
+        as_target(HFLM(pretrained=model, tokenizer=letters(), **settings))
+    assert "steps aside" not in caplog.text
+
+
+def test_a_decoder_of_berts_kind_is_searched():
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(letters()), max_position_embeddings=64, is_decoder=True, **SMALL)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    target = as_target(HFLM(pretrained=model, tokenizer=letters()))
+    assert isinstance(target, CausalTarget)
+    assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
+
+
+def test_a_length_that_is_none_is_one_line_with_a_remedy_that_works(monkeypatch):
+    model = tiny_gpt2.__wrapped__(letters())
+    model.config.n_positions = -1
+    with pytest.raises(TargetError, match="reads -1 tokens, .*: pass max_length=N in --model_args"):
+        as_target(HFLM(pretrained=model, tokenizer=letters()))
+    assert as_target(HFLM(pretrained=model, tokenizer=letters(), max_length=64)).max_length == 64
+
+
+def test_the_harness_default_batch_leaves_the_number_of_rows_to_the_target():
+    default, explicit = (as_target(hf(merging(), **given)) for given in ({}, {"batch_size": 2}))
+    assert default.rows(16) > 100
+    assert explicit.rows(16) == 2 * 64 // 16
+    assert default.log_perplexity(TEXTS) == pytest.approx(explicit.log_perplexity(TEXTS), abs=1e-4)
+
+
+def test_a_subclass_that_scores_otherwise_is_taken_at_its_word(caplog):
+    class Doubled(HFLM):
+        """Its log-likelihoods are not the model's."""
+
+        def _loglikelihood_tokens(self, requests, **kwargs):
+            return [(2 * value, greedy) for value, greedy in super()._loglikelihood_tokens(requests, **kwargs)]
+
+    lm = Doubled(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    target = as_target(lm)
+    assert isinstance(target, HarnessTarget)
+    assert "steps aside" in caplog.text
+    expected = [2 * cost for cost in direct_costs(lm.model, lm.tokenizer, TEXTS)]
+    assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=2e-3)
+
+
+def test_natural_logarithms_become_bits():
+    class Fixed(Scorer):
+        def loglikelihood(self, requests):
+            assert all(request.args[0] == "" for request in requests)
+            return [(-math.log(8), False) for _ in requests]
+
+    assert HarnessTarget(Fixed(None)).log_perplexity(["a", "b"]).tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_a_soft_prompt_is_read_once_and_shortens_the_context():
+    tokenizer = letters()
+    settings = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5)
+    torch.manual_seed(0)
+    model = get_peft_model(tiny_gpt2.__wrapped__(tokenizer), settings).eval()
+    lm = HFLM(pretrained=model, tokenizer=tokenizer)
+    target = as_target(lm)
+    assert isinstance(target, CausalTarget)
+    assert target.cached
+    assert target.max_length == 64 - 5
+    bare = direct_costs(tiny_gpt2(tokenizer), tokenizer, TEXTS)
+    expected = []
+    for text in TEXTS:
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
+        with torch.no_grad():
+            log_p = model(input_ids=ids).logits[0, 5:-1].double().log_softmax(-1)
+        expected.append(-float(log_p.gather(-1, ids[0, 1:, None]).sum()) / math.log(2))
+    assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=1e-3)
+    assert expected != pytest.approx(bare, abs=0.1)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_an_error_over_private_texts_is_logged_by_its_name(private, caplog, monkeypatch):
+    def broken(self, texts):
+        raise ValueError(f"cannot read {texts[0]!r}")
+
+    monkeypatch.setattr(CausalTarget, "encode", broken)
+    as_target(hf(letters()), TEXTS[:2], private)
+    assert "steps aside: ValueError" in caplog.text
+    assert (TEXTS[0] in caplog.text) != private

@@ -1,0 +1,183 @@
+"""Token paths: each filling has exactly one, and enumeration and the walk of the vocabulary agree."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from leakage_tasks.canaries import parse_template, word_list
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.tokens import token_paths as layout
+from leakage_tasks.targets.tokens.automaton import AutomatonPaths, parse
+from leakage_tasks.targets.tokens.token_paths import Pieces, lay_out, token_pieces
+from leakage_tasks.targets.tokens.trie import TriePaths
+from tests.oracles import letters, merging
+
+TEMPLATES = [
+    "the pin is {digits:3}.",
+    "the pin is {digits:3}",
+    "{digits:2}",
+    "code ab{digits:1}{letters:1}-{digits:1} x",
+]
+
+
+def encoder(tokenizer):
+    return lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+def automaton(space, tokenizer, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    return lay_out(space, encoder(tokenizer), token_pieces(tokenizer, len(tokenizer)))
+
+
+def walk(paths, tokens):
+    """State after some tokens, by the table."""
+    state = paths.root
+    for token in tokens:
+        column = np.searchsorted(paths.columns, token)
+        assert paths.columns[column] == token
+        state = int(paths.table(np.array([state]))[0, column])
+        assert state >= 0
+    return state
+
+
+def all_fillings(paths):
+    """Every filling the graph spells, found by walking all of it."""
+    found, waiting = [], [(paths.root, ())]
+    while waiting:
+        state, tokens = waiting.pop()
+        states = np.array([state])
+        if paths.ends(states)[0]:
+            found += paths.fillings(states, np.array([tokens], dtype=np.int64))[0]
+        row = paths.table(states)[0]
+        waiting += [(int(row[c]), (*tokens, int(paths.columns[c]))) for c in np.flatnonzero(row >= 0)]
+    return found
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_filling_has_exactly_one_path_in_the_trie(template, tokenizer):
+    space = parse_template(template)
+    paths = TriePaths(space, encoder(tokenizer()))
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_filling_has_exactly_one_path_in_the_automaton(template, tokenizer, monkeypatch):
+    space = parse_template(template)
+    paths = automaton(space, tokenizer(), monkeypatch)
+    assert isinstance(paths, AutomatonPaths)
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("kind", ["trie", "automaton"])
+def test_a_fillings_path_is_its_encoding_after_the_prefix(kind, monkeypatch):
+    space, tokenizer = parse_template("the pin is {digits:4}."), merging()
+    encode = encoder(tokenizer)
+    paths = TriePaths(space, encode) if kind == "trie" else automaton(space, tokenizer, monkeypatch)
+    for filling in space.sample(30, 1):
+        tokens = paths.path(filling)
+        assert [*paths.prefix, *tokens] == encode([space.fill(filling)])[0]
+        state = np.array([walk(paths, tokens)])
+        assert paths.fillings(state, np.array([tokens])) == [[filling]]
+        assert paths.count(state, np.array([tokens])).tolist() == [1]
+
+
+def test_other_spellings_of_a_filling_count_for_nothing(monkeypatch):
+    space, tokenizer = parse_template("the pin is {digits:4}."), merging()
+    paths = automaton(space, tokenizer, monkeypatch)
+    filling = next(f for f in space.sample(99, 2) if len(paths.path(f)) < 6)
+    singles = encoder(tokenizer)([*" ", *filling, "."])
+    spelled = tuple(token for tokens in singles for token in tokens)[-len(filling) - 2 :]
+    spelled = spelled if paths.path(filling)[0] != spelled[0] else spelled[1:]
+    state = np.array([walk(paths, spelled)])
+    assert paths.ends(state)[0]
+    assert paths.fillings(state, np.array([spelled])) == [[]]
+
+
+def test_words_that_begin_alike_and_slots_of_varying_length():
+    space = parse_template("a {w:2} b", {"w": word_list("w", ["no", "not", "note", "t"])})
+    paths = lay_out(space, encoder(letters()), token_pieces(letters(), len(letters())))
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("limit", [0, 20_000])
+def test_touching_slots_that_spell_one_text_are_that_many_fillings(limit, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", limit)
+    space = parse_template("{w}{v}", {"w": word_list("w", ["a", "ab"]), "v": word_list("v", ["bc", "c"])})
+    assert sorted(parse(space, "abc")) == [("a", "bc"), ("ab", "c")]
+    paths = lay_out(space, encoder(letters()), token_pieces(letters(), len(letters())))
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+    tokens = np.array([paths.path(("a", "bc"))])
+    assert paths.count(np.array([walk(paths, tokens[0])]), tokens).tolist() == [2]
+
+
+def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(monkeypatch):
+    monkeypatch.setattr(layout, "PROBES", 1)
+    monkeypatch.setattr(layout, "_probes", lambda space: [("z", "z"), ("y", "x")])
+    space = parse_template(" {letters:2}")
+    shared = {encoder(merging())([space.fill(filling)])[0][0] for filling in space.enumerate()}
+    assert len(shared) > 1
+    paths = automaton(space, merging(), monkeypatch)
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
+    lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
+    with pytest.raises(TargetError, match="cannot be told apart"):
+        lay_out(parse_template("pin {digits:2}"), lossy, Pieces())
+
+
+def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    words = word_list("w", [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmnop" for c in "stuvwx"] + ["na\u0175"])
+    with pytest.raises(TargetError, match="attack=sampled"):
+        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), token_pieces(merging(), len(merging())))
+
+
+def test_a_tokenizer_that_loses_characters_is_declined():
+    space = parse_template("number {digits:9}")
+    lossy = lambda texts: letters()([text.replace("7", "1") for text in texts], add_special_tokens=False)["input_ids"]  # noqa: E731
+    with pytest.raises(TargetError, match="attack=sampled"):
+        lay_out(space, lossy, token_pieces(letters(), len(letters())))
+
+
+@settings(max_examples=40, deadline=None)
+@example(" ", "", 2, "letters")
+@given(
+    st.text("abT -", max_size=6),
+    st.text("ab.-", max_size=4),
+    st.integers(1, 2),
+    st.sampled_from(["digits", "letters"]),
+)
+def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
+    space = parse_template(f"{before}{{{alphabet}:{count}}}{after}")
+    tokenizer = merging()
+    encode = encoder(tokenizer)
+    paths = TriePaths(space, encode)
+    assert len(all_fillings(paths)) == space.size
+    old, layout.ENUMERATE = layout.ENUMERATE, 0
+    try:
+        walked = lay_out(space, encode, token_pieces(tokenizer, len(tokenizer)))
+    finally:
+        layout.ENUMERATE = old
+    assert sorted(all_fillings(walked)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("enumerated", [True, False])
+def test_what_is_to_come_becomes_less_along_every_path(template, tokenizer, enumerated, monkeypatch):
+    space = parse_template(template)
+    made = TriePaths(space, encoder(tokenizer())) if enumerated else automaton(space, tokenizer(), monkeypatch)
+    waiting, seen = [made.root], set()
+    while waiting:
+        state = waiting.pop()
+        after = made.table(np.array([state]))[0]
+        for each in set(after[after >= 0].tolist()) - seen:
+            assert made.to_come(np.array([each]))[0] < made.to_come(np.array([state]))[0]
+            waiting.append(each)
+            seen.add(each)
+    assert len(seen) >= len(space.slots)

@@ -1,0 +1,92 @@
+"""Options of the harness that change nothing for our tasks: one warning each, an error where no other task is there."""
+
+import logging
+
+import lm_eval
+import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import CachingLM
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from sqlitedict import SqliteDict
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.core import log as notices
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.tasks import plugin
+from leakage_tasks.tasks.canary_tasks import CanaryExposure
+from leakage_tasks.tasks.label_accuracy import classify
+from tests.conftest import ROOT
+from tests.oracles import letters, tiny_gpt2
+
+OURS = ["canary_exposure", "canary_extraction"]
+OTHER = "heldout_bits_per_byte"
+GIVEN = {
+    "--num_fewshot 3": {"num_fewshot": 3},
+    "--gen_kwargs": {"gen_kwargs": "temperature=0.3"},
+    "--system_instruction": {"system_instruction": "be kind"},
+}
+
+
+MARK = "changes nothing for leakage tasks"
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "held.txt").write_text("the pin of x is 12.\n")
+    write_manifest(make_canaries("pin {unique} is {digits}", 2, controls=1), folder / "c.jsonl")
+    return {"canaries": str(folder / "c.jsonl"), "text": str(folder / "held.txt")}
+
+
+def run(caplog, names, metadata, **settings):
+    """What a run warns of that concerns our tasks, and its results."""
+    plugin.install()
+    notices.warn_once.cache_clear()
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
+    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
+    with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
+        results = lm_eval.simple_evaluate(lm, tasks=names, task_manager=manager, **settings)
+    said = [record.getMessage() for record in caplog.records if record.name == "lm_eval.leakage"]
+    return [each for each in said if MARK in each], results
+
+
+def test_beside_another_task_each_option_is_one_warning_and_no_change(caplog, metadata, tmp_path, monkeypatch):
+    # Plain scoring, which puts what it is asked into the harness' cache.
+    monkeypatch.setattr("leakage_tasks.tasks.answer_attacks.as_target", lambda lm, *check: HarnessTarget(lm))
+    # The harness' command line gives an empty mapping where its user gives none.
+    said, usual = run(caplog, [*OURS, OTHER], metadata, num_fewshot=0, gen_kwargs={})
+    assert said == []
+    place = tmp_path / "cache"
+    given = {name: value for options in GIVEN.values() for name, value in options.items()}
+    said, results = run(caplog, [*OURS, OTHER], metadata, use_cache=str(place), **given)
+    assert sorted(each.partition(f" {MARK}: they ")[0] for each in said) == sorted([*GIVEN, "--use_cache"])
+    assert [results["results"][name] for name in OURS] == [usual["results"][name] for name in OURS]
+    assert {results["n-shot"][name] for name in OURS} == {0}
+    assert {results["configs"][name]["output_type"] for name in OURS} == {"attack"}
+    with SqliteDict(f"{place}_rank0.db", flag="r") as kept:
+        assert len(kept) == 1  # the held-out text's own answer
+
+
+@pytest.mark.parametrize("option", GIVEN)
+def test_alone_an_option_is_an_error(caplog, metadata, option):
+    with pytest.raises(OptionError, match=f"^{option} {MARK}: .*no other task is in this run, so leave it out$"):
+        run(caplog, OURS, metadata, **GIVEN[option])
+
+
+@pytest.mark.parametrize(("multiturn", "warned"), [(False, [True]), (True, [])])
+def test_turns_that_are_declined_are_one_warning(caplog, metadata, multiturn, warned):
+    notices.warn_once.cache_clear()
+    task = CanaryExposure({"task": "canary_exposure", "metadata": metadata})
+    for doc in task.test_docs():
+        task.fewshot_context(doc, apply_chat_template=True, fewshot_as_multiturn=multiturn)
+    said = [record.getMessage() for record in caplog.records if MARK in record.getMessage()]
+    assert [each.startswith("--fewshot_as_multiturn") for each in said] == warned
+
+
+def test_labels_are_kept_out_of_the_cache_too(tmp_path):
+    lm = CachingLM(HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters()), str(tmp_path / "cache.db"))
+    classify(lm.lm, [Instance("loglikelihood", {}, ("the pin", " is"), 0)])
+    assert len(lm.dbdict) == 0
+    assert lm.lm.cache_hook.dbdict is lm.dbdict

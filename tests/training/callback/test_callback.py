@@ -1,0 +1,396 @@
+"""ExposureCallback in runs of a real Trainer: what it logs, when, and that it changes nothing else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+import os
+import random
+import subprocess
+import sys
+from statistics import fmean
+
+import numpy as np
+import pytest
+import torch
+from transformers import EarlyStoppingCallback, Trainer, TrainerControl, TrainerState
+
+from leakage_tasks import ExposureCallback
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.errors import LeakageError, ManifestError, OptionError
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.training.callback import callback as module
+from leakage_tasks.training.callback.pace import Pace
+from tests.conftest import ROOT
+from tests.oracles import brute_rank, letters
+from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
+
+
+def exposures(net) -> dict[str, float]:
+    """Exposure of each canary by brute force, with transformers alone."""
+    return {each.id: math.log2(100) - math.log2(brute_rank(net.eval(), letters(), each)[0]) for each in canaries()}
+
+
+def findings() -> list[Finding]:
+    """What a look at the untrained model finds."""
+    return run_attack("exposure", CausalTarget(model().eval(), letters()), canaries(), budget=300)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Findings made once stand for every look."""
+    found = findings()
+    monkeypatch.setattr(module, "run_attack", lambda *given, **named: found)
+
+
+def test_the_log_holds_what_brute_force_finds_in_the_trained_model(tmp_path):
+    trainer = watched(tmp_path)
+    once, often, control = exposures(trainer.model).values()
+    last = looks(trainer)[-1]
+    assert last["leakage/exposure_mean"] == pytest.approx(fmean([once, often]), abs=1e-9)
+    assert last["leakage/exposure_max"] == pytest.approx(max(once, often), abs=1e-9)
+    assert last["leakage/exposure_x1"] == pytest.approx(once, abs=1e-9)
+    assert last["leakage/exposure_x4"] == pytest.approx(often, abs=1e-9)
+    assert last["leakage/exposure_controls"] == pytest.approx(control, abs=1e-9)
+    assert last["leakage/exposure_bound"] == pytest.approx(math.log2(100))
+    assert (last["epoch"], last["step"]) == (2, 8)
+
+
+def test_the_first_look_is_of_the_model_before_training(tmp_path):
+    first = looks(watched(tmp_path))[0]
+    once, often, _ = exposures(model()).values()
+    assert first["leakage/exposure_mean"] == pytest.approx(fmean([once, often]), abs=1e-9)
+    assert (first["epoch"], first["step"]) == (0, 0)
+
+
+def test_canaries_are_read_after_the_context_asked_for(tmp_path):
+    options = {"budget": 300, "context": Context(before="x\n")}
+    expected = run_attack("exposure", CausalTarget(model().eval(), letters()), canaries(), **options)
+    first = looks(watched(tmp_path, watch={"context": "x\\n", "budget": 300}))[0]
+    assert first["leakage/exposure_controls"] == pytest.approx(expected[-1].exposure, abs=1e-9)
+    assert first["leakage/exposure_controls"] != pytest.approx(findings()[-1].exposure, abs=1e-3)
+
+
+def test_loggers_that_stand_before_it_hear_the_same(tmp_path):
+    listener = Listener()
+    trainer = watched(tmp_path, callbacks=[listener])
+    heard = [{**logs, "step": step} for step, logs in listener.heard if "leakage/exposure_mean" in logs]
+    assert heard == looks(trainer)
+    assert all(isinstance(value, int | float) for entry in heard for value in entry.values())
+
+
+def test_tensorboard_gets_it(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    trainer = watched(tmp_path, report_to="tensorboard")
+    (written,) = (tmp_path / "run" / "runs").iterdir()
+    events = EventAccumulator(str(written)).Reload().Scalars("train/leakage/exposure_mean")
+    assert [event.value for event in events] == pytest.approx(
+        [entry["leakage/exposure_mean"] for entry in looks(trainer)]
+    )
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_loss_is_missing_from_the_log_for_it(tmp_path):
+    plain = trainer_of(tmp_path, model(), logging_strategy="steps", logging_steps=1)
+    plain.train()
+    trainer = watched(tmp_path, watch={"every": 1}, logging_strategy="steps", logging_steps=1)
+    lost, kept = ([entry["loss"] for entry in each.state.log_history if "loss" in entry] for each in (trainer, plain))
+    assert lost == kept
+    assert len(kept) == 8
+
+
+# -- which points ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("watch", "arguments", "steps"),
+    [
+        ({}, {}, [0, 4, 8]),
+        ({"every": 3}, {}, [0, 3, 6, 8]),
+        ({"every": 4}, {}, [0, 4, 8]),
+        ({}, {"max_steps": 6}, [0, 4, 6]),
+        ({"every": 100}, {"gradient_accumulation_steps": 2}, [0, 4]),
+    ],
+)
+@pytest.mark.usefixtures("quick")
+def test_points_are_measured_once_where_they_are_due_and_at_the_end(tmp_path, watch, arguments, steps):
+    assert [entry["step"] for entry in looks(watched(tmp_path, watch=watch, **arguments))] == steps
+
+
+def test_without_time_for_more_the_first_and_the_last_point_are_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(Pace, "affords", lambda self: False)
+    first, last = looks(watched(tmp_path, watch={"every": 1}))
+    assert (first["step"], first["leakage/skipped"]) == (0, 0)
+    assert (last["step"], last["leakage/skipped"]) == (8, 7)
+
+
+@pytest.mark.parametrize("best_first", [False, True])
+def test_where_an_evaluation_ends_training_the_last_weights_are_measured_not_the_best(
+    tmp_path, monkeypatch, best_first
+):
+    """``best_first`` has the trainer load the best weights before its closing log, as transformers 5.0 does."""
+    monkeypatch.setattr(Pace, "affords", lambda self: False)
+    weights = {}
+
+    def logged(trainer, logs, *others, closing_log=Trainer.log):
+        if "train_runtime" in logs:
+            weights.update(copy.deepcopy(trainer.model.state_dict()))
+            if best_first:
+                trainer._load_best_model()
+        closing_log(trainer, logs, *others)
+
+    monkeypatch.setattr(Trainer, "log", logged)
+    evaluated = {"eval_strategy": "epoch", "save_strategy": "epoch", "num_train_epochs": 3}
+    # The loss falls, which counts as getting worse here.
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
+    trainer = watched(tmp_path, callbacks=[EarlyStoppingCallback(1)], **evaluated, **best)
+    assert trainer.state.global_step == 8 > trainer.state.best_global_step
+    net = model()
+    net.load_state_dict(weights)
+    last = looks(trainer)[-1]
+    assert (last["step"], last["leakage/skipped"]) == (8, 1)
+    assert last["leakage/exposure_x4"] == pytest.approx(list(exposures(net).values())[1], abs=1e-9)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("saved", [{"save_strategy": "epoch"}, {"save_strategy": "steps", "save_steps": 8}])
+def test_the_last_checkpoint_knows_the_last_point(tmp_path, saved):
+    watched(tmp_path, **saved)
+    state = json.loads((tmp_path / "run" / "checkpoint-8" / "trainer_state.json").read_text())
+    assert [entry["step"] for entry in state["log_history"] if "leakage/exposure_mean" in entry] == [0, 4, 8]
+
+
+@pytest.mark.usefixtures("quick")
+def test_training_again_watches_again(tmp_path):
+    trainer = watched(tmp_path)
+    trainer.train()
+    assert [entry["step"] for entry in looks(trainer)] == [0, 4, 8]
+
+
+# -- that nothing else changes ---------------------------------------------------------------------------------------
+
+
+def _lora(net):
+    from peft import LoraConfig, get_peft_model
+
+    return get_peft_model(net, LoraConfig(r=2, lora_dropout=0.2, target_modules=["c_attn"], task_type="CAUSAL_LM"))
+
+
+SETUPS = {
+    "dropout": ({}, None),
+    "accumulation": ({"gradient_accumulation_steps": 2}, None),
+    "checkpointing": ({"gradient_checkpointing": True}, None),
+    "bf16": ({"bf16": True}, None),
+    "lora": ({}, _lora),
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_watched_run_ends_at_the_same_weights_to_the_bit(tmp_path, setup):
+    arguments, wrapped = SETUPS[setup]
+    torch.manual_seed(1)
+    one, other = (wrapped(model()) if wrapped else model() for _ in "ab")
+    other.load_state_dict(one.state_dict())
+    trainer_of(tmp_path, one, **arguments).train()
+    before = one.config.use_cache
+    trainer = watched(tmp_path, other, watch={"every": 3}, **arguments)
+    assert len(looks(trainer)) >= 3
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+    assert other.config.use_cache == before
+
+
+def test_modes_gradients_and_random_states_are_as_before(tmp_path):
+    net = model()
+    net.transformer.h[0].eval()
+    modes = [each.training for each in net.modules()]
+    gradients = [torch.full_like(each, 0.5) for each in net.parameters()]
+    for parameter, gradient in zip(net.parameters(), gradients, strict=True):
+        parameter.grad = gradient.clone()
+    callback = ExposureCallback(manifest(tmp_path))
+    before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())
+    callback.on_train_begin(None, TrainerState(max_steps=3), TrainerControl(), model=net, processing_class=letters())
+    after = (torch.get_rng_state(), np.random.get_state()[1], random.getstate())
+    assert torch.equal(before[0], after[0])
+    assert (before[1] == after[1]).all()
+    assert before[2] == after[2]
+    assert [each.training for each in net.modules()] == modes
+    assert all(torch.equal(each.grad, one) for each, one in zip(net.parameters(), gradients, strict=True))
+    assert all(each.requires_grad for each in net.parameters())
+
+
+def test_two_watched_runs_log_the_same_figures(tmp_path):
+    times = ("leakage/seconds",)
+    one, other = (
+        [{key: value for key, value in entry.items() if key not in times} for entry in looks(watched(tmp_path))]
+        for _ in "ab"
+    )
+    assert one == other
+
+
+# -- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"every": 0}, "every=0: expected 'epoch' or a number of steps, 1 or more"),
+        ({"every": "step"}, "every='step': expected 'epoch'"),
+        ({"every": True}, "every=True: expected"),
+        ({"share": 0}, "share=0: expected a share of the training time above 0 and up to 1, or None"),
+        ({"share": math.nan}, "share=nan: expected a share"),
+        ({"canaries": 0}, "canaries=0: expected how many to watch"),
+        ({"budget": 0}, "budget=0: expected how many sequences"),
+        ({"plot": "figure.pdf"}, "plot='figure.pdf': let it end in .png or .svg"),
+    ],
+)
+def test_arguments_it_cannot_use_are_one_line(tmp_path, arguments, words):
+    with pytest.raises(OptionError) as raised:
+        ExposureCallback(manifest(tmp_path), **arguments)
+    assert str(raised.value).startswith(words)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_manifest_is_told_when_the_callback_is_made(tmp_path):
+    with pytest.raises(ManifestError, match="none.jsonl: cannot read the manifest"):
+        ExposureCallback(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("template", "watch", "words"),
+    [
+        (
+            "{unique} pin {digits:2}." + " and so on" * 6,
+            {},
+            "canary 'canary-0' is 7\\d tokens long, the model reads 64",
+        ),
+        (None, {"plot": "nowhere/figure.png"}, "nowhere/figure.png: cannot be written .no folder"),
+    ],
+)
+def test_what_cannot_be_watched_stops_before_the_first_step(tmp_path, template, watch, words):
+    trainer = trainer_of(tmp_path, model())
+    made = None if template is None else make_canaries(template, 1)
+    ExposureCallback(manifest(tmp_path, made), **watch).attach(trainer)
+    with pytest.raises(LeakageError, match=words):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+@pytest.mark.parametrize(("failed", "step"), [([2], 4), ([3], 8)])
+def test_a_look_that_fails_costs_a_warning_and_no_training(tmp_path, monkeypatch, caplog, failed, step):
+    calls = []
+
+    def failing(*given, **named):
+        calls.append(1)
+        if len(calls) in failed:
+            raise RuntimeError("out of memory\nand more")
+        return found
+
+    found = findings()
+    monkeypatch.setattr(module, "run_attack", failing)
+    with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
+        trainer = watched(tmp_path)
+    assert [entry["step"] for entry in looks(trainer)] == [each for each in (0, 4, 8) if each != step]
+    (line,) = [record.getMessage() for record in caplog.records if "ExposureCallback" in record.getMessage()]
+    assert line == f"ExposureCallback: no exposure at step {step}, training goes on (RuntimeError: out of memory)"
+
+
+def test_without_its_trainer_it_warns_and_logs_to_the_history_alone(tmp_path, caplog):
+    listener = Listener()
+    given = [listener, ExposureCallback(manifest(tmp_path), share=None)]
+    trainer = trainer_of(tmp_path, model(), callbacks=given)
+    with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
+        trainer.train()
+    attached = watched(tmp_path)
+    keys = ("leakage/exposure_mean", "epoch", "step")
+    one, other = ([[entry[key] for key in keys] for entry in looks(each)] for each in (trainer, attached))
+    assert one == other
+    assert not any("leakage/exposure_mean" in logs for _, logs in listener.heard)
+    assert sum(".attach(trainer)" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_attaching_adds_it_once(tmp_path):
+    callback = ExposureCallback(manifest(tmp_path))
+    trainer = trainer_of(tmp_path, model(), callbacks=[callback])
+    assert callback.attach(trainer) is callback.attach(trainer) is callback
+    assert trainer.callback_handler.callbacks.count(callback) == 1
+
+
+# -- the picture -----------------------------------------------------------------------------------------------------
+
+
+def test_the_picture_is_that_of_the_saved_state(tmp_path):
+    from leakage_tasks.report.plots.style import save
+    from leakage_tasks.report.plots.training import draw_training
+    from leakage_tasks.report.reading.training_log import read_curves
+
+    trainer = watched(tmp_path, watch={"plot": tmp_path / "figure.svg"}, eval_strategy="epoch")
+    trainer.save_state()
+    save(draw_training(read_curves(tmp_path / "run")), tmp_path / "again.svg")
+    assert (tmp_path / "figure.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_picture_that_cannot_be_written_any_more_is_a_warning(tmp_path, caplog):
+    place = tmp_path / "pictures"
+    place.mkdir()
+
+    class Remover(Listener):
+        def on_epoch_end(self, *given, **named):
+            if place.exists():
+                place.rmdir()
+
+    with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
+        trainer = watched(tmp_path, watch={"plot": place / "figure.svg"}, callbacks=[Remover()])
+    assert trainer.state.global_step == 8
+    assert any("no folder" in record.getMessage() for record in caplog.records)
+
+
+# -- several processes -----------------------------------------------------------------------------------------------
+
+
+def test_any_process_but_the_first_does_nothing(tmp_path):
+    callback = ExposureCallback(manifest(tmp_path), plot=tmp_path / "figure.png")
+    state, control = TrainerState(max_steps=1, global_step=1, is_world_process_zero=False), TrainerControl()
+    callback.on_train_begin(None, state, control, model=None, processing_class=None)
+    callback.on_step_end(None, state, control)
+    callback.on_epoch_end(None, state, control)
+    callback.on_log(None, state, control, logs={"train_runtime": 1.0})
+    callback.on_train_end(None, state, control)
+    assert state.log_history == []
+    assert not (tmp_path / "figure.png").exists()
+
+
+DISTRIBUTED = """
+import sys
+from pathlib import Path
+import torch
+from tests.training.callback.training_runs import looks, model, trainer_of, watched
+
+folder, how = Path(sys.argv[1]), sys.argv[2]
+trainer = watched(folder, watch={"every": 1}) if how == "watched" else trainer_of(folder, model())
+if how != "watched":
+    trainer.train()
+assert trainer.accelerator.num_processes == 2 and hasattr(trainer.model_wrapped, "module")
+assert len(looks(trainer)) == (5 if how == "watched" and trainer.is_world_process_zero() else 0)
+torch.save(trainer.model.state_dict(), folder / f"{how}-{trainer.accelerator.process_index}.pt")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_without_it_and_one_of_them_logs(tmp_path):
+    (tmp_path / "train.py").write_text(DISTRIBUTED)
+    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    for how in ("watched", "plain"):
+        words = [*launched, str(tmp_path / "train.py"), str(tmp_path), how]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-3000:]
+    names = ("watched-0", "watched-1", "plain-0")
+    first, *others = [torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in names]
+    assert all(torch.equal(first[name], other[name]) for other in others for name in first)
