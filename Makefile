@@ -19,7 +19,7 @@ test-all: $(STAMP)
 compat: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
 
-# Ends every command at many moments: one to two hours on two cores. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
+# Ends every command at many moments: about three hours on an idle core. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
 KILLS ?= runs/killing
 kill: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.killing --rounds 20 --state $(KILLS)

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leakage_tasks.training.char_lstm import train_char_lm
-from leakage_tasks.training.fitting import TrainedLM
-
 if TYPE_CHECKING:
     from transformers import BertTokenizer
 
     from leakage_tasks.research.victims.masked_lm import MaskedTraining
+    from leakage_tasks.training.fitting import TrainedLM
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +23,8 @@ def text() -> str:
 
 @pytest.fixture(scope="session")
 def trained(text) -> TrainedLM:
+    from leakage_tasks.training.char_lstm import train_char_lm
+
     return train_char_lm(text, validation=text[:400], epochs=3, batch_size=8, length=16, device="cpu")
 
 
