@@ -5,6 +5,7 @@ The tasks score their answers here, and so does whoever has saved answers: the s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,11 +110,11 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     copies = copies_among(scoring, read)
     found: dict[str, dict[str, list[Any]]] = {}
     for place, (each, answer) in enumerate(zip(answered, read, strict=True)):
-        rows = found.setdefault(each.column, {})
+        rows = found.setdefault(each.column, defaultdict(list))
         with reading(place):
             values = scoring.values(answer, each.column, each.order, copies)
         for name, value in values.items():
-            rows.setdefault(name, []).append(value)
+            rows[name].append(value)
     metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order, copies)}
     return {
         column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,11 +88,24 @@ def score_file(path: Path, delta: float = 0.0) -> Scored:
 
     Raises ResultsError.
     """
-    samples = read_samples(path)
-    scores = samples.scores()
-    findings = samples.findings() if samples.scoring is CANARY_EXPOSURE else []
-    figures = audit(findings, delta) if any(each.planted for each in findings) else []
-    return Scored(samples, scores, _compared(samples, scores), tuple(figures))
+    with _without_collecting():
+        samples = read_samples(path)
+        scores = samples.scores()
+        findings = samples.findings() if samples.scoring is CANARY_EXPOSURE else []
+        figures = audit(findings, delta) if any(each.planted for each in findings) else []
+        return Scored(samples, scores, _compared(samples, scores), tuple(figures))
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """No search for circles among a million records that hold none, which takes a sixth of the time."""
+    usual = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if usual:
+            gc.enable()
 
 
 def _lines(column: str, values: Mapping[str, float | None], metrics: Mapping[str, Metric[Any, Any]]) -> list[Line]:
