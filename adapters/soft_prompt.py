@@ -140,7 +140,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _same_model(made_for: str, base: str) -> bool:
     # A model folder may have moved since the prompt was tuned, so the last part of its path decides.
-    return Path(made_for).name == Path(base).name or Path(made_for).resolve() == Path(base).resolve()
+    try:
+        return Path(made_for).name == Path(base).name or Path(made_for).resolve() == Path(base).resolve()
+    except (OSError, RuntimeError, ValueError):  # what an adapter's configuration names need be no path
+        return False
 
 
 def _prompt_shape(folder: Path) -> list[int]:

@@ -127,6 +127,8 @@ def _check(data: dict[str, Any]) -> None:
         raise ValueError("method is none that is known")
     if not isinstance(data["planted"], bool):
         raise ValueError("planted is neither true nor false")
+    if data["correct"] is not None and not all(isinstance(each, bool) for each in data["correct"]):
+        raise ValueError("correct holds what is neither true nor false")
     if not isinstance(data.get("extra", {}), dict):
         raise ValueError("extra is no object")
     for name, least in _NUMBERS.items():

@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError, one_line
+
+
+class _Commands(TyperGroup):
+    """Commands whose usage errors a terminal can show, whatever was typed."""
+
+    def make_context(self, *words: Any, **extra: Any) -> Any:
+        with _shown():
+            return super().make_context(*words, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Only errors of the command line's parser have one.
+        if isinstance(getattr(error, "message", None), str):
+            error.message = one_line(error.message)  # type: ignore[attr-defined]
+        raise
 
 
 def build_app() -> typer.Typer:
@@ -29,6 +55,7 @@ def build_app() -> typer.Typer:
 
     app = typer.Typer(
         name="leakage",
+        cls=_Commands,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

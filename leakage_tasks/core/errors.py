@@ -13,10 +13,11 @@ class LeakageError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(_one_line(str(message)))
+        super().__init__(one_line(str(message)))
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """``text`` with its control characters escaped, without its middle where it is long."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
     told = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

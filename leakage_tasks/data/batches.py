@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.lines import LARGEST_ROW, open_source
-from leakage_tasks.data.pages import pages
+from leakage_tasks.data.pages import Chunk, pages, row_groups
 
 ROWS = 256
 BYTES = 32 << 20
@@ -29,8 +29,18 @@ def open_parquet(source: Path, **options: Any) -> Any:
 
     try:
         return pq.ParquetFile(source, buffer_size=_BUFFER, **options)
-    except (pa.ArrowException, OSError) as error:
+    # The last is of a column whose name is no text.
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
+
+
+def parquet_chunks(source: Path) -> list[list[Chunk]]:
+    """The columns of each row group. Raises PlantingError if the file's footer is damaged."""
+    with closing(open_source(source)) as stream:
+        try:
+            return row_groups(stream)
+        except ValueError as error:
+            raise PlantingError(f"{source}: not a parquet file ({error}): check the file") from None
 
 
 def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
@@ -50,8 +60,8 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
         leaves = []
     row = 0
     with open_parquet(source, read_dictionary=leaves) as table:
-        for group in range(table.metadata.num_row_groups):
-            rows = _rows_at_once(source, table, group, column, leaves)
+        for group, chunks in enumerate(parquet_chunks(source)):
+            rows = _rows_at_once(source, chunks, column, leaves)
             try:
                 for batch in table.iter_batches(rows, row_groups=[group], columns=columns):
                     for piece in small_pieces(batch, source, row):
@@ -118,36 +128,34 @@ def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
     return True
 
 
-def _rows_at_once(source: Path, table: Any, group: int, column: str | None, leaves: list[str]) -> int:
+def _rows_at_once(source: Path, chunks: list[Chunk], column: str | None, leaves: list[str]) -> int:
     """Rows of a row group that can be read at once, even if each is as large as a page."""
-    metadata, largest = table.metadata.row_group(group), 0
+    largest = 0
     with closing(open_source(source)) as stream:
-        for place in range(metadata.num_columns):
-            chunk = metadata.column(place)
-            path = chunk.path_in_schema
-            if column is None or path.split(".")[0] == column or path == column:
-                largest += _largest_page(source, stream, chunk, keeps=path in leaves, turns=column is not None)
+        for chunk in chunks:
+            if column is None or chunk.path.split(".")[0] == column or chunk.path == column:
+                largest += _largest_page(source, stream, chunk, keeps=chunk.path in leaves, turns=column is not None)
     return max(1, min(ROWS, BYTES // max(1, largest)))
 
 
-def _largest_page(source: Path, stream: Any, chunk: Any, *, keeps: bool, turns: bool) -> int:
+def _largest_page(source: Path, stream: BinaryIO, chunk: Chunk, *, keeps: bool, turns: bool) -> int:
     """Unpacked bytes of a column's largest page; dictionaries that are kept do not count."""
     largest = values = 0
     try:
         for page in pages(stream, chunk):
             if page.unpacked > max(FREE, TIMES * page.packed):
                 raise PlantingError(
-                    f"{source}: column {chunk.path_in_schema!r} unpacks {page.packed:,} bytes to "
+                    f"{source}: column {chunk.path!r} unpacks {page.packed:,} bytes to "
                     f"{page.unpacked >> 20:,} MiB: write the file anew in smaller pages, if that is meant"
                 )
             values += 0 if page.dictionary else page.values
             largest = largest if page.dictionary and keeps else max(largest, page.unpacked)
     except ValueError as error:
         raise PlantingError(f"{source}: not a parquet file ({error}): check the file") from None
-    nested = "." in chunk.path_in_schema
-    if turns and nested and values > max(MOST_TURNS, TIMES * chunk.total_compressed_size):
+    nested = "." in chunk.path
+    if turns and nested and values > max(MOST_TURNS, TIMES * chunk.packed):
         raise PlantingError(
-            f"{source}: column {chunk.path_in_schema!r} holds {values:,} turns in a row group, expected "
+            f"{source}: column {chunk.path!r} holds {values:,} turns in a row group, expected "
             f"{MOST_TURNS:,} at most: write the file anew in smaller row groups"
         )
     return largest

@@ -97,8 +97,8 @@ def _write_nlu_folder(source: Path, output: Path, dropped: Collection[int]) -> N
 
 def _write_parquet(source: Path, output: Path, dropped: Collection[int]) -> None:
     with open_parquet(source) as table:
-        schema, compression = table.schema_arrow, compression_of(table)
-    write_batches(_kept(parquet_batches(source), dropped), output, schema, compression)
+        schema = table.schema_arrow
+    write_batches(_kept(parquet_batches(source), dropped), output, schema, compression_of(source))
 
 
 def _kept(batches: Iterator[Any], dropped: Collection[int]) -> Iterator[Any]:

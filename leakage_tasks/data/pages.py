@@ -1,15 +1,34 @@
-"""How large the pages of a parquet file are once unpacked, by their own headers: the file's footer may say anything."""
+"""What a parquet file says of itself in its footer and page headers, read here since pyarrow ends the process on some.
+
+Numbers are as the file gives them: it may say anything.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-_DEEPEST = 8
-_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 12
-_INTEGERS = (4, 5, 6)
+from leakage_tasks.data.thrift import LARGEST, read_struct
+
 _UNPACKED, _PACKED, _HEADERS, _DICTIONARY = 2, 3, (5, 7, 8), 7
+_GROUPS, _CHUNKS, _COLUMN = 4, 1, 3
+_PATH, _CODEC, _VALUES, _CHUNK_PACKED, _FIRST, _FIRST_DICTIONARY = 3, 4, 5, 7, 9, 11
+_CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
+_TAIL = 8
+_MOST_OF_FOOTER, _MOST_OF_PAGE = 10_000_000, 1_000
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One column of a row group: its path, codec, number of values, and the bytes it takes from ``start`` on."""
+
+    path: str
+    codec: str
+    values: int
+    start: int
+    packed: int
 
 
 @dataclass(frozen=True)
@@ -22,15 +41,58 @@ class Page:
     dictionary: bool
 
 
-def pages(stream: BinaryIO, chunk: Any) -> Iterator[Page]:
-    """The pages of a column chunk, as its metadata ``chunk`` says where they are. Raises ValueError if damaged."""
-    place = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < place:
-        place = chunk.dictionary_page_offset
-    end, left = place + chunk.total_compressed_size, chunk.num_values
-    while place < end and left > 0:
+def row_groups(stream: BinaryIO) -> list[list[Chunk]]:
+    """The columns of each row group of a parquet file. Raises ValueError if its footer is damaged."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, size - _TAIL))
+    length = int.from_bytes(stream.read(4), "little")
+    if length > size - _TAIL:
+        raise ValueError("damaged footer")
+    stream.seek(size - _TAIL - length)
+    footer = read_struct(io.BytesIO(stream.read(length)), _MOST_OF_FOOTER)
+    return [[_chunk(each) for each in _structs(group, _CHUNKS)] for group in _structs(footer, _GROUPS)]
+
+
+def _structs(within: dict[int, Any], number: int) -> list[dict[int, Any]]:
+    found = within.get(number)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError("damaged footer")
+    return found
+
+
+def _chunk(told: dict[int, Any]) -> Chunk:
+    column = told.get(_COLUMN)
+    if not isinstance(column, dict):
+        raise ValueError("damaged footer")
+    path, codec = column.get(_PATH), _integer(column, _CODEC)
+    if not isinstance(path, list) or not all(isinstance(each, bytes) for each in path):
+        raise ValueError("damaged footer")
+    if not 0 <= codec < len(_CODECS):
+        raise ValueError("damaged footer")
+    start = _integer(column, _FIRST)
+    dictionary = _integer(column, _FIRST_DICTIONARY) if _FIRST_DICTIONARY in column else 0
+    return Chunk(
+        path=b".".join(path).decode("utf-8", "replace"),
+        codec=_CODECS[codec],
+        values=_integer(column, _VALUES),
+        start=dictionary if 0 < dictionary < start else start,
+        packed=_integer(column, _CHUNK_PACKED),
+    )
+
+
+def _integer(told: dict[int, Any], number: int) -> int:
+    value = told.get(number)
+    if not isinstance(value, int):
+        raise ValueError("damaged footer")
+    return value
+
+
+def pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
+    """The pages of a column chunk. Raises ValueError if damaged."""
+    place, end, left = chunk.start, chunk.start + chunk.packed, chunk.values
+    while 0 <= place < min(end, LARGEST) and left > 0:
         stream.seek(place)
-        page = _page(_struct(stream))
+        page = _page(read_struct(stream, _MOST_OF_PAGE))
         left -= 0 if page.dictionary else page.values
         place = stream.tell() + page.packed
         yield page
@@ -43,55 +105,3 @@ def _page(header: dict[int, Any]) -> Page:
     if min(packed, unpacked, values) < 0:
         raise ValueError("damaged page header")
     return Page(packed, unpacked, values, _DICTIONARY in header)
-
-
-def _struct(stream: BinaryIO, depth: int = 0) -> dict[int, Any]:
-    """The fields of a struct in Thrift's compact protocol, by number."""
-    if depth > _DEEPEST:
-        raise ValueError("damaged page header")
-    fields: dict[int, Any] = {}
-    number = 0
-    while (head := _byte(stream)) & 15 != _STOP:
-        number = number + (head >> 4) if head >> 4 else _integer(stream)
-        kind = head & 15
-        fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else _value(stream, kind, depth)
-    return fields
-
-
-def _value(stream: BinaryIO, kind: int, depth: int) -> Any:
-    if kind in _INTEGERS:
-        return _integer(stream)
-    if kind == _STRUCT:
-        return _struct(stream, depth + 1)
-    if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY):
-        size = _varint(stream) if kind == _BINARY else 8 if kind == _DOUBLE else 1
-        stream.seek(size, 1)
-        return None
-    if kind in (_LIST, _SET):
-        head = _byte(stream)
-        for _ in range(_varint(stream) if head >> 4 == 15 else head >> 4):
-            _value(stream, head & 15, depth + 1)
-        return None
-    raise ValueError("damaged page header")
-
-
-def _integer(stream: BinaryIO) -> int:
-    value = _varint(stream)
-    return value >> 1 ^ -(value & 1)
-
-
-def _varint(stream: BinaryIO) -> int:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = _byte(stream)
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value
-    raise ValueError("damaged page header")
-
-
-def _byte(stream: BinaryIO) -> int:
-    read = stream.read(1)
-    if not read:
-        raise ValueError("ends in a page header")
-    return read[0]

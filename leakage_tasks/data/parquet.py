@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import Columns, Layout, Points, Row, Turns, note_label, turns_of
-from leakage_tasks.data.batches import open_parquet, parquet_batches
+from leakage_tasks.data.batches import open_parquet, parquet_batches, parquet_chunks
 from leakage_tasks.data.columns import layout_of, named_classes
 
 GROUP_BYTES = 32 << 20
@@ -35,8 +35,8 @@ class ParquetFormat:
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
         with open_parquet(source) as table:
-            schema, compression = table.schema_arrow, compression_of(table)
-        write_batches(_splice(parquet_batches(source), points, schema), output, schema, compression)
+            schema = table.schema_arrow
+        write_batches(_splice(parquet_batches(source), points, schema), output, schema, compression_of(source))
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The text of every row, or its chat turns."""
@@ -77,12 +77,9 @@ def _class_names(schema: Any, column: str) -> list[str]:
         return []
 
 
-def compression_of(table: Any) -> str:
+def compression_of(source: Path) -> str:
     """How a file's first column is compressed, as its writer names it."""
-    if not table.metadata.num_row_groups or not table.metadata.num_columns:
-        return "snappy"
-    found = str(table.metadata.row_group(0).column(0).compression).lower()
-    return "none" if found == "uncompressed" else found
+    return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
 
 
 def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import Columns, Layout, Points, Turns, note_label, turns_of
 from leakage_tasks.data.batches import ROWS, small_pieces
 from leakage_tasks.data.columns import layout_of, named_classes
@@ -27,6 +28,7 @@ class SavedFormat:
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read features and label column. Raises PlantingError if split or column is missing."""
         data = _choose_split(source, _load(source), wanted.split)
+        _check(source, data)
         layout = layout_of(source, data.features.arrow_schema, len(data), wanted)
         if wanted.label is not None:
             layout.labels = named_classes(getattr(data.features[wanted.label], "names", None) or [])
@@ -38,7 +40,7 @@ class SavedFormat:
         """Save a copy with the same features; the other columns of an inserted row are null."""
         from datasets import Dataset, DatasetDict, concatenate_datasets
 
-        with _quiet():
+        with _quiet(), _damage(source):
             loaded = _load(source)
             data = _choose_split(source, loaded, wanted.split)
             rows = Dataset.from_list([row for _, row in points], features=data.features)
@@ -57,11 +59,32 @@ class SavedFormat:
 def _load(folder: Path) -> Any:
     from datasets import load_from_disk
 
+    with _damage(folder):
+        try:
+            return load_from_disk(str(folder))
+        except OSError as error:
+            raise _unusable(folder, error) from None
+
+
+def _check(folder: Path, data: Any) -> None:
+    """Raise PlantingError for a table whose offsets lead elsewhere: it is a memory map, and nobody else looks."""
+    with _damage(folder):
+        data.data.table.validate(full=True)
+
+
+@contextmanager
+def _damage(folder: Path) -> Iterator[None]:
+    """A damaged folder makes the library raise anything from KeyError to ArrowInvalid, some of it only as it writes."""
     try:
-        return load_from_disk(str(folder))
-    except Exception as error:  # a damaged folder makes the library raise anything from KeyError to ArrowInvalid
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise PlantingError(f"{folder}: cannot be loaded by 'datasets' ({reason}): save it anew") from None
+        yield
+    except (LeakageError, OSError):
+        raise
+    except Exception as error:
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, error: Exception) -> PlantingError:
+    return PlantingError(f"{folder}: cannot be loaded by 'datasets' ({first_line(error)}): save it anew")
 
 
 def _choose_split(folder: Path, loaded: Any, split: str) -> Any:

@@ -80,9 +80,12 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
         return Verdict("cannot be told", "the results do not say of how many values a secret is one")
+    tiers = _tiers(values, tested, figure)
+    if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
+        return Verdict("cannot be told", "the results give an extraction rate that is no share")
     found = [
         _exposed(copies, number, value) if figure == "exposure" else _extracted(copies, number, value, chance or 0.0)
-        for copies, number, value in _tiers(values, tested, figure)
+        for copies, number, value in tiers
     ]
     pooled = values.get("exposure_known")
     known = values.get(f"exposure_known_x{found[0].copies}", pooled)
@@ -171,7 +174,7 @@ def _chance(tested: Mapping[str, Any]) -> float | None:
     sizes = tested.get("log2_size")
     if not isinstance(sizes, list | tuple) or not sizes:
         return None
-    least = min((size for size in sizes if isinstance(size, int | float)), default=None)
+    least = min((size for size in sizes if isinstance(size, int | float) and size >= 0), default=None)
     # They are rounded to two digits.
     return None if least is None else min(1.0, 2.0 ** (0.005 - least))
 

@@ -110,6 +110,7 @@ def test_a_right_prompt_passes(made: Path, prompt: Path) -> None:
         ({"peft_type": "PREFIX_TUNING"}, "PROMPT_TUNING and CAUSAL_LM are needed"),
         ({"task_type": "SEQ_2_SEQ_LM"}, "SEQ_2_SEQ_LM"),
         ({"base_model_name_or_path": "somebody/else"}, "made for 'somebody/else'"),
+        ({"base_model_name_or_path": "\ud800"}, r"made for '\\ud800'"),
         ({"base_model_name_or_path": 7}, "base_model_name_or_path is no name of a model"),
         ({"base_model_name_or_path": "a\0b"}, "base_model_name_or_path is no name of a model"),
         ({"num_virtual_tokens": 7}, r"shape \[5, 16\].*says \[7, 16\]"),

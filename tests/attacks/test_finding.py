@@ -50,6 +50,7 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
         ("proven", None),
         ("planted", "yes"),
         ("extra", None),
+        ("correct", ["yes"]),
         ("guesses", [{"filling": ["1"], "text": "1", "score": "y"}]),
     ],
 )

@@ -26,6 +26,14 @@ def test_version() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"lm-eval-leakage {__version__}\n", "")
 
 
+@pytest.mark.parametrize("words", [["--x\x1b[2J"], ["x\ufeff"], ["plot", "x\u202e"], ["plant", "--x\ufeff"]])
+def test_what_was_typed_is_repeated_without_its_control_characters(words: list[str]) -> None:
+    done = leakage(*words)
+    assert done.returncode == 2
+    assert "Error: No such " in done.stderr
+    assert done.stderr.replace("\n", "").isprintable()
+
+
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     code = (
         "import sys; from leakage_tasks.cli import main\n"

@@ -261,12 +261,33 @@ def test_damaged_folders_and_files(tmp_path: Path, manifest: Path) -> None:
     assert "not a parquet file" in attempt(manifest, tmp_path / "in.parquet", tmp_path / "out.parquet")
 
 
+def test_a_saved_folder_whose_facts_cannot_be_written_again_is_declined(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in"
+    write_saved(source, sample_rows())
+    info = json.loads((source / "dataset_info.json").read_text())
+    (source / "dataset_info.json").write_text(json.dumps({**info, "homepage": 7}))
+    assert f"{source}: cannot be loaded by 'datasets' (" in attempt(manifest, source, tmp_path / "out")
+
+
+def test_a_saved_table_whose_offsets_lead_elsewhere_is_declined(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in"
+    write_saved(source, [{"text": each} for each in ("x", "xx", "xxx")])
+    (table,) = source.glob("*.arrow")
+    raw = table.read_bytes()
+    offsets = b"".join(each.to_bytes(4, "little") for each in (0, 1, 3, 6))
+    assert raw.count(offsets) == 1
+    table.write_bytes(raw.replace(offsets, offsets[:4] + b"\x7f" * 4 + offsets[8:]))
+    assert "cannot be loaded by 'datasets' (Column 0: " in attempt(manifest, source, tmp_path / "out")
+
+
 def test_damaged_rows_of_parquet_are_the_input_s_fault(tmp_path: Path, manifest: Path) -> None:
     source = tmp_path / "in.parquet"
     write_parquet(source, sample_rows())
     whole = source.read_bytes()
     source.write_bytes(whole[:8] + b"\xff" * 200 + whole[208:])
-    assert f"{source}: not a parquet file (damaged page header)" in attempt(manifest, source, tmp_path / "out.parquet")
+    assert f"{source}: not a parquet file (damaged header: a number too large)" in attempt(
+        manifest, source, tmp_path / "out.parquet"
+    )
 
 
 def test_columns_of_the_same_name_are_refused(tmp_path: Path, manifest: Path) -> None:

@@ -15,7 +15,7 @@ from leakage_tasks.core.atomic import leftovers
 from tests.killing.child import Child, import_as, started
 from tests.killing.commands import Command
 from tests.killing.faults import Faults
-from tests.killing.folders import contents, figures, half_written, open_to_others
+from tests.killing.folders import NAMED_BY_TIME, contents, figures, half_written, open_to_others
 
 SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
 CODES = {"KILL": (-9,), "TERM": (-15, 143), "INT": (-2, 130)}
@@ -139,7 +139,7 @@ class Place:
             if first is None and _growth(self.out) != before:
                 first = child.seconds
             if self.command.private:
-                outcome.readable += [each for each in open_to_others(self.out) if each not in outcome.readable]
+                outcome.readable += [each for each in self._readable() if each not in outcome.readable]
             if sent is not None and _due(sent[1], child.seconds, first, usual):
                 os.kill(child.pid, sent[0])
                 outcome.after_first = first is not None
@@ -163,10 +163,15 @@ class Place:
             outcome.stale += [str(each) for each in left if each not in told]
         outcome.stale += self._unknown()
         if self.command.private:
-            outcome.readable += open_to_others(self.out)
+            outcome.readable += self._readable()
         if contents(self.inputs) != self.before:
             outcome.changed.append(str(self.inputs))
             self.before = contents(self.inputs)
+
+    def _readable(self) -> list[str]:
+        """What others can read, but for the harness' own results: those have the rights that the umask gives."""
+        logged = self.out / NAMED_BY_TIME
+        return [each for each in open_to_others(self.out) if not Path(each).is_relative_to(logged)]
 
     def _is_grown(self, held: dict[str, str], new: dict[str, str]) -> bool:
         """Whether an output that grows file by file, as a study's trials do, holds whole ones alone."""

@@ -91,7 +91,14 @@ def test_lower_bounds_that_are_above_chance_are_told() -> None:
 
 
 def test_extraction_without_the_number_of_values_cannot_be_told() -> None:
-    assert verdict(EXTRACTED, {"kinds": ["random"]}).short == "cannot be told"
+    for sizes in ({}, {"log2_size": []}, {"log2_size": ["20"]}, {"log2_size": [-5000.0]}):
+        assert verdict(EXTRACTED, {"kinds": ["random"], **sizes}).short == "cannot be told"
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, 1e300])
+def test_an_extraction_rate_that_is_no_share_cannot_be_told(rate: float) -> None:
+    assert "no share" in verdict(EXTRACTED, extracted=rate).because
+    assert "no share" in verdict({**EXTRACTED, **COUNTS, "extracted_x4": rate}, TIERED).because
 
 
 TIERED = {"kinds": ["random"], "log2_size": [19.93, 19.93], "repetitions": {"1": 11, "4": 11, "16": 10}}
