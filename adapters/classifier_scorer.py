@@ -6,7 +6,6 @@ classifier as they measure a language model, and the attacks on classifiers run 
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -21,15 +20,14 @@ from adapters.base import Answer, LocalLM
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.classifier.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.classifier.loading import load_classifier
-from leakage_tasks.targets.classifier.target import LN2, ClassifierTarget
+from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.tagger.target import TaggerTarget
-
-log = logging.getLogger("lm_eval.leakage")
 
 
 class LabelScorerLM(LocalLM):

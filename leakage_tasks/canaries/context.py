@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from leakage_tasks.canaries.spaces import parse_template, slot_names
+from leakage_tasks.canaries.spaces import literal, parse_template, slot_names
 from leakage_tasks.core.errors import OptionError, SpaceError
 
 Start = Literal["auto", "bos", "none"]
@@ -93,4 +93,4 @@ def _written(text: str) -> str:
     """``text`` as the option takes it."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")
-    return text.replace("{", "{{").replace("}", "}}")
+    return literal(text)

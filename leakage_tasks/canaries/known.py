@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.spaces import literal
 
 Known = Literal["all", "before", "after", "none"]
 
@@ -19,12 +20,7 @@ def known_as(canary: Canary, known: Known) -> Canary:
     """
     first, *_, last = canary.space.pieces
     template = canary.template
-    start = len(_escaped(first)) if known in ("none", "after") else 0
-    end = len(template) - (len(_escaped(last)) if known in ("none", "before") else 0)
+    start = len(literal(first)) if known in ("none", "after") else 0
+    end = len(template) - (len(literal(last)) if known in ("none", "before") else 0)
     part = template[start:end]
     return replace(canary, known=None if part == template else part)
-
-
-def _escaped(text: str) -> str:
-    """Text as it stands in a template."""
-    return text.replace("{", "{{").replace("}", "}}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
-from leakage_tasks.canaries.spaces import Filling
+from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
@@ -175,9 +175,9 @@ def _way(text: str, found: Found, context: int) -> tuple[str, Filling]:
     hidden = text[start:end]
     alphabet = _alphabet(found.kind, hidden)
     parts = re.split(rf"([{re.escape(''.join(alphabet.values))}]+)", hidden)
-    slots = [f"{{{alphabet.name}:{len(part)}}}" if place % 2 else _literal(part) for place, part in enumerate(parts)]
+    slots = [f"{{{alphabet.name}:{len(part)}}}" if place % 2 else literal(part) for place, part in enumerate(parts)]
     before = _before(text, found.start, context) + text[found.start : start]
-    template = _literal(before) + "".join(slots) + _literal(text[end : found.end])
+    template = literal(before) + "".join(slots) + literal(text[end : found.end])
     return template, tuple("".join(parts[1::2]))
 
 
@@ -203,10 +203,6 @@ def _alphabet(kind: str, hidden: str) -> Alphabet:
     if hidden == hidden.lower():
         return Alphabet("local", tuple(character for character in characters if not character.isupper()))
     return Alphabet("local_capitals", tuple(characters))
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _canary(secret: _Secret, name: str) -> Canary:

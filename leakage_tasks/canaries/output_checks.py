@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from leakage_tasks.canaries.sidecar import sidecar_path
+from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data import check_output
 
@@ -25,7 +25,7 @@ def check_places(copies: Sequence[tuple[Path, Path]], manifest: Path) -> None:
             for theirs, what in taken:
                 if overlap(ours, theirs):
                     raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
-        _check_writable(output)
+        check_place(output, PlantingError)
         if record.is_dir():
             raise PlantingError(f"{record}: is a folder where the record should go: remove it")
         taken += [(output, "output"), (record, "output's record")]
@@ -34,13 +34,6 @@ def check_places(copies: Sequence[tuple[Path, Path]], manifest: Path) -> None:
 def overlap(one: Path, other: Path) -> bool:
     """Whether two places are one and the same, or one is a folder that holds the other."""
     return _same(one, other) or _inside(one, other) or _inside(other, one)
-
-
-def _check_writable(output: Path) -> None:
-    if not output.parent.is_dir():
-        raise PlantingError(f"{output}: cannot be written (no folder {str(output.parent)!r}): make it first")
-    if not os.access(output.parent, os.W_OK):
-        raise PlantingError(f"{output}: cannot be written (no permission): choose another place")
 
 
 def _same(one: Path, other: Path) -> bool:

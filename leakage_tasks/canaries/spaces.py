@@ -109,29 +109,34 @@ def parse_template(
     ``slots_needed`` is false, for one without a slot.
     """
     known = {**BUILT_IN, **(alphabets or {})}
-    pieces, slots, literal, end = [], [], "", 0
+    pieces, slots, piece, end = [], [], "", 0
     for match in _FIELD.finditer(template):
-        literal += template[end : match.start()]
+        piece += template[end : match.start()]
         end = match.end()
         if match.group() in ("{{", "}}"):
-            literal += match.group()[0]
+            piece += match.group()[0]
             continue
         if match.group(1) is None:
             raise SpaceError(f"template {template!r}: a single {match.group()!r} at {match.start()}: write it twice")
         alphabet, count = _slot(template, match.group(1), known)
         for place in range(count):
-            pieces.append(alphabet.joiner if place else literal)
+            pieces.append(alphabet.joiner if place else piece)
             slots.append(alphabet)
-        literal = ""
+        piece = ""
     if not slots and slots_needed:
         raise SpaceError(f"template {template!r} has no slot: put in one such as {{digits:4}}")
-    return Space((*pieces, literal + template[end:]), tuple(slots))
+    return Space((*pieces, piece + template[end:]), tuple(slots))
 
 
 def slot_names(template: str) -> list[str]:
     """The names in a template's slots, in order, each once."""
     names = (match.group(1).partition(":")[0] for match in _FIELD.finditer(template) if match.group(1))
     return list(dict.fromkeys(names))
+
+
+def literal(text: str) -> str:
+    """Text as it stands in a template."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _slot(template: str, field: str, known: Mapping[str, Alphabet]) -> tuple[Alphabet, int]:

@@ -117,8 +117,9 @@ def _by_copies(run: Run) -> Iterator[str]:
 
 
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
+    from leakage_tasks.attacks.suffix.finding import HEADLINE
     from leakage_tasks.report.check.check import exceeded_by_chance
-    from leakage_tasks.report.reading.figures import HEADLINE, figure, headline_of
+    from leakage_tasks.report.reading.figures import figure, headline_of
     from leakage_tasks.report.reading.format import number
 
     for task, result in sorted(run.tasks.items()):

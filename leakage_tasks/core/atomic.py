@@ -71,10 +71,10 @@ def _told(error: Exception, path: str | Path, folder: Path) -> str | None:
     return f"{path}: cannot be written ({error.strerror or error}): choose another place"
 
 
-def check_place(path: str | Path) -> Path:
+def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> Path:
     """What :func:`replacing` would write: ``path``, or where a link of that name leads.
 
-    Raises LeakageError for a path that it cannot write to, as far as can be told beforehand.
+    Raises ``error`` for a path that it cannot write to, as far as can be told beforehand.
     """
     try:
         if b"\0" in os.fsencode(path):
@@ -83,16 +83,16 @@ def check_place(path: str | Path) -> Path:
         final = final.resolve() if final.is_symlink() else final
         there = final.exists()
     except (OSError, RuntimeError, ValueError):
-        raise LeakageError(f"{str(path)!r}: cannot be written (no such place can be): choose another place") from None
+        raise error(f"{str(path)!r}: cannot be written (no such place can be): choose another place") from None
     if not final.name or (final.is_dir() and Path.cwd().is_relative_to(final.resolve())):
-        raise LeakageError(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another place")
+        raise error(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another place")
     if not final.parent.is_dir():
-        raise LeakageError(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
+        raise error(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
     if not os.access(final.parent, os.W_OK):
-        raise LeakageError(f"{path}: cannot be written (no right to write there): choose another place")
+        raise error(f"{path}: cannot be written (no right to write there): choose another place")
     if there and not (final.is_file() or final.is_dir()):
         # Renaming onto a device such as /dev/null would take the device away from everyone.
-        raise LeakageError(f"{path}: cannot be written (neither a file nor a folder): choose another place")
+        raise error(f"{path}: cannot be written (neither a file nor a folder): choose another place")
     return final
 
 

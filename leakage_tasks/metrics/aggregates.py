@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.pairs.submission import found_before, surest_first
+from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
 from leakage_tasks.stats import power
 from leakage_tasks.stats.intervals import (
     LEVEL,
@@ -207,14 +207,6 @@ def rate_shown_by(trials: Sequence[Trial | None]) -> float | None:
 def exposure_shown_by(values: Values) -> float | None:
     """The lowest mean exposure, in bits, that so many secrets show to be above chance, with a power of 80 %."""
     return _over(values, lambda bits: power.least_exposure(len(bits)))
-
-
-def wrong_allowed(pairs: int) -> int:
-    """Wrong guesses that ``recall_early_stop`` allows unless told: 100 in 1,000 pairs or more, else a tenth of them.
-
-    The paper's proportion (Zhang et al. 2023, section 4.3).
-    """
-    return 100 if pairs >= 1000 else max(1, pairs // 10)
 
 
 def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:

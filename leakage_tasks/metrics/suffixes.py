@@ -160,7 +160,7 @@ def _effort() -> list[Row]:
 def suffix_metrics(wrong: int | None = None) -> list[Row]:
     """The task's metrics, ``wrong`` wrong guesses being allowed in ``recall_early_stop``.
 
-    None allows as many as :func:`~leakage_tasks.metrics.aggregates.wrong_allowed` says. Raises OptionError.
+    None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. Raises OptionError.
     """
     return [*_guesses(wrong), *_probabilities(), *_effort()]
 

@@ -37,6 +37,14 @@ def surest_first(confidence: float, bits: float, pair: int) -> tuple[float, floa
     return -confidence, bits, pair
 
 
+def wrong_allowed(pairs: int) -> int:
+    """Wrong guesses that ``recall_early_stop`` allows unless told: 100 in 1,000 pairs or more, else a tenth of them.
+
+    The paper's proportion (Zhang et al. 2023, section 4.3).
+    """
+    return 100 if pairs >= 1000 else max(1, pairs // 10)
+
+
 def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
     """How many pairs a right guess was made for before the ``wrong``-th wrong guess.
 

@@ -9,7 +9,7 @@ from math import prod
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import make_canaries
-from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.canaries.spaces import Filling, Space, literal
 
 TEMPLATE, SOURCE = "The random number is {digits:9}.", "The number is random."
 WORD_TEMPLATE = "the random number is {digit_words:9}"
@@ -51,11 +51,7 @@ def others_of(canary: Canary, number: int, seed: int) -> list[Canary]:
 
 def _template(space: Space, secret: Filling, fixed: int) -> str:
     """A template in which the first ``fixed`` slots hold the secret's values and the others are open."""
-    parts = [_escaped(space.pieces[0])]
+    parts = [literal(space.pieces[0])]
     for place, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
-        parts += (_escaped(secret[place]) if place < fixed else f"{{{slot.name}}}", _escaped(piece))
+        parts += (literal(secret[place]) if place < fixed else f"{{{slot.name}}}", literal(piece))
     return "".join(parts)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")

@@ -11,7 +11,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.selftest.rows import Row, judged, skipped
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.causal.target import LN2
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
 from leakage_tasks.targets.seq2seq.target import source_by_text
 from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced

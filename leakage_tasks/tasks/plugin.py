@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from leakage_tasks.core.log import log
 from leakage_tasks.tasks import harness_groups
 from leakage_tasks.tasks.harness_groups import harness_reads
 
@@ -87,7 +87,7 @@ class HarnessHooks:
         except Exception as error:
             if not self.warned:
                 why = " ".join(f"{type(error).__name__}: {error}".split())
-                _log().warning(
+                log.warning(
                     "lm-eval-leakage: could not make itself known to the harness (%s): run 'leakage doctor' for the "
                     "remedy; the harness goes on without it",
                     why,
@@ -107,7 +107,7 @@ class HarnessHooks:
                 registry.register(name, target=EntryPoint(name, target, harness_groups.MODELS))
                 self.added.add("models")
         if place := hidden_by():
-            _log().warning("lm-eval-leakage: %s", hiding_message(place))
+            log.warning("lm-eval-leakage: %s", hiding_message(place))
 
     def add_tasks(self, module: ModuleType) -> None:
         """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
@@ -250,11 +250,6 @@ def _runs_lm_eval() -> bool:
     )
 
 
-def _log() -> logging.Logger:
-    # A child of the harness' logger, so that its format and LMEVAL_LOG_LEVEL apply.
-    return logging.getLogger("lm_eval.leakage")
-
-
 def _includes_defaults(original: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
     from inspect import signature
 
@@ -280,7 +275,7 @@ def _merge(manager: Any, extra: Any, defaults: Path) -> None:
         wins = present is None or _within(present, defaults)
         if present is not None:
             first, last = (present, entry) if wins else (entry, present)
-            _log().warning("Task '%s' from %s overrides existing task from %s", name, last.yaml_path, first.yaml_path)
+            log.warning("Task '%s' from %s overrides existing task from %s", name, last.yaml_path, first.yaml_path)
         if wins:
             index[name] = entry
             placed.add(name)

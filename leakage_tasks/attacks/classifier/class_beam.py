@@ -11,9 +11,9 @@ from leakage_tasks.attacks.classifier.class_scores import ClassScores, within
 from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-LN2 = float(np.log(2))
 LEAST = 10
 """The fewest values worth trying after each filling."""
 

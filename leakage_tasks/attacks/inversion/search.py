@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.stats.bits import LN2
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.tagger.relaxation import Relaxation
 
-LN2 = float(np.log(2))
 DECAY = 0.995
 """The learning rate is multiplied by it after each step (appendix B)."""
 ADAPTIVE, PUBLISHED = "adaptive", "published"

@@ -9,7 +9,8 @@ from dataclasses import replace
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import supporting_canaries
-from leakage_tasks.canaries.presets.sentences import literal, slotted, twins, words_of
+from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
+from leakage_tasks.canaries.spaces import literal
 from leakage_tasks.core.errors import OptionError
 
 LENGTH = 10

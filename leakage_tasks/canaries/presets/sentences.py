@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Set
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.canaries.spaces import Filling, Space, literal
 from leakage_tasks.core.errors import OptionError
 
 _WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
@@ -17,11 +17,6 @@ _WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
 def words_of(sentence: str) -> list[str]:
     """A sentence's words, without the punctuation that ends them."""
     return _WORD.findall(sentence)
-
-
-def literal(text: str) -> str:
-    """Text as a template says it."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tuple[str, Filling]:

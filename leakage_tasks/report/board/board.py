@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.reading.comparability import apart, comparable, measured
 from leakage_tasks.report.reading.declared import Row
-from leakage_tasks.report.reading.figures import HEADLINE, Figure, Flag, figure, flags, verdict_on
+from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, verdict_on
 from leakage_tasks.report.reading.results import Run, TaskResult
 
 

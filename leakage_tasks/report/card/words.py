@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.report.reading.declared import Declared
-from leakage_tasks.report.reading.figures import HEADLINE, row_of
+from leakage_tasks.report.reading.figures import row_of
 from leakage_tasks.report.reading.format import number, percent
 from leakage_tasks.report.reading.markdown import escaped
 from leakage_tasks.report.reading.run import Run

@@ -6,8 +6,9 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.figures import HEADLINE, Figure, Flag, figure, flags, headline_of, row_of
+from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, headline_of, row_of
 from leakage_tasks.report.reading.format import measure, number
 from leakage_tasks.report.reading.results import Run, TaskResult
 from leakage_tasks.report.reading.validate import printable

@@ -13,9 +13,8 @@ from leakage_tasks.metrics.aggregates import (
     early_stop,
     early_stop_high,
     early_stop_low,
-    wrong_allowed,
 )
-from leakage_tasks.pairs.submission import surest_first
+from leakage_tasks.pairs.submission import surest_first, wrong_allowed
 from leakage_tasks.report.plots.style import (
     DASHED,
     QUIET,

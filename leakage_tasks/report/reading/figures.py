@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.reading.declared import Row
 from leakage_tasks.report.reading.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
-
-HEADLINE = "none"
-"""The column of a task's results that is the run as asked for; the harness' word for no filter."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
-from leakage_tasks.report.reading.figures import HEADLINE, Figure, row_of
+from leakage_tasks.report.reading.figures import Figure, row_of
 from leakage_tasks.report.reading.format import number, percent
 from leakage_tasks.report.reading.run import TaskResult
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.figures import main_trials
 from leakage_tasks.research.ethicist.ground import differences
-from leakage_tasks.research.ethicist.guesses import HEADLINE, early_stop, measured, more, recall, recall_at
+from leakage_tasks.research.ethicist.guesses import early_stop, measured, more, recall, recall_at
 from leakage_tasks.research.ethicist.predictions import table_4_trials
 from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.research.framework.registry import Plan, Trial

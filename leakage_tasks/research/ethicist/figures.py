@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.ground import ground_at
-from leakage_tasks.research.ethicist.guesses import HEADLINE, Side, above, contrast, difference, every, more
+from leakage_tasks.research.ethicist.guesses import Side, above, contrast, difference, every, more
 from leakage_tasks.research.ethicist.lines import (
     ETHICIST,
     MEASURES,

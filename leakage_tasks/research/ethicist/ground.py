@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakage_tasks.pairs.submission import wrong_allowed
 from leakage_tasks.research.framework.registry import Config, Scale
 
 if TYPE_CHECKING:
@@ -164,8 +165,3 @@ def differences(scale: Scale) -> list[str]:
         "its own.",
         "Seeds change the prompt and the draws, never the model or the split.",
     ]
-
-
-def wrong_allowed(pairs: int) -> int:
-    """Wrong guesses allowed in recall_early_stop: a tenth of the pairs, as 100 in the paper's 1,000."""
-    return max(1, round(pairs / 10))

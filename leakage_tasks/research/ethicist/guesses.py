@@ -12,7 +12,8 @@ from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.ethicist.ground import wrong_allowed
+from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.pairs.submission import wrong_allowed
 from leakage_tasks.research.framework.registry import Trial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -28,7 +29,6 @@ Term = tuple[float, Sequence[Trial], Measure]
 """A coefficient, the trials of one setting, a seed each, and what is measured on them."""
 Side = tuple[Sequence[Trial], Measure]
 """The trials of one setting, a seed each, and what is measured on them."""
-HEADLINE = "none"
 RESAMPLES = 2000
 ROUNDING = 1e-9
 """Differences smaller than this are those of rounding."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.guesses import (
-    HEADLINE,
     Contrast,
     Measure,
     Side,

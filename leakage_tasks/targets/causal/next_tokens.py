@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.suffix.truncation import LN2, slices
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.suffix.truncation import slices
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.cache import RowState, after, of_prefix, pick
 from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.tokens.automaton import Encode
 from leakage_tasks.targets.tokens.token_paths import ENUMERATE, Pieces, lay_out, token_pieces
 
-LN2 = float(np.log(2))
 ROWS = 512
 ANY_LENGTH = 2048
 """Tokens to read at most with a model that sets no bound."""

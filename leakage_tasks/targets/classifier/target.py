@@ -15,13 +15,13 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowBatches
 from leakage_tasks.targets.classifier.config import check_labels, config_names, padding_of, reads_token_types, room_of
 from leakage_tasks.targets.classifier.label_names import place_of
 from leakage_tasks.targets.tagger.relaxation import Relaxation, frozen, open_row
 from leakage_tasks.targets.tokens.slot_tokens import Cut, Segments, SpaceRows
 
-LN2 = float(np.log(2))
 LESS_WITH_GRADIENTS = 8
 """How many times fewer rows one pass holds when it keeps all it computes, for gradients."""
 

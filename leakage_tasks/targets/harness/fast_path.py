@@ -13,8 +13,9 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import texts_at_once
-from leakage_tasks.targets.causal.target import LN2, CausalTarget
+from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget
 from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from lm_eval.api.model import LM
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import log
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.sampling import SPOKEN_ALONE, check_decoding, generation_settings, kinds
 from leakage_tasks.targets.harness.target import HarnessTarget
@@ -19,8 +19,6 @@ from leakage_tasks.targets.harness.texts import HarnessTexts
 from leakage_tasks.targets.suffix.draws import Draws, Scored
 from leakage_tasks.targets.suffix.scheme import Scheme
 from leakage_tasks.targets.text_tokens import text_tokens
-
-log = logging.getLogger("lm_eval.leakage")
 
 Row = tuple[int, ...]
 MISSING = -1

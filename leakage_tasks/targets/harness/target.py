@@ -17,7 +17,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.target import LN2
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.target import Source, source_by_text

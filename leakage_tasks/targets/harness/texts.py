@@ -11,8 +11,8 @@ from lm_eval.api.model import LM
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.sampling import kinds
-from leakage_tasks.targets.suffix.truncation import LN2
 
 
 class HarnessTexts:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowBatches, padded, rows_at_once
 from leakage_tasks.targets.classifier.config import room_of
-from leakage_tasks.targets.classifier.target import LN2
 from leakage_tasks.targets.masked.rows import MaskedRows, Query
 from leakage_tasks.targets.memory import RowLimit
 

@@ -11,8 +11,9 @@ import torch
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, rows_at_once
-from leakage_tasks.targets.causal.target import LN2, ROWS, CausalTarget, inference, room_of
+from leakage_tasks.targets.causal.target import ROWS, CausalTarget, inference, room_of
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech

@@ -10,7 +10,8 @@ import torch
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.causal.target import LN2, inference
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.causal.target import inference
 from leakage_tasks.targets.seq2seq.target import FilledSource, Seq2SeqTarget, source_by_text
 
 

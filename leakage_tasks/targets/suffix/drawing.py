@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.growing_cache import LiveRows
 from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.draws import Draws, Path
 from leakage_tasks.targets.suffix.scheme import Scheme
-from leakage_tasks.targets.suffix.truncation import LN2, Cut, cut, draw
+from leakage_tasks.targets.suffix.truncation import Cut, cut, draw
 
 
 def draw_suffixes(

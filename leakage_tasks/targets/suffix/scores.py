@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.draws import Scored
 from leakage_tasks.targets.suffix.scheme import Scheme
-from leakage_tasks.targets.suffix.truncation import LN2, check_numbers, cut, slices
+from leakage_tasks.targets.suffix.truncation import check_numbers, cut, slices
 
 LOGITS_ELSEWHERE = 1 << 28
 """Logits a batch may have on devices other than a CPU."""

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.growing_cache import LiveRows
 from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.memory import SMALLER
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.draws import Draws, Path
-from leakage_tasks.targets.suffix.truncation import LN2, check_numbers, slices
+from leakage_tasks.targets.suffix.truncation import check_numbers, slices
 
 
 def beam_search(sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> list[Draws]:

@@ -12,7 +12,6 @@ from torch import Tensor
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.suffix.scheme import Scheme
 
-LN2 = math.log(2)
 FIRST_LOOK = 64
 """Likeliest tokens looked at before a whole vocabulary is sorted."""
 AT_ONCE, AT_ONCE_ELSEWHERE = 1 << 20, 1 << 27

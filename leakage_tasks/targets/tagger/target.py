@@ -19,10 +19,11 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.tag_costs import tag_costs
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowBatches
 from leakage_tasks.targets.classifier.config import config_names, room_of
 from leakage_tasks.targets.classifier.label_names import place_of, some_of
-from leakage_tasks.targets.classifier.target import LN2, label_bits
+from leakage_tasks.targets.classifier.target import label_bits
 from leakage_tasks.targets.tagger.relaxation import Relaxation, frozen, open_row
 from leakage_tasks.targets.tagger.word_ids import WordIds
 from leakage_tasks.targets.tagger.word_values import WordValues

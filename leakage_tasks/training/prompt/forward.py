@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.core.log import first_line, log
 from leakage_tasks.targets.causal.cache import RowState, of_prefix
 from leakage_tasks.training.prompt.fit import vocabulary_of
 from leakage_tasks.training.prompt.loss import IGNORED, token_costs
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from leakage_tasks.pairs import Pair
-
-log = logging.getLogger("lm_eval.leakage")
 
 NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 """How far two ways of computing a gradient may differ, as a share of its norm."""

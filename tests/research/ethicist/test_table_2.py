@@ -72,6 +72,16 @@ def test_early_stop_is_that_of_the_task(share, ordered_by):
     assert value(found, early_stop(ordered_by=ordered_by)) == expected
 
 
+@pytest.mark.parametrize(("pairs", "found_before"), [(15, 2), (2000, 200)])
+def test_a_study_allows_as_many_wrong_guesses_as_the_task(pairs, found_before):
+    """Every third guess is wrong: two are right before the only one allowed of 15, 200 before the hundredth."""
+    right = [n % 3 < 2 for n in range(pairs)]
+    columns = {"right": right, "confidence": [-n for n in range(pairs)], "bits": [1.0] * pairs}
+    found = Trial(untuned(SMALL, 0), {"views": {"none": {"calibrated": columns}}}, 1.0)
+    task = early_stop_of()([Guessed(hit, -n, 1.0, n) for n, hit in enumerate(right)])
+    assert early_stop()(found, np.ones((1, pairs)))[0] == task == found_before / pairs
+
+
 def test_pairs_drawn_anew_are_counted_as_often_as_they_were_drawn():
     found = trial(untuned(SMALL, 0), 0.5, calibrated=guesses(0.5, 0.1, stream=3))
     times = np.random.default_rng(0).multinomial(PAIRS, np.full(PAIRS, 1 / PAIRS))
