@@ -48,15 +48,18 @@ class Canary:
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
-            raise SpaceError(f"id {self.id!r} must be a name of one or more printable characters")
+            raise SpaceError(f"id {self.id!r} must be a name of one or more printable characters", subject="id")
         if self.kind not in get_args(Kind):
-            raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}")
+            raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}", subject="kind")
         if (self.kind == "supporting") != (self.supports is not None):
-            raise SpaceError(f"supports is {self.supports!r} for kind {self.kind!r}: only supporting canaries name one")
+            message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting canaries name one"
+            raise SpaceError(message, subject="supports")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
-            raise SpaceError(f"repetitions is {self.repetitions}: a planted canary needs 1 or more")
+            message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"
+            raise SpaceError(message, subject="repetitions")
         if not self.planted and self.repetitions:
-            raise SpaceError(f"repetitions is {self.repetitions} for a control, which is never planted: give 0")
+            message = f"repetitions is {self.repetitions} for a control, which is never planted: give 0"
+            raise SpaceError(message, subject="repetitions")
         self.space.check(self.secret)
         _check_known(self)
         _check_source(self)
@@ -81,10 +84,7 @@ class Canary:
         """The source sentence as a template with the canary's slots, or with none; None without a source."""
         if self.source is None:
             return None
-        try:
-            return parse_template(self.source, self.alphabets, slots_needed=False)
-        except SpaceError as error:
-            raise SpaceError(str(error).replace("template", "source", 1)) from None
+        return parse_template(self.source, self.alphabets, slots_needed=False, field="source")
 
     def source_of(self, filling: Filling) -> str | None:
         """The source sentence that stands beside the text of ``filling``; None without a source."""
@@ -140,7 +140,8 @@ def _check_known(canary: Canary) -> None:
     inner = part.slots == whole.slots and part.pieces[1:-1] == whole.pieces[1:-1]
     ends = whole.pieces[0].endswith(part.pieces[0]) and whole.pieces[-1].startswith(part.pieces[-1])
     if not (inner and ends):
-        raise SpaceError(f"known {canary.known!r} is not a part of template {canary.template!r} with all of its slots")
+        message = f"known {canary.known!r} is not a part of template {canary.template!r} with all of its slots"
+        raise SpaceError(message, subject="known")
 
 
 def _check_source(canary: Canary) -> None:
@@ -148,11 +149,13 @@ def _check_source(canary: Canary) -> None:
     if space is None:
         return
     if not canary.source or canary.source != canary.source.strip():
-        raise SpaceError(f"source {canary.source!r} is empty or begins or ends with white space: give a bare sentence")
+        message = f"source {canary.source!r} is empty or begins or ends with white space: give a bare sentence"
+        raise SpaceError(message, subject="source")
     if space.slots not in ((), canary.space.slots):
         raise SpaceError(
             f"source {canary.source!r} has other slots than template {canary.template!r}: give it the same ones in the "
-            "same order, or none"
+            "same order, or none",
+            subject="source",
         )
 
 
@@ -233,15 +236,10 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             salt=data.get("salt"),
         )
     except SpaceError as error:
-        blamed = _blame(str(error), field_name)
+        blamed = error.subject or field_name
         # What a natural canary holds is somebody's; the message must not show it.
         why = "does not fit the others (not shown: natural)" if data["kind"] == "natural" else error
         raise ManifestError(f"{where}: field {blamed!r}: {why}") from None
-
-
-def _blame(message: str, default: str) -> str:
-    first = message.split(" ", 1)[0]
-    return first if first in ("id", "kind", "repetitions", "known", "source", "supports") else default
 
 
 def _is_unicode(value: Any) -> bool:

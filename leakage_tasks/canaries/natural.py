@@ -15,7 +15,7 @@ from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
 from leakage_tasks.canaries.spaces import Filling, literal
-from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.base import NoColumnError
@@ -106,7 +106,7 @@ def corpus_passages(path: Path, *, text_column: str = "text", split: str = "trai
                 layout = kind.survey(source, wanted)
             except NoColumnError as error:
                 # In a file without a header they are its first row.
-                raise PlantingError(error.nameless) from None
+                raise error.nameless from None
             turns = (turn for row in kind.texts(source, layout, wanted) for turn in row)
             yield from _running(turns) if kind.running else map(Passage, turns)
 

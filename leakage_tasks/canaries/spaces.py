@@ -100,14 +100,19 @@ class Space:
 
 
 def parse_template(
-    template: str, alphabets: Mapping[str, Alphabet] | None = None, *, slots_needed: bool = True
+    template: str,
+    alphabets: Mapping[str, Alphabet] | None = None,
+    *,
+    slots_needed: bool = True,
+    field: str = "",
 ) -> Space:
     """Read ``"My pin is {digits:4}."`` into a :class:`Space`.
 
     ``{name}`` is one slot and ``{name:n}`` is n of them; ``{{`` and ``}}`` are braces. ``alphabets`` adds
     to (and may replace) the built-in ones. Raises SpaceError for what is no template, and, unless
-    ``slots_needed`` is false, for one without a slot.
+    ``slots_needed`` is false, for one without a slot; they are about ``field``, if it is given.
     """
+    told = f"{field or 'template'} {template!r}"
     known = {**BUILT_IN, **(alphabets or {})}
     pieces, slots, piece, end = [], [], "", 0
     for match in _FIELD.finditer(template):
@@ -117,14 +122,18 @@ def parse_template(
             piece += match.group()[0]
             continue
         if match.group(1) is None:
-            raise SpaceError(f"template {template!r}: a single {match.group()!r} at {match.start()}: write it twice")
-        alphabet, count = _slot(template, match.group(1), known)
+            problem = f"a single {match.group()!r} at {match.start()}"
+            raise SpaceError(f"{told}: {problem}: write it twice", subject=field)
+        try:
+            alphabet, count = _slot(match.group(1), known)
+        except SpaceError as error:
+            raise SpaceError(f"{told}: {error}", subject=field) from None
         for place in range(count):
             pieces.append(alphabet.joiner if place else piece)
             slots.append(alphabet)
         piece = ""
     if not slots and slots_needed:
-        raise SpaceError(f"template {template!r} has no slot: put in one such as {{digits:4}}")
+        raise SpaceError(f"{told} has no slot: put in one such as {{digits:4}}", subject=field)
     return Space((*pieces, piece + template[end:]), tuple(slots))
 
 
@@ -139,13 +148,13 @@ def literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _slot(template: str, field: str, known: Mapping[str, Alphabet]) -> tuple[Alphabet, int]:
+def _slot(field: str, known: Mapping[str, Alphabet]) -> tuple[Alphabet, int]:
     name, colon, count = field.partition(":")
     if name not in known:
         hint = "; {words}, {terms} and {tokens} are a tokenizer's: name one" if name in TOKENIZER_KINDS else ""
-        raise SpaceError(f"template {template!r}: unknown space {name!r}: use one of {', '.join(known)}{hint}")
+        raise SpaceError(f"unknown space {name!r}: use one of {', '.join(known)}{hint}")
     number = int(count) if count.isdecimal() and len(count) <= len(str(MAX_SLOTS)) else 0
     if colon and not 0 < number <= MAX_SLOTS:
         expected = f"a count from 1 to {MAX_SLOTS}, as in {{{name}:4}}"
-        raise SpaceError(f"template {template!r}: {{{field}}} must give {expected}")
+        raise SpaceError(f"{{{field}}} must give {expected}")
     return known[name], number if colon else 1

@@ -101,11 +101,10 @@ def adapters() -> Iterator[Line]:
     """See whether another package called ``adapters`` hides ours, and whether ours can be imported."""
     from importlib import import_module
 
-    from leakage_tasks.tasks.plugin import MODELS, hidden_by, hiding_message
+    from leakage_tasks.tasks.plugin import MODELS, hidden_by, hiding
 
     if place := hidden_by():
-        text, remedy = hiding_message(place).split(": ", 1)
-        yield Line(text, remedy)
+        yield Line(*hiding(place))
         return
     for name, target in MODELS.items():
         import_module(target.partition(":")[0])

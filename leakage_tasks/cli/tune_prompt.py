@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,14 +106,14 @@ class _Job:
         typer.echo(_summary(tuned, self.output, self.base))
 
     def _pairs(self, split: str) -> tuple[Pair, ...]:
-        from leakage_tasks.core.errors import OptionError
+        from leakage_tasks.core.errors import OptionError, on_command_line
         from leakage_tasks.pairs.source import Source, read_pairs
 
         try:
             return read_pairs(Source(split=split, **self.source))
         except OptionError as error:
             # It speaks to those who pass options through the harness.
-            raise OptionError(re.sub(r"--metadata (\w+)=…", _as_option, str(error))) from None
+            raise error.spelled(on_command_line, OptionError) from None
 
     def _tune(self, settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> TunedPrompt:
         from leakage_tasks.training.prompt.model import load_causal
@@ -128,10 +127,6 @@ class _Job:
             if place.exists():
                 typer.echo(f"leakage: stopped; --resume goes on from {place}", err=True)
             raise
-
-
-def _as_option(metadata: re.Match[str]) -> str:
-    return f"--{metadata[1].replace('_', '-')}"
 
 
 def _starting_from(text: str | None, tokenizer: str, settings: PromptSettings) -> PromptSettings:

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 LONGEST = 2_000
 """Characters of a message; what is cut out of a longer one is its middle, as the place comes first, the remedy last."""
+
+
+Spelling = Callable[[str], str]
+"""An option's name in Python → how whoever gave it writes it."""
+Error = TypeVar("Error", bound="LeakageError")
+
+
+def on_command_line(option: str) -> str:
+    """An option as ``leakage`` takes it: ``--text-column``."""
+    return f"--{option.replace('_', '-')}"
+
+
+def in_metadata(option: str) -> str:
+    """An option as ``lm_eval`` hands it on: ``--metadata text_column=…``."""
+    return f"--metadata {option}=…"
 
 
 class LeakageError(Exception):
     """Base of every error this package raises on purpose; its message is a single line that a terminal can show.
 
-    Whatever a message echoes, control characters in it are escaped.
+    Whatever a message echoes, control characters in it are escaped. Without a ``message`` it is made of its parts, for
+    callers that go by one of them: ``subject`` is what is wrong (a file, a field), ``problem`` what is wrong with it,
+    ``remedy`` what to do, in which ``{}`` stands for the ``option`` (its name in Python) as ``spelling`` writes it.
     """
 
-    def __init__(self, message: object = "") -> None:
-        super().__init__(one_line(str(message)))
+    def __init__(
+        self,
+        message: object = "",
+        *,
+        subject: str = "",
+        problem: str = "",
+        remedy: str = "",
+        option: str = "",
+        spelling: Spelling = on_command_line,
+    ) -> None:
+        self.subject, self.problem, self.remedy, self.option = subject, problem, remedy, option
+        told = remedy.format(spelling(option)) if option else remedy
+        super().__init__(one_line(str(message) or ": ".join(part for part in (subject, problem, told) if part)))
+
+    def spelled(self, spelling: Spelling, kind: type[Error]) -> Error:
+        """The same as an error of another kind, its option as ``spelling`` writes it."""
+        parts = {"subject": self.subject, "problem": self.problem, "remedy": self.remedy, "option": self.option}
+        return kind("" if self.option else self, **parts, spelling=spelling)
 
 
 def one_line(text: str) -> str:

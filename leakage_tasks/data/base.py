@@ -29,13 +29,14 @@ MOST_NAMED = 20
 
 
 class NoColumnError(PlantingError):
-    """A column that is asked for and missing; ``nameless`` is the message without the columns there are."""
+    """A column that is asked for and missing; ``nameless`` is the error without the columns there are."""
 
     def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
-        missing, remedy = f"{path}: no column {name!r}", f"name one with {option}"
+        missing, remedy = f"no column {name!r}", "name one with {}"
         more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
-        super().__init__(f"{missing} (it has {', '.join(columns[:MOST_NAMED])}{more}): {remedy}")
-        self.nameless = f"{missing}: {remedy}"
+        there = f"(it has {', '.join(columns[:MOST_NAMED])}{more})"
+        super().__init__(subject=str(path), problem=f"{missing} {there}", remedy=remedy, option=option)
+        self.nameless = PlantingError(subject=str(path), problem=missing, remedy=remedy, option=option)
 
 
 class Plantable(Protocol):
@@ -150,7 +151,7 @@ def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> s
         return wanted.text
     if wanted.text == TEXT and MESSAGES in columns:
         return MESSAGES
-    raise NoColumnError(path, wanted.text, columns, "--text-column")
+    raise NoColumnError(path, wanted.text, columns, "text_column")
 
 
 def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
@@ -158,9 +159,9 @@ def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text
     if wanted.label is None:
         return
     if wanted.label not in columns:
-        raise NoColumnError(path, wanted.label, columns, "--label-column")
+        raise NoColumnError(path, wanted.label, columns, "label_column")
     if wanted.label == text:
-        raise PlantingError(f"{path}: column {text!r} cannot be text and label: name another with --label-column")
+        raise _two_in_one(path, text, "text and label", "label_column")
 
 
 def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
@@ -168,12 +169,15 @@ def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, tex
     if wanted.source is None:
         return
     if wanted.source not in columns:
-        raise NoColumnError(path, wanted.source, columns, "--source-column")
+        raise NoColumnError(path, wanted.source, columns, "source_column")
     if wanted.source in (text, wanted.label):
         what = "text" if wanted.source == text else "label"
-        raise PlantingError(
-            f"{path}: column {wanted.source!r} cannot be source and {what}: name another with --source-column"
-        )
+        raise _two_in_one(path, wanted.source, f"source and {what}", "source_column")
+
+
+def _two_in_one(path: Path, name: str, what: str, option: str) -> PlantingError:
+    problem = f"column {name!r} cannot be {what}"
+    return PlantingError(subject=str(path), problem=problem, remedy="name another with {}", option=option)
 
 
 def note_label(labels: dict[str, Any], value: Any) -> None:

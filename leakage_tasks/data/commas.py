@@ -71,7 +71,7 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
             found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
             found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
             return found
-    raise NoColumnError(source, wanted.text, widest, "--text-column")
+    raise NoColumnError(source, wanted.text, widest, "text_column")
 
 
 def _first_record(source: Path, delimiter: str) -> tuple[str, list[str]]:

@@ -93,7 +93,8 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
     if not isinstance(loaded, DatasetDict):
         return loaded.with_format(None)
     if split not in loaded:
-        raise PlantingError(f"{folder}: no split {split!r} (it has {', '.join(loaded)}): name one with --split")
+        problem = f"no split {split!r} (it has {', '.join(loaded)})"
+        raise PlantingError(subject=str(folder), problem=problem, remedy="name one with {}", option="split")
     return loaded[split].with_format(None)
 
 

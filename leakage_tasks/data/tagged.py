@@ -72,9 +72,8 @@ def utterance_of(canary: Plantable) -> Utterance:
 
 
 def _check_columns(source: Path, wanted: Columns) -> None:
-    asked = (("--text-column", wanted.text, TEXT), ("--label-column", wanted.label, LABEL))
-    for option, name, own in (*asked, ("--source-column", wanted.source, None)):
+    asked = (("text_column", wanted.text, TEXT), ("label_column", wanted.label, LABEL))
+    for option, name, own in (*asked, ("source_column", wanted.source, None)):
         if name not in (None, own):
-            raise PlantingError(
-                f"{source}: no column {name!r} (NLU data has {TEXT!r} and {LABEL!r} alone): leave out {option}"
-            )
+            problem = f"no column {name!r} (NLU data has {TEXT!r} and {LABEL!r} alone)"
+            raise PlantingError(subject=str(source), problem=problem, remedy="leave out {}", option=option)

@@ -110,7 +110,7 @@ BELOW_CHANCE = Alarm(
     "controls-off-chance",
     fault=True,
 )
-ENDS = Ends(known, exposure_low, exposure_high, "95 % log-t")
+ENDS = Ends(known, exposure_low, exposure_high, "log-t")
 POOLED = average(
     "exposure",
     planted(lambda found: found.exposure),

@@ -92,7 +92,7 @@ CONTROLS = rate(
     "share of controls extracted; above chance it shows a fault",
     applies=told,
 )
-ENDS = Ends(extracted, share_low, share_high, "95 % Clopper-Pearson")
+ENDS = Ends(extracted, share_low, share_high, "Clopper-Pearson")
 METRICS: list[Metric] = [
     *headline(
         rate(

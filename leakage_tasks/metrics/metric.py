@@ -57,7 +57,7 @@ class Metric(Generic[Found, One]):
 
     ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
     canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits,
-    ``applies`` which attacks' results have the row.
+    ``interval_kind`` how these are got, ``applies`` which attacks' results have the row.
 
     Reports go by the rest: a ``headline`` is shown without being asked for, under ``title``, with the row of its
     controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a run. A
@@ -82,6 +82,7 @@ class Metric(Generic[Found, One]):
     of: str = ""
     copies: int | None = None
     brief: bool = False
+    interval_kind: str = ""
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -96,6 +97,7 @@ class Metric(Generic[Found, One]):
             "chance",
             "better",
             "interval",
+            "interval_kind",
             "title",
             "headline",
             "control",
@@ -124,7 +126,7 @@ def rate(
     applies: Applies[Found] = lambda found: True,
 ) -> list[Metric[Found, float]]:
     """A share of documents with its Clopper-Pearson interval: three metrics."""
-    kind = "95 % Clopper-Pearson"
+    kind = "Clopper-Pearson"
     return _with_interval(name, value, better, words, "share", chance, share_low, share_high, kind, applies)
 
 
@@ -138,7 +140,7 @@ def average(
     applies: Applies[Found] = lambda found: True,
 ) -> list[Metric[Found, float]]:
     """A mean over documents with its bootstrap interval: three metrics."""
-    kind = "95 % bootstrap"
+    kind = "bootstrap"
     return _with_interval(name, value, better, words, unit, chance, bootstrap_low, bootstrap_high, kind, applies)
 
 
@@ -156,9 +158,9 @@ def _with_interval(
 ) -> list[Metric[Found, float]]:
     ends = (f"{name}_ci_low", f"{name}_ci_high")
     return [
-        Metric(name, value, mean, better, words, unit, chance, ends, applies),
-        Metric(ends[0], value, low, better, f"{kind} interval of {name}, lower end", unit, applies=applies),
-        Metric(ends[1], value, high, better, f"{kind} interval of {name}, upper end", unit, applies=applies),
+        Metric(name, value, mean, better, words, unit, chance, ends, applies, interval_kind=kind),
+        Metric(ends[0], value, low, better, f"95 % {kind} interval of {name}, lower end", unit, applies=applies),
+        Metric(ends[1], value, high, better, f"95 % {kind} interval of {name}, upper end", unit, applies=applies),
     ]
 
 

@@ -50,11 +50,14 @@ class Answered(NamedTuple):
 
 
 class DamagedAnswer(ValueError):
-    """An answer that is no finding of its task; ``place`` counts from 0 among those scored."""
+    """An answer that is no finding of its task, as an error of some ``kind`` told; ``place`` counts from 0.
 
-    def __init__(self, place: int, reason: str) -> None:
-        super().__init__(reason)
-        self.place = place
+    Its reason may hold what the answer holds.
+    """
+
+    def __init__(self, place: int, error: Exception) -> None:
+        self.place, self.kind = place, type(error).__name__
+        super().__init__(f"{self.kind}: {error}")
 
 
 @contextmanager
@@ -63,7 +66,7 @@ def reading(place: int) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise DamagedAnswer(place, f"{type(error).__name__}: {error}") from None
+        raise DamagedAnswer(place, error) from None
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,13 @@ def _early_stop(wrong: int | None) -> list[Row]:
     which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
     words = f"share of suffixes guessed right before wrong guess {which}, surest first"
     theirs = f"{words}; the headline's guesses, ordered by this confidence"
-    kind, stop = f"95 % bootstrap interval of {name}", early_stop(wrong)
-    ends = (f"{name}_ci_low", f"{name}_ci_high")
+    kind, stop = "bootstrap", early_stop(wrong)
+    told, ends = f"95 % {kind} interval of {name}", (f"{name}_ci_low", f"{name}_ci_high")
+    figure = Metric(name, guessed, stop, "lower", words, unit, interval=ends, interval_kind=kind)
     return [
-        *headline([Metric(name, guessed, stop, "lower", words, unit, interval=ends)], "Recall, early stop", count="n"),
-        Metric(ends[0], guessed, early_stop_low(wrong), "lower", f"{kind}, lower end", unit),
-        Metric(ends[1], guessed, early_stop_high(wrong), "lower", f"{kind}, upper end", unit),
+        *headline([figure], "Recall, early stop", count="n"),
+        Metric(ends[0], guessed, early_stop_low(wrong), "lower", f"{told}, lower end", unit),
+        Metric(ends[1], guessed, early_stop_high(wrong), "lower", f"{told}, upper end", unit),
         Metric(f"{name}_same_guesses", guessed_by_headline, stop, "lower", theirs, unit, applies=_confidence),
     ]
 

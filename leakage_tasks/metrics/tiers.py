@@ -76,6 +76,7 @@ class Tier:
             value=self.value(of.value),
             words=f"{of.words}; of canaries {self.words}{why}",
             interval=None if few else interval,
+            interval_kind="" if few else ends.kind,
             title=f"{title}, {self.words}",
             headline=self.first,
             control=control,
@@ -90,7 +91,7 @@ class Tier:
         self, figure: Metric[Finding, float], names: tuple[str, str], ends: Ends
     ) -> Iterator[Metric[Finding, Any]]:
         for name, aggregate, end in zip(names, (ends.low, ends.high), ("lower", "upper"), strict=True):
-            words = f"{ends.kind} interval of {figure.name}, {end} end"
+            words = f"95 % {ends.kind} interval of {figure.name}, {end} end"
             yield Metric(name, self.value(ends.value), aggregate, figure.better, words, figure.unit, brief=True)
 
     def _count(self, of: Metric[Finding, float], few: bool) -> Metric[Finding, float]:

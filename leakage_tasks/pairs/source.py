@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.arrays import partner, read_arrays
@@ -20,7 +20,6 @@ from leakage_tasks.pairs.raw_pairs import Part, TokenIds
 from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 
-_SPELT = {"--text-column": "--metadata text_column=…"}
 State = tuple[tuple[str, int, int], ...]
 
 
@@ -87,7 +86,7 @@ def _parts(source: Source, state: State) -> list[Part] | None:
     try:
         return read_lines(path) if holds_pairs(path, source.text_column) else None
     except PlantingError as error:
-        raise _reworded(error) from None
+        raise error.spelled(in_metadata, OptionError) from None
 
 
 @lru_cache(maxsize=4)
@@ -96,14 +95,7 @@ def _texts(source: Source, state: State) -> list[Part]:
     try:
         return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
     except PlantingError as error:
-        raise _reworded(error) from None
-
-
-def _reworded(error: PlantingError) -> OptionError:
-    message = str(error)
-    for planting, here in _SPELT.items():
-        message = message.replace(planting, here)
-    return OptionError(message)
+        raise error.spelled(in_metadata, OptionError) from None
 
 
 def _splits(parts: Sequence[Part]) -> dict[str, Sequence[int]]:

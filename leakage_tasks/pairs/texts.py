@@ -11,7 +11,7 @@ import numpy as np
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError
+from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.pairs.raw_pairs import Part, TokenIds
@@ -32,7 +32,11 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     format_of(path)
     if tokenizer is None:
         raise MissingOption(
-            f"{path}: text is cut into pairs by tokens: pass --metadata tokenizer=… (folder or hub name)"
+            subject=str(path),
+            problem="text is cut into pairs by tokens",
+            remedy="pass {} (folder or hub name)",
+            option="tokenizer",
+            spelling=in_metadata,
         )
     try:
         loaded = load_tokenizer(tokenizer)

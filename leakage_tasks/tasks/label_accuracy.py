@@ -18,7 +18,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.labels import labels_of
 from leakage_tasks.metrics.aggregates import count, mean
@@ -29,7 +29,6 @@ from leakage_tasks.tasks.run_options import uncached
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
 """Options of ``--metadata``, for all tasks or under this task's name."""
-_SPELT = {f"--{name.replace('_', '-')}": f"--metadata {name}=…" for name in ("text_column", "label_column", "split")}
 
 
 def _right(answer: Any) -> float:
@@ -111,10 +110,7 @@ def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
         texts = ["\n".join(turns) for turns in reader.texts(path, layout, wanted)]
         labels = list(labels_of(path, layout, wanted))
     except PlantingError as error:
-        message = str(error)
-        for planting, here in _SPELT.items():
-            message = message.replace(planting, here)
-        raise OptionError(message) from None
+        raise error.spelled(in_metadata, OptionError) from None
     if not texts:
         raise OptionError(f"{path}: holds no rows: check --metadata data=…")
     if None in labels:

@@ -107,7 +107,7 @@ class HarnessHooks:
                 registry.register(name, target=EntryPoint(name, target, harness_groups.MODELS))
                 self.added.add("models")
         if place := hidden_by():
-            log.warning("lm-eval-leakage: %s", hiding_message(place))
+            log.warning("lm-eval-leakage: %s: %s", *hiding(place))
 
     def add_tasks(self, module: ModuleType) -> None:
         """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
@@ -225,11 +225,12 @@ def hidden_by() -> str | None:
     return str(spec.origin or places[0])
 
 
-def hiding_message(place: str) -> str:
-    """Return the line that says what hides our adapters and what to do about it."""
+def hiding(place: str) -> tuple[str, str]:
+    """What hides our adapters, and what to do about it."""
     return (
-        f"another package called 'adapters' ({place}) hides ours, so --model {', '.join(MODELS)} cannot load: install "
-        "lm-eval-leakage as a wheel beside it ('pip install .', not 'pip install -e .'), or uninstall the other one"
+        f"another package called 'adapters' ({place}) hides ours, so --model {', '.join(MODELS)} cannot load",
+        "install lm-eval-leakage as a wheel beside it ('pip install .', not 'pip install -e .'), or uninstall the "
+        "other one",
     )
 
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from leakage_tasks.core.errors import LONGEST, LeakageError, OptionError
+from leakage_tasks.core.errors import LONGEST, LeakageError, MissingOption, OptionError, PlantingError, in_metadata
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,23 @@ def test_of_a_long_message_the_middle_is_left_out() -> None:
 def test_an_error_of_another_process_is_the_same() -> None:
     error = OptionError("a\nb")
     assert str(pickle.loads(pickle.dumps(error))) == str(error) == r"a\nb"
+
+
+def test_a_message_is_made_of_its_parts() -> None:
+    error = LeakageError(subject="f.csv:3", problem="no column 'text'", remedy="name one")
+    assert (str(error), error.subject, error.remedy) == ("f.csv:3: no column 'text': name one", "f.csv:3", "name one")
+    assert str(LeakageError("id is empty: give one", subject="id")) == "id is empty: give one"
+    assert pickle.loads(pickle.dumps(error)).subject == "f.csv:3"
+
+
+def test_an_option_is_spelled_as_whoever_gave_it_writes_it() -> None:
+    error = PlantingError(subject="f.csv", problem="{no} column", remedy="name one with {}", option="text_column")
+    assert str(error) == "f.csv: {no} column: name one with --text-column"
+    asked = error.spelled(in_metadata, MissingOption)
+    assert str(asked) == "f.csv: {no} column: name one with --metadata text_column=…"
+    assert str(asked.spelled(lambda option: f"{option}=…", OptionError)).endswith("name one with text_column=…")
+    assert isinstance(asked, MissingOption)
+    assert str(LeakageError("f.csv: is empty").spelled(in_metadata, OptionError)) == "f.csv: is empty"
 
 
 def test_a_message_of_many_escapes_is_cut_too():

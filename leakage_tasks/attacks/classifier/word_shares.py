@@ -13,7 +13,7 @@ import numpy as np
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.errors import OptionError, PlantingError, on_command_line
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data import Columns, format_of
@@ -66,6 +66,10 @@ def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, fl
     return known[key]
 
 
+def _as_setting(option: str) -> str:
+    return "corpus_column=…" if option == "text_column" else on_command_line(option)
+
+
 def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
     path = Path(corpus)
     kind = format_of(path)
@@ -73,7 +77,7 @@ def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
     try:
         layout = kind.survey(path, wanted)
     except PlantingError as error:
-        raise OptionError(str(error).replace("--text-column", "corpus_column=…")) from None
+        raise error.spelled(_as_setting, OptionError) from None
     shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
     if not shares:
         raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")

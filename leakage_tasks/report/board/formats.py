@@ -167,7 +167,7 @@ def _head_cell(column: Column) -> Cell:
 
 
 def _cell(found: Figure) -> Cell:
-    return tuple(line for line in (number(found.value), interval(found), *beside(found).split(", ")) if line)
+    return tuple(line for line in (number(found.value), interval(found), *beside(found)) if line)
 
 
 def _chunks(names: list[Cell], columns: list[list[Cell]], width: int | None) -> Iterator[list[list[Cell]]]:
@@ -202,7 +202,7 @@ def _grid(columns: list[list[Cell]]) -> str:
 
 
 def _markdown_cell(found: Figure) -> str:
-    lines = [f"{number(found.value)} {interval(found)}".strip(), beside(found)]
+    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(beside(found))]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 

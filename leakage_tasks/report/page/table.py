@@ -144,7 +144,7 @@ def _cell(found: Figure, scale: tuple[float, float], extra: bool) -> Cell:
         value="" if found.value is None else repr(found.value),
         text=number(found.value),
         interval=interval(found),
-        beside=() if found.value is None else tuple(line for line in beside(found).split(", ") if line),
+        beside=() if found.value is None else tuple(beside(found)),
         picture=_picture(found, scale),
         extra=extra,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
@@ -27,6 +27,7 @@ class Row:
     chance: str | None = None
     better: str | None = None
     interval: tuple[str, str] | None = None
+    interval_kind: str = ""
     title: str = ""
     headline: bool = False
     control: str | None = None
@@ -76,13 +77,14 @@ def declared_from_json(data: Any, where: str) -> Declared | None:
 def _declared(data: Mapping[str, Any], where: str) -> Declared:
     if finite(data.get("schema", SCHEMA), "schema") > SCHEMA:
         raise ResultsError(f"{where}: written by a newer lm-eval-leakage: update this one")
-    rows = _object(data.get("rows"), "rows")
+    given = _object(data.get("rows"), "rows")
+    rows = {printable(name): _row(name, _object(row, f"rows.{name}")) for name, row in given.items()}
     return Declared(
         measures=_text(data, "measures", None),
         protocol=all_printable(_object(data.get("protocol"), "protocol")),
         tested=all_printable(_object(data.get("tested"), "tested")),
         attacks=tuple(_attack(each, f"attacks.{n}") for n, each in enumerate(_list(data.get("attacks"), "attacks"))),
-        rows={printable(name): _row(name, _object(row, f"rows.{name}")) for name, row in rows.items()},
+        rows={name: _with_kind(row, rows) for name, row in rows.items()},
         version=_text(data, "version"),
         no_headline=_text(data, "no_headline"),
         built_in=data.get("built_in") is True,
@@ -113,6 +115,7 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         chance=_optional(data, "chance", where),
         better=better,
         interval=_interval(data.get("interval"), f"{where}.interval"),
+        interval_kind=_text(data, "interval_kind", within=where),
         title=_text(data, "title", within=where),
         headline=data.get("headline") is True,
         control=_optional(data, "control", where),
@@ -125,6 +128,14 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         of=_text(data, "of", within=where),
         copies=_copies(data.get("copies"), f"{where}.copies"),
     )
+
+
+def _with_kind(row: Row, rows: Mapping[str, Row]) -> Row:
+    """A row written down without the kind of its interval, which the words of the lower end then tell."""
+    if row.interval is None or row.interval_kind or row.interval[0] not in rows:
+        return row
+    kind, interval, _ = rows[row.interval[0]].words.removeprefix("95 % ").partition(" interval")
+    return replace(row, interval_kind=kind if interval else "")
 
 
 def _waiver(alarm: Mapping[str, Any]) -> str:

@@ -60,12 +60,11 @@ def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
         low, high, kind = _harness_interval(result, metric, column)
         return Figure(value, low, high, kind, count=result.samples)
     ends = (None, None) if row.interval is None else (values.get(row.interval[0]), values.get(row.interval[1]))
-    kind = "" if row.interval is None else _kind(result, row.interval[0])
     counted = None if row.count is None else values.get(row.count, result.values.get(HEADLINE, {}).get(row.count))
     return Figure(
         value,
         *ends,
-        kind=kind,
+        kind=row.interval_kind,
         control=None if row.control is None else values.get(row.control),
         count=None if counted is None else int(counted),
     )
@@ -105,13 +104,6 @@ def verdict_on(result: TaskResult) -> Verdict | None:
     if declared is None or not result.is_leakage or declared.no_headline:
         return None
     return verdict_of(result.values.get(HEADLINE, {}), declared.tested)
-
-
-def _kind(result: TaskResult, end: str) -> str:
-    """How an interval was got, from what its lower end says of itself."""
-    row = row_of(result, end)
-    words = "" if row is None else row.words.removeprefix("95 % ")
-    return words.split(" interval")[0] if " interval" in words else ""
 
 
 def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[float | None, float | None, str]:

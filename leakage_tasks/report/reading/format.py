@@ -36,11 +36,11 @@ def interval(found: Figure) -> str:
     return f"[{number(found.low)}, {number(found.high)}]"
 
 
-def beside(found: Figure) -> str:
+def beside(found: Figure) -> list[str]:
     """What a figure may not be shown without, besides its interval: its controls' value and its count."""
     control = [] if found.control is None else [f"controls {number(found.control)}"]
     count = [] if found.count is None else [f"n = {found.count:,}"]
-    return ", ".join([*control, *count])
+    return [*control, *count]
 
 
 def heading(column: Column) -> str:

@@ -109,9 +109,8 @@ class Samples:
         try:
             yield
         except DamagedAnswer as error:
-            # The rest of the reason may hold what the answer holds.
-            kind, _, _ = str(error).partition(":")
-            raise _wrong(self.file, self.lines[error.place], "resps", f"no finding of {self.task} ({kind})") from None
+            reason = f"no finding of {self.task} ({error.kind})"
+            raise _wrong(self.file, self.lines[error.place], "resps", reason) from None
 
 
 def read_samples(path: str | Path) -> Samples:

@@ -9,7 +9,7 @@ from leakage_tasks.research.framework.registry import Config, Plan, Study, Trial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
 from leakage_tasks.research.secret_sharer.claims import CHANCE, all_of, falls, higher
 from leakage_tasks.research.secret_sharer.defence_trials import not_private, private, run, sanitized, undefended
-from leakage_tasks.research.secret_sharer.ground import SCALES, SOURCE, differences, ground_at, seeds
+from leakage_tasks.research.secret_sharer.ground import SCALES, SOURCE, differences, seeds
 
 RMSPROP = {
     0.65: (1.69, 1.1), 1.21: (1.59, 2.3), 5.26: (1.41, 1.8), 89.0: (1.34, 2.1), 2e8: (1.32, 3.2), 1e9: (1.26, 2.8),
@@ -76,9 +76,9 @@ def _private_ground(trial: Trial, plan: Plan) -> list[str]:
     unit = "The unit of the published losses is not in the source; ours are bits a character."
     if plan.scale == "paper":
         return ["δ and batch size are not in the source: 1e-5 and 256 rows are taken.", unit, *differences(plan)]
-    text, *rest = differences(plan)
+    text, *rest = differences(plan, own["characters"])
     return [
-        text.replace(f"{ground_at(plan.scale).characters:,}", f"{own['characters']:,}"),
+        text,
         f"An LSTM of {own['layers']}×{own['hidden_size']} units; with DP-SGD {own['epochs']} epochs on {rows:,} rows "
         f"of whole lines, {own['batch_size']} a batch, δ = {own['delta']:g}; three of the six ε. ε is for one row; "
         "each copy of the secret taken out of its row counts as two rows.",

@@ -144,14 +144,14 @@ def seeds(plan: Plan) -> range:
     return plan.seeds(ground_at(plan.scale).seeds)
 
 
-def differences(plan: Plan) -> list[str]:
-    """How the ground differs from the paper's, a sentence each."""
+def differences(plan: Plan, characters: int | None = None) -> list[str]:
+    """How the ground differs from the paper's, a sentence each; ``characters`` are those of another text."""
     ground = ground_at(plan.scale)
     if ground == PAPER:
         return ["The learning rate is constant (the paper's decays on plateaus)."]
     return [
-        f"{ground.characters:,} characters of Python's help text stand for the Penn Treebank (5 MB), so that a secret "
-        f"planted {ground.copies} times stands for one planted once.",
+        f"{characters or ground.characters:,} characters of Python's help text stand for the Penn Treebank (5 MB), so "
+        f"that a secret planted {ground.copies} times stands for one planted once.",
         f"Batches are of {ground.batch_size} sequences where the paper has 128, so that there are enough steps; the "
         "learning rate is constant.",
         "Exposure is exact, or estimated by importance draws; 'extrapolated' is the paper's own measure, the "

@@ -24,6 +24,16 @@ def test_a_rate_says_how_its_interval_was_got(tmp_path: Path):
     assert figure(_task(tmp_path, leaking(), "canary_extraction"), "extracted").kind == "Clopper-Pearson"
 
 
+def test_results_of_version_0_1_0_say_in_words_how_an_interval_was_got(tmp_path: Path):
+    older = results(leaking())
+    rows = older["configs"]["canary_exposure"]["leakage"]["rows"]
+    assert rows["exposure"].pop("interval_kind") == "bootstrap"
+    task = read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"]
+    assert figure(task, "exposure").kind == "bootstrap"
+    rows["exposure_ci_low"]["words"] = "a lower end"
+    assert figure(read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"], "exposure").kind == ""
+
+
 @pytest.mark.parametrize(("hits", "count"), [(0, 50), (13, 50), (50, 50), (1, 2), (333, 1000)])
 def test_a_harness_share_has_the_clopper_pearson_interval(tmp_path: Path, hits: int, count: int):
     # The harness' standard error is that of the sample: of hits ones and the rest zeros.
