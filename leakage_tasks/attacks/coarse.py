@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
-from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, FIT, GUESSES, Finding
+from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, FIT, GUESSES, AttackResult, Finding
 
 BAND = 10.0
 """Ranks 1 to 10 are one band, those up to 100 the next, and so on: 3.3 bits each. The guesses kept are the first."""
@@ -33,10 +32,10 @@ def coarsened(found: Finding) -> Finding:
         return found
     told = _ranked(found) if found.rank is not None else _placed(found)
     bare = dataclasses.replace(found, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
-    return dataclasses.replace(bare, model_calls=None, seconds=None, coarse=True, **told)
+    return dataclasses.replace(dataclasses.replace(bare, model_calls=None, seconds=None, coarse=True), **told)
 
 
-def _ranked(found: Finding) -> dict[str, Any]:
+def _ranked(found: Finding) -> AttackResult:
     """The band of a rank; of an extrapolated one with its fit."""
     size = 2.0**found.log2_size
     if not _sure(found):
@@ -44,12 +43,12 @@ def _ranked(found: Finding) -> dict[str, Any]:
         return {"rank": most, "rank_low": 1.0, "rank_high": most, "method": "lower_bound"}
     first, last = _band(found.rank or size)
     last = min(size, last)
-    ends = {"rank_low": max(1.0, first / SLACK), "rank_high": min(size, last * SLACK)}
     rank = math.sqrt(first * last)
+    told: AttackResult = {"rank": rank, "rank_low": max(1.0, first / SLACK), "rank_high": min(size, last * SLACK)}
     if found.method != EXTRAPOLATED:
-        return {"rank": rank, **ends, "method": BANDED}
+        return {**told, "method": BANDED}
     fit = {name: found.extra[name] for name in FIT} | {EXTRAPOLATED: found.log2_size - math.log2(rank)}
-    return {"rank": rank, **ends, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
+    return {**told, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
 
 
 def _sure(found: Finding) -> bool:
@@ -66,7 +65,7 @@ def _band(rank: float) -> tuple[float, float]:
     return BAND ** (place - 1), BAND**place
 
 
-def _placed(found: Finding) -> dict[str, Any]:
+def _placed(found: Finding) -> AttackResult:
     """Whether the secret is among the ten first guesses, where as many were made."""
     if found.correct is None:
         return {}

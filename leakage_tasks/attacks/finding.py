@@ -7,12 +7,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from leakage_tasks.core.inputs import parse_json
 
 GUESSES = 10
 """The most guesses a finding keeps."""
+Extra = dict[str, Any]
+"""What one attack tells and no other: numbers, words and lists of them, by name."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
 """The method of ranks of which only the band is told that they are in."""
@@ -29,6 +31,22 @@ class Guess:
     filling: tuple[str, ...]
     text: str
     score: float
+
+
+class AttackResult(TypedDict, total=False):
+    """What an attack found out about one canary: those fields of its :class:`Finding` that it tells."""
+
+    guesses: tuple[Guess, ...]
+    proven: int
+    correct: tuple[bool, ...]
+    place: int | None
+    rank: float
+    rank_low: float
+    rank_high: float
+    method: Method
+    log_perplexity: float
+    model_calls: int
+    extra: Extra
 
 
 @dataclass(frozen=True)
@@ -71,7 +89,7 @@ class Finding:
     access: str = ""
     supporting: int = 0
     coarse: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Extra = field(default_factory=dict)
 
     @property
     def exposure(self) -> float | None:
@@ -157,7 +175,7 @@ def _check_number(name: str, value: Any, least: float) -> None:
         raise ValueError(f"{name} is below {least}")
 
 
-def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> dict[str, Any]:
+def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
     """The fields of a finding that compare its guesses with the secret."""
     if not guesses:
         return {"guesses": (), "correct": (False,) * len(secret)}

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Never, TypeVar
 
+from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
 
 Goal = Literal["exposure", "extraction"]
-RunTogether = Callable[[Sequence["Order"]], Iterator[dict[str, Any]]]
+RunTogether = Callable[[Sequence["Order"]], Iterator[AttackResult]]
 AnyRun = TypeVar("AnyRun", bound=Callable[[Any], Any])
 BUDGET = 20_000
 
@@ -83,10 +84,10 @@ def register(
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
-    It takes an :class:`Order` and returns the fields of a :class:`Finding` it found out. ``needs`` are target
-    protocols of which the target must offer one; ``remedy`` ends the error where it offers none. The attack name
-    ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``. ``settings``
-    are its options, found in ``Order.settings``.
+    It takes an :class:`Order` and returns an :class:`AttackResult`, the fields of a finding that it found out.
+    ``needs`` are target protocols of which the target must offer one; ``remedy`` ends the error where it offers none.
+    The attack name ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``.
+    ``settings`` are its options, found in ``Order.settings``.
 
     One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
     of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it

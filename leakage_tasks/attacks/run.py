@@ -11,7 +11,7 @@ from typing import Any
 
 from leakage_tasks.attacks import built_in  # noqa: F401
 from leakage_tasks.attacks.access import access
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import AttackResult, Finding
 from leakage_tasks.attacks.redact import about, hiding
 from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, Goal, Order, choose, known_settings
 from leakage_tasks.canaries.canary import Canary
@@ -94,7 +94,7 @@ class _Answer:
     """What was found out about one canary, and how long that took."""
 
     seconds: float
-    found: Mapping[str, Any] = field(repr=False)
+    found: AttackResult = field(repr=False)
 
 
 def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
@@ -121,9 +121,9 @@ def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], I
     ]
 
 
-def _finding(attack: Attack, order: Order, seconds: float, found: Mapping[str, Any]) -> Finding:
+def _finding(attack: Attack, order: Order, seconds: float, found: AttackResult) -> Finding:
     canary = order.canary
-    finding = Finding(
+    return Finding(
         canary=canary.id,
         attack=attack.name,
         planted=canary.planted,
@@ -132,8 +132,8 @@ def _finding(attack: Attack, order: Order, seconds: float, found: Mapping[str, A
         log2_size=math.log2(canary.space.size),
         seconds=seconds,
         access=access(attack.needs, order.target, order.settings),
+        **found,
     )
-    return dataclasses.replace(finding, **found)
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from leakage_tasks.attacks.causal.counting import cheapest
 from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
 from leakage_tasks.attacks.causal.search_result import NO_LOGITS, searched
-from leakage_tasks.attacks.finding import Guess
+from leakage_tasks.attacks.finding import AttackResult, Guess
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 
@@ -18,7 +16,7 @@ WIDTH = Setting("width", int, BEAM, "how many partial fillings of each length a 
 
 
 @register("beam", "extraction", PredictsNextToken, auto=4, remedy=NO_LOGITS, settings=(WIDTH,))
-def beam(order: Order) -> dict[str, Any]:
+def beam(order: Order) -> AttackResult:
     """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
 
     A secret is lost once its beginning is not among the ``width`` cheapest of its length. When ``budget`` sequences

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.explorer import finite, within
-from leakage_tasks.attacks.finding import GUESSES, Guess, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
@@ -29,7 +28,7 @@ def affordable(order: Order) -> bool:
 
 
 @register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=affordable)
-def brute_force(order: Order) -> dict[str, Any]:
+def brute_force(order: Order) -> AttackResult:
     """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
 
     No tree is walked and no beginning shared, so its nodes are the fillings scored.
@@ -51,8 +50,9 @@ def brute_force(order: Order) -> dict[str, Any]:
     finite(float(every.sum()))
     own = float(every[space.index(order.canary.secret)])
     rank = int((every <= within(own)).sum())
-    found = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every), "proven": len(best)}
-    return {**found, **marked(best, order.canary.secret), "extra": {"nodes": len(every)}}
+    found: AttackResult = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every)}
+    told = marked(best, order.canary.secret)
+    return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
 
 
 def up_to_secret(order: Order) -> float:

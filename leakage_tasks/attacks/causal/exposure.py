@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, affordable
 from leakage_tasks.attacks.causal.counting import count_exactly
 from leakage_tasks.attacks.causal.explorer import Explorer, within
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
 from leakage_tasks.attacks.causal.sampled import HISTOGRAM, ranked_by_sample, sampled, with_text_costs
-from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.finding import AttackResult, Guess, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
@@ -35,7 +33,7 @@ METHOD = Setting(
     remedy=NO_SCORES,
     settings=(METHOD, PRECISION, HISTOGRAM),
 )
-def exposure(order: Order) -> dict[str, Any]:
+def exposure(order: Order) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
     A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
@@ -61,11 +59,11 @@ def exposure(order: Order) -> dict[str, Any]:
             raise _beyond_budget(order)
     else:
         ranked = _counted_or_drawn(explorer, secret, bound, order, count=method == "auto")
-    found = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
+    found: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return with_text_costs(found, order)
 
 
-def _of_whole_texts(order: Order, method: str) -> dict[str, Any]:
+def _of_whole_texts(order: Order, method: str) -> AttackResult:
     """The rank on a model that only scores whole texts."""
     if method == "estimated":
         raise TargetError(
@@ -85,20 +83,20 @@ def _beyond_budget(order: Order) -> OptionError:
 
 def _counted(
     explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, limit: int
-) -> dict[str, Any] | None:
+) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
     count = count_exactly(explorer, secret, bound, limit - explorer.calls)
     if count is None:
         return None
     space = order.canary.attack_space
     guesses = [Guess(each.filling, space.fill(each.filling), each.score) for each in count.cheapest]
-    nodes = {"extra": {"nodes": explorer.nodes}}
-    return {"rank": count.others + 1, "method": "exact", **nodes, **marked(guesses, order.canary.secret)}
+    told = marked(guesses, order.canary.secret)
+    return {**told, "rank": count.others + 1, "method": "exact", "extra": {"nodes": explorer.nodes}}
 
 
 def _counted_or_drawn(
     explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, *, count: bool
-) -> dict[str, Any]:
+) -> AttackResult:
     """The exact rank if it is to ``count`` and a few draws say that the budget pays for it, else an estimate.
 
     Where the budget pays for too few draws, it goes to whole texts.
@@ -115,4 +113,4 @@ def _counted_or_drawn(
     if found is not None:
         return found
     found = ranked_by_sample(order, max(0, order.budget - explorer.calls - 1))
-    return found | {"model_calls": found["model_calls"] + explorer.calls}
+    return {**found, "model_calls": found["model_calls"] + explorer.calls}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, scored
 from leakage_tasks.attacks.causal.explorer import finite
 from leakage_tasks.attacks.causal.sampled import DRAWS, HISTOGRAM, with_costs
-from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
+from leakage_tasks.attacks.finding import EXTRAPOLATED, AttackResult, Finding
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.errors import OptionError
@@ -20,7 +19,7 @@ from leakage_tasks.targets.protocols import ScoresSequences
 
 
 @register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
-def skew_normal(order: Order) -> dict[str, Any]:
+def skew_normal(order: Order) -> AttackResult:
     """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
 
     It is fitted to ``draws`` random fillings and tested by Kolmogorov and Smirnov's distance; where R has no more than
@@ -66,7 +65,7 @@ def _fillings(order: Order, wanted: int) -> list[Filling]:
     return [filling for filling in drawn if filling != order.canary.secret]
 
 
-def _extrapolated(fit: SkewNormalFit, own: float, order: Order) -> dict[str, Any]:
+def _extrapolated(fit: SkewNormalFit, own: float, order: Order) -> AttackResult:
     size = order.canary.space.size
     bits = fit.exposure(own)
     low, high = fit.exposure_interval(own)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
 from leakage_tasks.attacks.causal.explorer import Explorer
 from leakage_tasks.attacks.causal.search_result import searched
-from leakage_tasks.attacks.finding import Guess, marked
+from leakage_tasks.attacks.finding import AttackResult, Guess, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
@@ -21,7 +19,7 @@ from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
     auto=3,
     remedy="choose a model that generates text or has logits",
 )
-def greedy(order: Order) -> dict[str, Any]:
+def greedy(order: Order) -> AttackResult:
     """The likeliest allowed token each time, or what the model writes where only that can be asked."""
     if not isinstance(order.target, PredictsNextToken):
         return _written(order)
@@ -35,7 +33,7 @@ def greedy(order: Order) -> dict[str, Any]:
     return searched(order, explorer, best)
 
 
-def _written(order: Order) -> dict[str, Any]:
+def _written(order: Order) -> AttackResult:
     """The model's own continuation of the text before the first slot, read slot by slot.
 
     A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
@@ -54,7 +52,7 @@ def _written(order: Order) -> dict[str, Any]:
         values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
         text = text[len(values[-1]) :].removeprefix(piece)
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
-    written: dict[str, Any] = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
+    written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
     written["extra"] = {"nodes": 0, "written": values}
     if not all(values):
         return written

@@ -7,7 +7,6 @@ estimate. It may be looked at twice; the levels of both intervals together keep 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from scipy import stats
 
@@ -16,6 +15,7 @@ from leakage_tasks.attacks.causal.explorer import Explorer
 from leakage_tasks.attacks.causal.leanings import EXPLORING, Mixture, aimed, as_the_model
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw
+from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import Setting
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
@@ -59,7 +59,7 @@ class RankEstimate:
         self._pilots = [found]
         return float(found.nodes.mean()) if len(found.nodes) else math.inf
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> AttackResult | None:
         """The rank's fields of a finding, or None where the budget pays for too few draws to say anything."""
         self.aim()
         if self._likely_affordable < LEAST:
@@ -146,7 +146,7 @@ def _interval(draws: RankDraws, level: float) -> tuple[float, float]:
     return 1 + max(low, met), 1 + max(high, draws.seen)
 
 
-def summary(draws: RankDraws, level: float, size: int) -> dict[str, Any]:
+def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
     """The rank's fields of a finding: an estimate, or a bound where too little stands behind one.
 
     ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the most fillings that a draw

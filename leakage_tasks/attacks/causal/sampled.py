@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, affordable, brute_force, scored
 from leakage_tasks.attacks.causal.explorer import finite, within
+from leakage_tasks.attacks.finding import AttackResult, Extra
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
@@ -35,7 +35,7 @@ HISTOGRAM = Setting(
 
 
 @register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
-def sampled(order: Order) -> dict[str, Any]:
+def sampled(order: Order) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
@@ -45,25 +45,25 @@ def sampled(order: Order) -> dict[str, Any]:
     return with_text_costs(_ranked(order), order)
 
 
-def _ranked(order: Order) -> dict[str, Any]:
+def _ranked(order: Order) -> AttackResult:
     if affordable(order):
         found = brute_force(order)
-        return {name: found[name] for name in found if name != "proven"}
+        del found["proven"]
+        return found
     return ranked_by_sample(order, order.budget - 1)
 
 
-def ranked_by_sample(order: Order, draws: int) -> dict[str, Any]:
+def ranked_by_sample(order: Order, draws: int) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
     space = order.canary.attack_space
     own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
     hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn, within(own)))
-    found = {"log_perplexity": own, "model_calls": len(drawn) + 1}
-    return found | share_of_sample(hits, len(drawn), space.size)
+    return {**share_of_sample(hits, len(drawn), space.size), "log_perplexity": own, "model_calls": len(drawn) + 1}
 
 
-def share_of_sample(hits: int, draws: int, size: int) -> dict[str, Any]:
+def share_of_sample(hits: int, draws: int, size: int) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
 
     ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
@@ -72,15 +72,15 @@ def share_of_sample(hits: int, draws: int, size: int) -> dict[str, Any]:
     """
     others = size - 1
     interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
-    extra = {"extra": {"draws": draws, "hits": hits, **interpolated}}
+    extra: Extra = {"draws": draws, "hits": hits, **interpolated}
     if not hits:
         high = float(1 + others * (at_most(0, draws) if draws else 1.0))
-        return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", **extra}
+        return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", "extra": extra}
     low, high = (float(1 + others * end) for end in clopper_pearson(hits, draws))
-    return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", **extra}
+    return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
 
 
-def with_text_costs(found: dict[str, Any], order: Order) -> dict[str, Any]:
+def with_text_costs(found: AttackResult, order: Order) -> AttackResult:
     """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
     fillings = random_fillings(order)
     if not fillings:
@@ -100,7 +100,7 @@ def random_fillings(order: Order) -> list[Filling]:
     return space.sample(wanted, f"{order.seed}:{HISTOGRAM.name}")
 
 
-def with_costs(found: dict[str, Any], costs: FloatArray, calls: int, decimals: int) -> dict[str, Any]:
+def with_costs(found: AttackResult, costs: FloatArray, calls: int, decimals: int) -> AttackResult:
     """``found`` with random fillings' costs in bits as ``extra["costs"]``, sorted and rounded.
 
     ``calls`` sequences were scored for them, which no attacker needs: they go to ``audit_calls``. Raises TargetError

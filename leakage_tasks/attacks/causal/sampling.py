@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from leakage_tasks.attacks.causal.counting import cheapest
 from leakage_tasks.attacks.causal.descents import Visit, descend
@@ -11,7 +10,7 @@ from leakage_tasks.attacks.causal.explorer import Explorer, mask_of
 from leakage_tasks.attacks.causal.sampled import DRAWS
 from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, searched
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import Guess
+from leakage_tasks.attacks.finding import AttackResult, Guess
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets.protocols import PredictsNextToken
@@ -30,7 +29,7 @@ UNTIL = Setting(
 
 
 @register("sampling", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
-def sampling(order: Order) -> dict[str, Any]:
+def sampling(order: Order) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
     At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what

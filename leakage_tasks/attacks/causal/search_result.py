@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.attacks.causal.explorer import Explorer
-from leakage_tasks.attacks.finding import GUESSES, Guess, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, marked
 from leakage_tasks.attacks.registry import Order
 
 NO_LOGITS = "use attack=brute-force on small spaces, else attack=greedy, which need no logits"
@@ -14,12 +13,12 @@ NO_LOGITS = "use attack=brute-force on small spaces, else attack=greedy, which n
 
 def searched(
     order: Order, explorer: Explorer, best: Sequence[Guess], proven: int = 0, **extra: int | None
-) -> dict[str, Any]:
+) -> AttackResult:
     """The fields of a finding: guesses, cheapest first and given without their texts, and what they took."""
     fill = order.canary.attack_space.fill
     guesses = [Guess(guess.filling, fill(guess.filling), guess.score) for guess in best]
-    effort = {"proven": proven, "model_calls": explorer.calls, "extra": {"nodes": explorer.nodes, **extra}}
-    return marked(guesses, order.canary.secret) | effort
+    told = marked(guesses, order.canary.secret)
+    return {**told, "proven": proven, "model_calls": explorer.calls, "extra": {"nodes": explorer.nodes, **extra}}
 
 
 def distinct(known: Sequence[Guess], more: Sequence[Guess]) -> list[Guess]:

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal.beam import BEAM, beam_search
 from leakage_tasks.attacks.causal.counting import merge_guesses
 from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
 from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, searched
-from leakage_tasks.attacks.finding import GUESSES, Guess
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 
@@ -30,7 +30,7 @@ BATCH = Setting("batch", int, 128, "how many nodes an iteration of best-first se
 
 
 @register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
-def shortest_path(order: Order) -> dict[str, Any]:
+def shortest_path(order: Order) -> AttackResult:
     """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
     ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from leakage_tasks.attacks.causal.sampled import HISTOGRAM, random_fillings, share_of_sample, with_costs
@@ -11,7 +9,7 @@ from leakage_tasks.attacks.classifier.class_beam import guesses_of
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
 from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
-from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
 from leakage_tasks.attacks.registry import Order, register
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
@@ -19,7 +17,7 @@ from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
 @register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,))
-def class_loss(order: Order) -> dict[str, Any]:
+def class_loss(order: Order) -> AttackResult:
     """Rank of the secret by −log2 P(label | text), over all fillings of R.
 
     With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
@@ -39,14 +37,14 @@ def class_loss(order: Order) -> dict[str, Any]:
     return with_costs(found, losses, scores.calls - before, decimals=8)
 
 
-def _exact(order: Order, scores: ClassScores) -> dict[str, Any]:
+def _exact(order: Order, scores: ClassScores) -> AttackResult:
     space = order.canary.attack_space
     sizes = [len(slot) for slot in space.slots]
     losses = np.concatenate([scores.of(values) for values in every(sizes)])
     place = space.index(order.canary.secret)
     own = float(losses[place])
     best = np.argsort(losses, kind="stable")[:GUESSES]
-    found: dict[str, Any] = {
+    found: AttackResult = {
         "rank": int((losses <= within(own)).sum()),
         "method": "exact",
         "model_calls": scores.calls,
@@ -57,7 +55,7 @@ def _exact(order: Order, scores: ClassScores) -> dict[str, Any]:
     return {**found, **marked(guesses_of(space, chosen, losses[best]), order.canary.secret)}
 
 
-def _two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
+def _two_ranks(order: Order, scores: ClassScores) -> Extra:
     """The two ranks of Mix and Match where the model proposes values; None for them where it cannot for this canary."""
     if not isinstance(order.target, ProposesValues):
         return {}
@@ -69,7 +67,7 @@ def _two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
         return {"candidate_rank": None, "pruned_rank": None}
 
 
-def _sampled(order: Order, scores: ClassScores) -> dict[str, Any]:
+def _sampled(order: Order, scores: ClassScores) -> AttackResult:
     space = order.canary.attack_space
     own = float(scores.of(scores.places([order.canary.secret]))[0])
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]

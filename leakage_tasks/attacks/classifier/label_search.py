@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, gues
 from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.classifier.word_shares import value_shares
-from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -35,7 +34,7 @@ COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of
     remedy=NO_LABELS,
     settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
 )
-def label_search(order: Order) -> dict[str, Any]:
+def label_search(order: Order) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
 
     The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
@@ -65,7 +64,7 @@ class _Search:
         self.scores = ClassScores(order, order.settings["signal"])
         self.shares = _shares(order, self.scores)
         self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
-        self.notes: dict[str, Any] = {"shortlist_kept": []} if order.settings["audit"] else {}
+        self.notes: Extra = {"shortlist_kept": []} if order.settings["audit"] else {}
         if order.settings["audit"] and not any(self.limits):
             raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
         if any(self.limits):

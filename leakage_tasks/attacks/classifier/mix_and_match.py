@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
-from leakage_tasks.attacks.finding import GUESSES, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
 from leakage_tasks.attacks.registry import Order, Setting, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
@@ -27,7 +25,7 @@ CANDIDATES = Setting("candidates", int, 2000, "how far down the generator's orde
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
     settings=(BEAM, CANDIDATES, SIGNAL),
 )
-def mix_and_match(order: Order) -> dict[str, Any]:
+def mix_and_match(order: Order) -> AttackResult:
     """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
 
     The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
@@ -55,7 +53,7 @@ def mix_and_match(order: Order) -> dict[str, Any]:
     }
 
 
-def two_ranks(order: Order, scores: ClassScores) -> dict[str, Any]:
+def two_ranks(order: Order, scores: ClassScores) -> Extra:
     """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
 
     ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its

@@ -7,9 +7,9 @@ likeliest values taken. All canaries and restarts of a run are rows of one batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from leakage_tasks.attacks.access import reads_tags
+from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.inversion.batch import DOUBLE, Batch
 from leakage_tasks.attacks.inversion.search import ADAPTIVE, COLDEST, FORMS, PUBLISHED
 from leakage_tasks.attacks.registry import Order, Setting, register
@@ -77,7 +77,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     ),
     together=True,
 )
-def inversion(orders: Sequence[Order]) -> Iterator[dict[str, Any]]:
+def inversion(orders: Sequence[Order]) -> Iterator[AttackResult]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
 
     The schedule is that of appendix B: Adam, and at step t the temperature ``start_temperature`` · ``cooling``^t. A

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from leakage_tasks.attacks.causal.explorer import finite
 from leakage_tasks.attacks.classifier.class_beam import guesses_of
 from leakage_tasks.attacks.classifier.coordinate_search import Searches
-from leakage_tasks.attacks.finding import GUESSES, Guess, marked
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, marked
 from leakage_tasks.attacks.inversion.search import Plan, relaxed_search
 from leakage_tasks.attacks.redact import about
 from leakage_tasks.attacks.registry import Order
@@ -48,7 +48,7 @@ class Batch:
         places = np.arange(len(self.orders))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
-    def attacked(self, group: IntArray) -> Iterator[dict[str, Any]]:
+    def attacked(self, group: IntArray) -> Iterator[AttackResult]:
         """What is found out of each canary of ``group``."""
         canaries = np.repeat(group, self.settings["restarts"])
         answers, tried = self._answers(canaries)
@@ -62,7 +62,7 @@ class Batch:
         secrets = self._losses(group, self._secrets(group))
         for canary, secret in zip(group, secrets.tolist(), strict=True):
             own, ended = canaries == canary, searches.canaries == canary
-            notes = {"restarts": self.settings["restarts"], "secret_loss": secret, "audit_calls": 1}
+            notes: Extra = {"restarts": self.settings["restarts"], "secret_loss": secret, "audit_calls": 1}
             if self.settings["finish"]:
                 notes["settled"] = bool(searches.settled[ended].all())
             found = _Answers(answers[own], losses[own], searches.places[ended], searches.losses[ended])
@@ -134,7 +134,7 @@ class _Answers:
     ended: IntArray
     ended_losses: FloatArray
 
-    def fields(self, canary: Canary, notes: Mapping[str, Any]) -> dict[str, Any]:
+    def fields(self, canary: Canary, notes: Extra) -> AttackResult:
         """The fields of a finding."""
         secret, best = _places_of(canary), int(self.losses.argmin())
         guesses = self._guesses(canary)

@@ -10,7 +10,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from leakage_tasks.attacks.finding import LARGEST
+from leakage_tasks.attacks.finding import LARGEST, Extra
 from leakage_tasks.core.inputs import parse_json
 
 HEADLINE = "none"
@@ -77,7 +77,7 @@ class SuffixFinding:
     data: str = ""
     settings: str = ""
     access: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Extra = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line."""
