@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -25,6 +25,10 @@ DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
 DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
 """Why ``--gen_kwargs`` changes nothing, and what does instead."""
+
+
+Document = dict[str, Any]
+"""What the harness hands on for one canary, pair or text: JSON-able, the task's own fields."""
 
 
 class LocalTask(Task):
@@ -48,14 +52,14 @@ class LocalTask(Task):
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
-    _docs: list[dict[str, Any]]
+    _docs: list[Document]
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         given = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
         self.optional = bool((config or {}).get("optional", False))
         self.lacking: str | None = None
         self._attacks: set[tuple[str, str]] = set()
-        self._used: list[dict[str, Any]] | None = None
+        self._used: list[Document] | None = None
         self.found: dict[str, float | None] = {}
         self._more: list[str] = []
         self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
@@ -133,7 +137,7 @@ class LocalTask(Task):
         return {}
 
     @property
-    def used(self) -> list[dict[str, Any]]:
+    def used(self) -> list[Document]:
         """The documents of the run: all, or as many or those that the user asked for."""
         return self._docs if self._used is None else self._used
 
@@ -199,7 +203,7 @@ class LocalTask(Task):
         """Every document is for testing."""
         return True
 
-    def test_docs(self) -> list[dict[str, Any]]:
+    def test_docs(self) -> list[Document]:
         """The documents."""
         return self._docs
 
@@ -248,7 +252,7 @@ class LocalTask(Task):
         """See the harness; every process sees the stand-in for documents there are none of."""
         return super().doc_iterator(**settings) if self.lacking is None else iter([(0, self._docs[0])])
 
-    def aggregation(self) -> dict[str, Any]:
+    def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Aggregations by metric; of a null task not even counts are numbers."""
         if self.is_null:
             return {metric.name: _nothing for metric in self.metrics}
@@ -269,7 +273,7 @@ class LocalTask(Task):
             self._aggregated(metrics[name], [row.get(name) for row in rows])
         return len(self._more)
 
-    def higher_is_better(self) -> dict[str, Any]:
+    def higher_is_better(self) -> dict[str, bool | None]:
         """Directions by metric: the defender's where it leaks, the user's where it is useful; None for counts."""
         return {MORE: None, **{metric.name: metric.higher_is_better for metric in self.metrics}}
 

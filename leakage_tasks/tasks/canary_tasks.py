@@ -32,7 +32,7 @@ from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.answer_attacks import attack
-from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
@@ -61,7 +61,7 @@ class CanaryTask(LocalTask):
         # Read once: a manifest may be a pipe, and a long one takes its time.
         self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
         given = _canaries(self.options.canaries, self._read)
-        self._counted: tuple[list[dict[str, Any]], Copies] | None = None
+        self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         known = self.options.known
@@ -97,7 +97,7 @@ class CanaryTask(LocalTask):
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
 
-    def test_docs(self) -> list[dict[str, Any]]:
+    def test_docs(self) -> list[Document]:
         """The canaries as JSON objects, planted ones and controls in turn; natural ones without their secret."""
         return self._docs
 
@@ -131,7 +131,7 @@ class CanaryTask(LocalTask):
         named = {"source": self.options.source_language, "target": self.options.target_language}
         return {side: code for side, code in named.items() if code is not None}
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
         """One ``attack`` request: the template and the attack's settings; the canary is the document."""
         return Instance(
             request_type="attack",
@@ -141,7 +141,7 @@ class CanaryTask(LocalTask):
             metadata=kwargs["metadata"],
         )
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, float | None]:
+    def process_results(self, doc: Document, results: Sequence[str]) -> dict[str, float | None]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
         if self.is_null:
             return dict(self.nulls())
@@ -263,7 +263,7 @@ def _as_number(item: tuple[str, int]) -> int:
     return int(item[0])
 
 
-def _document(canary: Canary) -> dict[str, Any]:
+def _document(canary: Canary) -> Document:
     data = canary.to_json()
     if canary.kind == "natural":
         # The harness writes documents verbatim; the attack reads the secret from the manifest by id.

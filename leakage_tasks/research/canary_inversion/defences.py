@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.canary_inversion.counts import MARGIN, at_chance, below_chance, lower, near_chance
 from leakage_tasks.research.canary_inversion.defended import (
@@ -20,7 +19,7 @@ from leakage_tasks.research.canary_inversion.ground import ALIKE, OVERTRAINED, S
 from leakage_tasks.research.canary_inversion.settings import DEFENCES
 from leakage_tasks.research.canary_inversion.trials import register_study
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Claim, Report
+from leakage_tasks.research.framework.report import Claim, Report, TableRow
 
 TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
     10: dict(zip(DEFENCES, [
@@ -87,13 +86,13 @@ def _embeddings(plan: Plan, made: bool) -> str:
 
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     """HDT by defence and pattern; with character embeddings also against an attacker who knows of them."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     groups: Groups = {}
     for copies in DEFENDED[plan.scale]:
         for name, fixed in _settings(plan, copies):
             own = with_defence(trials, copies, DEFENCES[name], fixed=fixed)
             found = groups[copies, name, fixed] = by_pattern(own)
-            setting = {"R": copies, "embeddings": _embeddings(plan, fixed), "defence": name}
+            setting: TableRow = {"R": copies, "embeddings": _embeddings(plan, fixed), "defence": name}
             rows += [{**setting, **row} for row in defence_rows(own, found, TABLE_3[copies][name])]
     notes = [*differences(plan), KNOWING, STOPPED, *([SHORTER, FIXED] if plan.scale != "paper" else [])]
     return Report(list(rows[0]), rows, _defence_claims(trials, plan, groups), notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.canary_inversion.counts import (
     EVERY,
@@ -21,7 +20,7 @@ from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS
 from leakage_tasks.research.canary_inversion.tables import undefended
 from leakage_tasks.research.canary_inversion.trials import chosen, victims
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Measured, Published
+from leakage_tasks.research.framework.report import Measured, Published, TableRow
 
 COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
 """What is shown of the victims: column, name in a trial's result, the most it can be."""
@@ -38,7 +37,7 @@ def defended(plan: Plan, copies: int, defence: Config, *, fixed: bool) -> list[C
 
 def defence_rows(
     trials: Sequence[Trial], groups: Mapping[str, list[Config]], published: Sequence[float] | None = None
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """A row a pattern, then one of all of them with what the ``trials``' victims get right.
 
     ``groups`` is what was found of each pattern in these trials, ``published`` the paper's HDT of each.
@@ -47,7 +46,7 @@ def defence_rows(
     printed = dict(zip((*PATTERNS, EVERY), figures, strict=True))
     attacks = {"one start": (ONE_START, RELAXED), "five starts": ("published", RELAXED),
                "adaptive": ("adaptive", RELAXED), "finished": (strongest(groups), FINISHED)}  # fmt: skip
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "canary": pattern,
             "published": Published(printed[pattern]),

@@ -26,7 +26,7 @@ from leakage_tasks.research.canary_inversion.settings import PATTERNS
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Measured, Published, Report
+from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
 """n of Figures 3 to 5."""
@@ -79,8 +79,8 @@ def chosen_at(
     return {p: chosen(trials, p, n, set=own, published_copies=copies) for p, n in unknown.items()}
 
 
-def _patterns(found: Mapping[str, list[Config]]) -> dict[str, Any]:
-    row: dict[str, Any] = {"published": Published(None)}
+def _patterns(found: Mapping[str, list[Config]]) -> TableRow:
+    row: TableRow = {"published": Published(None)}
     for pattern in PATTERNS:
         row |= {
             pattern: hdt(found[pattern]),

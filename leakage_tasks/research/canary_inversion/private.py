@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from leakage_tasks.research.canary_inversion.counts import at_chance, lower
 from leakage_tasks.research.canary_inversion.defences import FIXED, KNOWING, STOPPED, TABLE_3, TOGETHER
@@ -25,7 +24,7 @@ from leakage_tasks.research.canary_inversion.settings import (
 )
 from leakage_tasks.research.canary_inversion.trials import register_study
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Report
+from leakage_tasks.research.framework.report import Report, TableRow
 
 EPSILON = 8.0
 PRIVATE = f"DP-SGD (ε = {EPSILON:g})"
@@ -47,7 +46,7 @@ def private_trials(plan: Plan) -> list[Config]:
 
 def private(trials: Sequence[Trial], plan: Plan) -> Report:
     """HDT, exposure and usefulness by defence."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     found = {}
     for name, defence in SETTINGS.items():
         own = with_defence(trials, COPIES, defence, fixed=plan.scale != "paper")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from leakage_tasks.research.canary_inversion.counts import (
     FINISHED,
@@ -23,7 +22,7 @@ from leakage_tasks.research.canary_inversion.counts import (
 from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Published, Report
+from leakage_tasks.research.framework.report import Published, Report, TableRow
 
 LENGTHS = (4, 6, 8, 10)
 Best = Mapping[tuple[str, int], tuple[int, float, float]]
@@ -132,7 +131,7 @@ def _by_copies(trials: Sequence[Trial], pattern: str, unknown: int) -> dict[int,
     return {copies: own for copies, own in found.items() if own}
 
 
-def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Best) -> dict[str, Any]:
+def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Best) -> TableRow:
     told = published[pattern, unknown]
     by_copies = _by_copies(trials, pattern, unknown)
     copies = min(by_copies, key=lambda each: (sum(distances(by_copies[each])), each))
@@ -169,7 +168,7 @@ def table_4_trials(plan: Plan) -> list[Config]:
 
 def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
     """Accuracy and HDT of canaries that stand in the training set once."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for (pattern, unknown), (right, distance) in TABLE_4.items():
         found = chosen(trials, pattern, unknown)
         rows.append(

@@ -20,7 +20,7 @@ from leakage_tasks.research.canary_inversion.counts import (
 from leakage_tasks.research.canary_inversion.settings import ATTACKS, ONE_START, PATTERNS
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Published, Report
+from leakage_tasks.research.framework.report import Published, Report, TableRow
 
 UNKNOWN, COPIES = 6, 100
 ONE = "embedding, one start"
@@ -43,7 +43,7 @@ def variant_trials(plan: Plan) -> list[Config]:
 def variants(trials: Sequence[Trial], plan: Plan) -> Report:
     """HDT and accuracy by relaxation, over all patterns."""
     found = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "relaxation": shown,
             "published": Published(None),

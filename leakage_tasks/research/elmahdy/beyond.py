@@ -8,7 +8,7 @@ from typing import Any
 from leakage_tasks.research.elmahdy.counts import Outcome, accuracy, chosen, leaks_more, register_study, set_up, success
 from leakage_tasks.research.elmahdy.trials import SEEDS, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Measured, Published, Report
+from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 
 PLACES = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
 EPSILONS = (None, 100.0, 8.0)
@@ -16,8 +16,8 @@ COPIES = "25 repetitions, or as many as stand for them here."
 GUESSES = (1, 10, 50, 100, 200)
 
 
-def _rows(name: str, settings: Mapping[str, Sequence[Trial]]) -> list[dict[str, Any]]:
-    rows = []
+def _rows(name: str, settings: Mapping[str, Sequence[Trial]]) -> list[TableRow]:
+    rows: list[TableRow] = []
     for setting, own in settings.items():
         rates = {f"success@{k}": success(own, k, 0.0) for k in GUESSES}
         right = Measured.mean([trial.result["accuracy"] for trial in own])
@@ -25,7 +25,7 @@ def _rows(name: str, settings: Mapping[str, Sequence[Trial]]) -> list[dict[str, 
     return rows
 
 
-def _report(rows: list[dict[str, Any]], claims: Any, trials: Sequence[Trial], plan: Plan, *notes: str) -> Report:
+def _report(rows: list[TableRow], claims: Any, trials: Sequence[Trial], plan: Plan, *notes: str) -> Report:
     size = trials[0].result["alphabet"]
     chance = f"Random guess of k from {size} values is right {100 / size:.4f} of the time at k = 100."
     return Report(list(rows[0]), rows, claims, [*set_up(plan), chance, *notes, *accuracy(trials)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.research.elmahdy.counts import (
     Outcome,
@@ -20,7 +19,7 @@ from leakage_tasks.research.elmahdy.counts import (
 )
 from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 TABLE_2 = {
     0.0: (0.8, 0.2, 0.0),
@@ -55,9 +54,9 @@ def table_2_trials(plan: Plan) -> list[Config]:
 def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     """Success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for penalty in PENALTIES:
-        row: dict[str, Any] = {"λ": penalty}
+        row: TableRow = {"λ": penalty}
         for unknown in (1, 2, 3):
             row[f"last {unknown}, published"] = Published(TABLE_2[penalty][unknown - 1])
             row[f"last {unknown}"] = success(chosen(trials, unknown=unknown), BEAM, penalty)
@@ -82,9 +81,9 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(columns, rows, claims, [*set_up(plan), extra, *accuracy(trials)])
 
 
-def _guess_row(words: str, size: int, printed: bool) -> dict[str, Any]:
+def _guess_row(words: str, size: int, printed: bool) -> TableRow:
     """Random guess: as the paper prints it, (k/|V|)^n, with its figures; or as it is for a beam of whole tuples."""
-    row: dict[str, Any] = {"λ": words}
+    row: TableRow = {"λ": words}
     for n, published in ((1, GUESS[BEAM]), (2, GUESS_TWO), (3, None)):
         row[f"last {n}, published"] = Published(published) if printed else None
         row[f"last {n}"] = f"{(BEAM / size) ** n if printed else BEAM / size**n:.2g}"
@@ -101,7 +100,7 @@ def table_3_trials(plan: Plan) -> list[Config]:
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     """Success on the last token by repetitions and beam size, λ = 0.01."""
     size = trials[0].result["alphabet"]
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     rates = {}
     for k in (50, 100, 200):
         for repetitions in (100, 50, 25, 10):
@@ -117,7 +116,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
 
 
-def _row(repetitions: int, k: int, published: float, rate: Measured | None, size: int) -> dict[str, Any]:
+def _row(repetitions: int, k: int, published: float, rate: Measured | None, size: int) -> TableRow:
     return {
         "repetitions": repetitions,
         "beam": k,
@@ -143,7 +142,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
         **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
         0: chosen(trials, supporting="none"),
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for repetitions, own in by_support.items():
         for k in (50, 100, 200):
             rows.append(_row(repetitions, k, TABLE_4[repetitions, k], success(own, k, 0.0), size))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.figures import main_trials
@@ -13,7 +12,7 @@ from leakage_tasks.research.ethicist.guesses import early_stop, measured, more, 
 from leakage_tasks.research.ethicist.predictions import table_4_trials
 from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.research.framework.registry import Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 CONFIDENCES = {
     "perplexity": "Perplexity",
@@ -30,7 +29,7 @@ def probability_report(trials: Sequence[Trial], plan: Plan) -> Report:
     settings = by_setting(trials)
     config = trials[0].config
     counts = sorted({*config["sweeps"]["sample_counts"], config["samples"]})
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     claims = []
     for setting, words in SETTINGS.items():
         for count in counts:
@@ -80,7 +79,7 @@ def _agree(words: str, expected: Measured, drawn: Measured | None) -> Claim:
 def confidence_report(trials: Sequence[Trial], plan: Plan) -> Report:
     """Confidences on the same draws, each with guesses of its own and as the order of the calibrated one's."""
     own = by_setting(trials)[SMOOTH]
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "confidence": words,
             "published": Published(None),

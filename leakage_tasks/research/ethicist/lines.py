@@ -21,7 +21,7 @@ from leakage_tasks.research.ethicist.guesses import (
 )
 from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, set_up
 from leakage_tasks.research.framework.registry import Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 ETHICIST = "Ethicist"
 METHODS = {
@@ -93,7 +93,7 @@ def report(
     *notes: str,
 ) -> Report:
     """The table of all methods at all places of the horizontal axis."""
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "method": method,
             axis: place,

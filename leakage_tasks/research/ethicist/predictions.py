@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from leakage_tasks.research.ethicist.guesses import (
     Measure,
@@ -23,7 +22,7 @@ from leakage_tasks.research.ethicist.guesses import (
 from leakage_tasks.research.ethicist.settings import register_study, set_up
 from leakage_tasks.research.ethicist.trials import DECODINGS, SEEDS, decoded, tuned
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Published, Report
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
 RIGHT_REPEATED = 85.38
 """Table 4's average repeat time of right predictions, quoted in section 5 with the recalls below."""
@@ -46,7 +45,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     def side(name: str, measure: Callable[[str], Measure]) -> Side:
         return by_decoding[name], measure(confidence[name])
 
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "decoding": words[name],
             "published": Published(None),
@@ -85,7 +84,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
         "average loss (nats a token)": ("bits", nats, None),
         "average repeat time": ("count", 1.0, RIGHT_REPEATED),
     }
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "feature": name,
             "right, published": Published(published),

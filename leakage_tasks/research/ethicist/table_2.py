@@ -18,7 +18,7 @@ from leakage_tasks.research.ethicist.guesses import (
 from leakage_tasks.research.ethicist.settings import PLAIN, SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.research.ethicist.trials import SEEDS, tuned, unsmoothed, untuned
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Published, Report
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
 BASELINES = ("perplexity", "comparing_lm", "zlib", "lowercase")
 
@@ -50,7 +50,7 @@ def table_2_trials(plan: Plan) -> list[Config]:
 def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     """Recall and recall_early_stop of baselines, Ethicist and its ablations."""
     settings = by_setting(trials)
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for method, (setting, confidence, whole, early) in TABLE_2.items():
         rows.append(
             {

@@ -70,6 +70,8 @@ class Measured:
 
 Cell = str | int | float | None | Published | Measured
 """One place of the table; None is empty."""
+TableRow = dict[str, Cell]
+"""A row of a table: its cells by the names of their columns."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Report:
     """
 
     columns: Sequence[str]
-    rows: Sequence[dict[str, Cell]]
+    rows: Sequence[TableRow]
     claims: Sequence[Claim] = ()
     differences: Sequence[str] = field(default=())
 

@@ -11,7 +11,7 @@ from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
 from leakage_tasks.research.classifiers.ground import PAPER_YELP
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.tables import (
     categories,
     control_line,
@@ -122,8 +122,8 @@ def length_report(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), categories(plan), control_line(trials)])
 
 
-def _row(name: str, value: Any, trials: Sequence[Trial], canary: str | None = None) -> dict[str, Any]:
-    row: dict[str, Any] = {name: value}
+def _row(name: str, value: Any, trials: Sequence[Trial], canary: str | None = None) -> TableRow:
+    row: TableRow = {name: value}
     for generator, words in (("exhaustive", "all"), ("pretrained", "LM"), ("frankenstein", "Frank.")):
         row[f"{words} K"] = round(fmean(values(trials, generator, 0, canary)))
         row[f"{words} beam"] = from_zero(values(trials, generator, 1, canary), trials[0].result["alphabet"])
@@ -131,7 +131,7 @@ def _row(name: str, value: Any, trials: Sequence[Trial], canary: str | None = No
     return row
 
 
-def plotter(label: Callable[[dict[str, Any]], str]) -> Callable[[Report, Path], None]:
+def plotter(label: Callable[[TableRow], str]) -> Callable[[Report, Path], None]:
     """A plot of mean places from 0 with their intervals, a group a row of the table, a colour a generator."""
 
     def plot(report: Report, path: Path) -> None:

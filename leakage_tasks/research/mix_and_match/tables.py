@@ -10,7 +10,7 @@ from typing import Any
 from leakage_tasks.research.classifiers.ground import PAPER_YELP, REDDIT, Ground, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial, registrar
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.published import TABLES
 from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victim
 
@@ -115,7 +115,7 @@ def table_report(published: dict[str, dict[str, tuple[tuple[float, float], ...]]
     """A report on Top K and Beam size beside the published ones: target → data set → figures by generator."""
 
     def report(trials: Sequence[Trial], plan: Plan) -> Report:
-        rows: list[dict[str, Any]] = []
+        rows: list[TableRow] = []
         claims: list[Claim] = []
         for data, own in by_data(trials).items():
             names = list(own[0].result["ranks"])
@@ -140,8 +140,8 @@ def _place(name: str, published: dict[str, Any]) -> int:
     return [each.target for each in SMALL_TABLE].index(name)
 
 
-def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequence[float]]) -> dict[str, Any]:
-    row: dict[str, Any] = {"target": name if name == target else f"{name} ({target})"}
+def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequence[float]]) -> TableRow:
+    row: TableRow = {"target": name if name == target else f"{name} ({target})"}
     for generator, figures in zip(GENERATORS, printed, strict=True):
         top, beam = (
             values(trials, generator, 0, name),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Measured, Published, Report
+from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
 from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import BOTH, bits, chosen, entries, mean_bits, register_study, set_up
@@ -45,11 +44,11 @@ def table_3_trials(plan: Plan) -> list[Config]:
 def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     """Exposure by what the attacker knows around the secret, after two numbers of epochs."""
     early, late = EPOCHS[plan.scale]
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     found: dict[tuple[str, int], list[float]] = {}
     for name, (template, known, published) in FORMATS.items():
         own = chosen(trials, template=template)
-        row: dict[str, Any] = {"attacker knows": name}
+        row: TableRow = {"attacker knows": name}
         for epoch, figure in zip((early, late), published, strict=True):
             seen = [entry for entry in entries(own, str(epoch)) if entry["known"] == known]
             found[name, epoch] = bits(seen, "extrapolated")
@@ -87,7 +86,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
     rows = []
     exposure: dict[int, list[float]] = {times: [] for times in copies}
     for times in copies:
-        row: dict[str, Any] = {"insertions": times}
+        row: TableRow = {"insertions": times}
         for count in counts:
             own = entries(chosen(trials, count=count, copies=times))
             hits = sum(entry["shortest-path"]["place"] == 1 for entry in own)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Study, Trial, register
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import CHANCE, all_of, falls, higher
 from leakage_tasks.research.secret_sharer.defence_trials import not_private, private, run, sanitized, undefended
 from leakage_tasks.research.secret_sharer.ground import SCALES, SOURCE, differences, seeds
@@ -64,7 +63,7 @@ def _by_training(trials: Sequence[Trial]) -> dict[tuple[str, str, float | None],
     return groups
 
 
-def _for_copies(own: Sequence[Trial]) -> dict[str, Any]:
+def _for_copies(own: Sequence[Trial]) -> TableRow:
     """ε of the promise for the rows that all copies of the secret change, by group privacy."""
     promised = own[0].result["promise"]["epsilon_by_copies"]
     (epsilon,) = (value for copies, value in promised.items() if copies != "1")
@@ -94,7 +93,7 @@ def quantization_trials(plan: Plan) -> list[Config]:
 
 def quantization(trials: Sequence[Trial], plan: Plan) -> Report:
     """Loss and exposure by values a weight may have (Appendix D.3)."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     sizes = trials[0].result["sizes"]
     for place, name in enumerate(("float32", *sizes)):
         own = sizes.get(name, {"packed": sizes["256"]["stored"]})
@@ -162,7 +161,7 @@ def sanitization(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[1]), rows, claims, [*differences(plan), note])
 
 
-def _figures(own: Sequence[Trial], loss: float | None, exposure: float | None, place: int = 0) -> dict[str, Any]:
+def _figures(own: Sequence[Trial], loss: float | None, exposure: float | None, place: int = 0) -> TableRow:
     return {
         "loss, published": Published(loss),
         "loss (bits/character)": Measured.mean(_of(own, "loss", place)),

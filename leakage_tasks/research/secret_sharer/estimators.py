@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Report
+from leakage_tasks.research.framework.report import Claim, Report, TableRow
 from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.run import INDEPENDENT
 from leakage_tasks.research.secret_sharer.trials import entries, register_study, set_up
@@ -42,9 +41,9 @@ def estimators(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
-def _row(seed: int, epoch: int, entry: Config) -> dict[str, Any]:
+def _row(seed: int, epoch: int, entry: Config) -> TableRow:
     """One canary after one epoch: the truth, and what each estimator says; ``≥`` where that is a lower bound."""
-    row: dict[str, Any] = {"seed": seed, "epoch": epoch, "canary": entry["canary"], "exact": entry["exact"]["bits"]}
+    row: TableRow = {"seed": seed, "epoch": epoch, "canary": entry["canary"], "exact": entry["exact"]["bits"]}
     for name in NAMES:
         found = entry[name]
         bound = found["method"] == "lower_bound"
@@ -68,7 +67,7 @@ def _within(found: Config, truth: float) -> str:
     return "yes" if found["low"] - 1e-9 <= truth <= found["high"] + 1e-9 else "no"
 
 
-def _covers(rows: Sequence[dict[str, Any]], name: str) -> Claim:
+def _covers(rows: Sequence[TableRow], name: str) -> Claim:
     """That an estimator's 95 % intervals hold the truth at least that often (one-sided binomial test)."""
     from scipy import stats
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
 from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.run import FEWER, INDEPENDENT, long_trials
@@ -77,7 +76,7 @@ def extraction(trials: Sequence[Trial], plan: Plan) -> Report:
         for entry in entries([trial], str(epoch))
     ]
     first = [entry for entry in every if entry["exposure"]["bits"] > WHOLE - 0.5]
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {"algorithm": "brute force (not run)", "model calls": 10**9, "published": Published("10^9, 4 hours")}
     ]
     for name, words in NAMES.items():

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.research.framework.registry import Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
 from leakage_tasks.research.secret_sharer.run import by_epoch, long_trials
 from leakage_tasks.research.secret_sharer.trials import WHOLE, entries, mean_bits, register_study, set_up
@@ -24,7 +24,7 @@ def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
     """Losses and exposure by epoch."""
     exposure = [[each["bits"] for each in by_epoch(trial, "exposure")] for trial in trials]
     tails = [[each["bits"] for each in by_epoch(trial, "extrapolated")] for trial in trials]
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for epoch in range(len(trials[0].result["losses"])):
         seen, controls = (entries(trials, str(epoch + 1), planted=planted) for planted in (True, False))
         rows.append(
@@ -75,7 +75,7 @@ def figure_2(trials: Sequence[Trial], plan: Plan) -> Report:
     counts, _ = np.histogram(costs, edges)
     width = float(edges[1] - edges[0])
     middles = (edges[1:] + edges[:-1]) / 2
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "bits": float(middle),
             "fillings": int(count),

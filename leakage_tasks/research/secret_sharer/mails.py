@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Study, Trial, register
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import higher, still_leaks
 from leakage_tasks.research.secret_sharer.ground import SOURCE
 from leakage_tasks.research.secret_sharer.mail_trials import KINDS, ground_at, run, trials
@@ -31,7 +30,7 @@ SCALES: Mapping[Scale, str] = {
 
 def report(found: Sequence[Trial], plan: Plan) -> Report:
     """The paper's secrets, then those measured here."""
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "sender": f"{sender}, published",
             "secret": kind,
@@ -78,7 +77,7 @@ def _chance(controls: Sequence[float]) -> Claim:
     return Claim(words, low <= CHANCE <= high, evidence)
 
 
-def _row(trial: Trial, secret: Config) -> dict[str, Any]:
+def _row(trial: Trial, secret: Config) -> TableRow:
     controls = secret["controls"]
     return {
         "sender": _letter(trial.config["sender"]),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Measured, Published, Report
+from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
 from leakage_tasks.research.secret_sharer.ground import Watch, ground_at, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import (
@@ -109,9 +108,9 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     """Extrapolated exposure by batch size and units."""
     sizes, units = SIZES[plan.scale]
     cells = {(size, width): chosen(trials, batch_size=size, units=width) for size in sizes for width in units}
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for size in sizes:
-        row: dict[str, Any] = {"batch": size}
+        row: TableRow = {"batch": size}
         for width in units:
             if size in TABLE_2 and width in UNITS:
                 row[f"{width} units, published"] = Published(TABLE_2[size][UNITS.index(width)])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
 from leakage_tasks.research.secret_sharer.ground import CHARACTERS, WORDS, Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import (
@@ -50,7 +49,7 @@ def sign_test(trials: Sequence[Trial], plan: Plan) -> Report:
     ]
     hits = sum(own < other for own, other in pairs)
     p = stats.binomtest(hits, len(pairs), 0.5, alternative="greater").pvalue
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "models": len(pairs),
             "published": Published(SIGN_PUBLISHED),
@@ -85,7 +84,7 @@ def optimizers(trials: Sequence[Trial], plan: Plan) -> Report:
         groups.setdefault(f"{recipe['optimizer']}, {recipe['batches']}", []).append(trial)
     reached = {name: fmean(best_loss(own)) for name, own in groups.items()}
     common = max(loss for loss in reached.values() if loss <= min(reached.values()) * SLOWEST)
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     matched: dict[str, list[float]] = {}
     for name, own in groups.items():
         epochs = [_nearest(trial, common) for trial in own]
@@ -133,7 +132,7 @@ def regularization(trials: Sequence[Trial], plan: Plan) -> Report:
         decay, rate = recipe.get("weight_decay", 0.0), recipe.get("dropout", 0.0)
         name = f"weight decay {decay:g}" if decay else f"dropout {rate:g}" if rate else "none"
         groups.setdefault(name, []).append(trial)
-    rows: list[dict[str, Any]] = [
+    rows: list[TableRow] = [
         {
             "regularization": name,
             "training loss": Measured.mean([trial.result["losses"][trial.result["best"] - 1][0] for trial in own]),
@@ -162,7 +161,7 @@ def word_trials(plan: Plan) -> list[Config]:
 
 def word_level(trials: Sequence[Trial], plan: Plan) -> Report:
     """Exposure by how a secret is written (section 7.3)."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     found = {}
     for name, (_, template) in FORMATS.items():
         own = chosen(trials, template=template)

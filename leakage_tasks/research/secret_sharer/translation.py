@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.research.framework.registry import Config, Plan, Result, Study, Trial, register
-from leakage_tasks.research.framework.report import Cell, Measured, Published, Report
+from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of, grows, higher
 from leakage_tasks.research.secret_sharer.parallel import (
     FILLED,
@@ -93,7 +93,7 @@ def _attacked(target: Any, canaries: Sequence[Canary], ground: Ground, seed: int
 def report(done: Sequence[Trial], plan: Plan) -> Report:
     """Exposure and extraction by times inserted."""
     fixed, filled = ({times: _bits(done, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
-    rows: list[dict[str, Any]] = []
+    rows: list[TableRow] = []
     for times, (exposure, extracted) in TABLE_6.items():
         hits = [entry["extracted"] for entry in _entries(done, FIXED, times)]
         rows.append(

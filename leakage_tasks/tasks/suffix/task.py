@@ -5,7 +5,7 @@ A document is one pair, by its id; neither it nor its request carries a token, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.suffix import answer as _answering  # noqa: F401  (gives harness models the request type)
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 
@@ -68,7 +68,7 @@ class SuffixExtraction(LocalTask):
         """The suffix's tokens, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
         """One ``extract_suffixes`` request: the pair is the document, the options say how to attack it."""
         return Instance(
             request_type=self.OUTPUT_TYPE,
@@ -78,7 +78,7 @@ class SuffixExtraction(LocalTask):
             metadata=kwargs["metadata"],
         )
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    def process_results(self, doc: Document, results: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The values of one column for one pair; all None where the pair was left out."""
         if self.is_null:
             return dict(self.nulls())
@@ -112,7 +112,7 @@ class SuffixExtraction(LocalTask):
         """None for the metrics that matter most."""
         return dict.fromkeys(SUFFIX_EXTRACTION.nulls())
 
-    def aggregation(self) -> dict[str, Any]:
+    def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Aggregations by metric; that of ``guesses_written`` writes the file."""
         found = super().aggregation()
         return (
@@ -146,7 +146,7 @@ def _usual() -> dict[str, Any]:
     return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
 
 
-def _document(place: int, pair: Pair, reveal: bool) -> dict[str, Any]:
+def _document(place: int, pair: Pair, reveal: bool) -> Document:
     shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
     return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
