@@ -117,7 +117,7 @@ class _Job:
             raise OptionError(re.sub(r"--metadata (\w+)=…", _as_option, str(error))) from None
 
     def _tune(self, settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> TunedPrompt:
-        from leakage_tasks.training.prompt.model import load_causal
+        from leakage_tasks.models.loading import load_causal
         from leakage_tasks.training.prompt.tuning import tune_prompt
 
         model = load_causal(self.base, **self.loading)
