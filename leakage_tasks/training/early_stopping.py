@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.training.saved_model import save
 
 if TYPE_CHECKING:
     import torch
@@ -65,9 +66,7 @@ class Checkpoints:
 
     def save(self, epoch: int, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Save an epoch's model, in place of an older one of that number."""
-        with replacing(self._place(epoch)) as beside:
-            model.save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
+        save(model, tokenizer, self._place(epoch))
 
     def _place(self, epoch: int) -> Path:
         return self._folder / f"epoch-{epoch:02d}"

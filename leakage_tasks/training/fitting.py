@@ -18,6 +18,7 @@ from leakage_tasks.training.early_stopping import Checkpoints, EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
 from leakage_tasks.training.rows import progress
+from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class EpochLoss:
 
 
 @dataclass(frozen=True)
-class TrainedLM:
+class TrainedLM(Saved):
     """A trained model with its tokenizer and its losses, one an epoch.
 
     ``best`` is the epoch (from 1) whose weights early stopping kept; None without early stopping: the last one's.

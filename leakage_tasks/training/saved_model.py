@@ -40,7 +40,7 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
 
 
 def save(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path, *, like: Path | None = None
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: str | Path, *, like: Path | None = None
 ) -> None:
     """Write the model, and its tokenizer where there is one, to ``folder``, which :func:`check_output` let pass.
 
@@ -50,6 +50,17 @@ def save(
         model.save_pretrained(beside)
         if tokenizer is not None:
             tokenizer.save_pretrained(beside)
+
+
+class Saved:
+    """What is saved as a folder for ``from_pretrained``: a trained model and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
+        """Write both to ``folder``, whole or not at all; it is as open as ``like``, the training data, where given."""
+        save(self.model, self.tokenizer, folder, like=like)
 
 
 def check_output(folder: Path, source: str | Path | None = None) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch.nn.functional import cross_entropy
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
@@ -22,6 +21,7 @@ from leakage_tasks.training.dp.private import Privacy, PrivateSteps
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -42,19 +42,13 @@ class EpochScores:
 
 
 @dataclass(frozen=True)
-class TrainedClassifier:
+class TrainedClassifier(Saved):
     """The best snapshot (``best_epoch``'s, from 1) in evaluation mode, its tokenizer, and every epoch's scores."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     history: list[EpochScores] = field(default_factory=list)
     best_epoch: int = 0
-
-    def save(self, folder: str | Path) -> None:
-        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 __all__ = ["EpochScores", "OnEpoch", "TrainedClassifier", "accuracy", "fine_tune", "load_base"]

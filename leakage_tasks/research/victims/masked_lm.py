@@ -24,11 +24,11 @@ from leakage_tasks.training.rows import (
     seeded,
     token_rows,
 )
+from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
     from transformers import BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-IGNORED = -100
 MASKED, REPLACED_BY_MASK, REPLACED_AT_RANDOM = 0.15, 0.8, 0.1
 """BERT's shares: of tokens to predict; of those, shown as the mask; of those, shown as a random token."""
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.research.victims.pair_model import fresh_causal, has_bf16, plain_attention
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -28,19 +27,13 @@ _WARM_UP, _CLIP = 0.15, 1.0
 
 
 @dataclass(frozen=True)
-class PairLM:
+class PairLM(Saved):
     """A trained model (in evaluation mode), its tokenizer and, one an epoch, mean loss (nats a token) and recall."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
     losses: list[float]
     recalls: list[float]
-
-    def save(self, folder: str | Path) -> None:
-        """Write model and tokenizer to ``folder``, for ``lm_eval --model hf --model_args pretrained=FOLDER``."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 class _Epoch(NamedTuple):

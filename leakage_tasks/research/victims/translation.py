@@ -6,12 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_rows import (
@@ -26,6 +24,7 @@ from leakage_tasks.research.victims.translation_rows import (
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
     from transformers import MarianMTModel, PreTrainedTokenizerFast
@@ -63,18 +62,12 @@ class TranslationLoss:
 
 
 @dataclass(frozen=True)
-class TrainedTranslator:
+class TrainedTranslator(Saved):
     """A trained model (in evaluation mode) with its tokenizer and its losses, one an epoch."""
 
     model: MarianMTModel
     tokenizer: PreTrainedTokenizerFast
     losses: list[TranslationLoss]
-
-    def save(self, folder: str | Path) -> None:
-        """Write both to ``folder``, for ``lm_eval --model hf --model_args pretrained=FOLDER,backend=seq2seq``."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 OnEpoch = Callable[[int, "MarianMTModel", Sequence[TranslationLoss]], None]

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.training.dp.accounting import Promise
@@ -23,6 +21,7 @@ from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.memory import allocations_told
 from leakage_tasks.training.rows import chosen_device, progress
+from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
 from leakage_tasks.training.tagger.private import check_memory, reading_rows
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
@@ -68,10 +67,11 @@ class TaggerScores:
 
 
 @dataclass(frozen=True)
-class TrainedTagger:
+class TrainedTagger(Saved):
     """A model in evaluation mode with its tokenizer, every epoch's scores, and the epoch (from 1) the weights are of.
 
-    ``promise`` is what DP-SGD promises for the training rows; None in ordinary training.
+    ``promise`` is what DP-SGD promises for the training rows; None in ordinary training. The tokenizer holds every word
+    of the training data: saved ``like`` them, the folder is for their readers alone.
     """
 
     model: NLUTagger
@@ -79,15 +79,6 @@ class TrainedTagger:
     history: list[TaggerScores] = field(default_factory=list)
     best_epoch: int = 0
     promise: Promise | None = None
-
-    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
-        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them.
-
-        The tokenizer holds every word of the training data; ``like`` them, the folder is for their readers alone.
-        """
-        with replacing(folder, like=like) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
