@@ -7,6 +7,7 @@ weights against those it was tuned on, where it says which, once they are.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.core.log import first_line, warn_once
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.models.loading import read_config, unreadable
 from leakage_tasks.training.prompt.files import CONFIG, RECORD, WEIGHTS
 from leakage_tasks.training.prompt.fit import comparable, model_hash
 
@@ -90,17 +92,10 @@ def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
 
 
 def _hidden_size(pretrained: str, kwargs: dict[str, Any]) -> int:
-    from transformers import AutoConfig
-
     passed = {name: kwargs[name] for name in ("revision", "subfolder") if kwargs.get(name)}
     trust_remote_code = bool(kwargs.get("trust_remote_code"))
-    try:
-        config = AutoConfig.from_pretrained(pretrained, trust_remote_code=trust_remote_code, **passed).get_text_config()
-    except (OSError, ValueError) as error:
-        raise TargetError(
-            f"soft-prompt: pretrained={pretrained}: no model can be loaded from there ({first_line(error)}): give the "
-            "folder that save_pretrained wrote, or a hub name"
-        ) from None
+    failure = partial(unreadable, "model", f"soft-prompt: pretrained={pretrained}")
+    config = read_config(pretrained, trust_remote_code=trust_remote_code, failure=failure, **passed).get_text_config()
     # OPT's vectors of tokens may be of another size than what its layers hand on.
     return int(getattr(config, "word_embed_proj_dim", None) or config.hidden_size)
 

@@ -26,6 +26,10 @@ NEVER = {"eval", "exec", "compile", "os.system", "os.popen", "yaml.unsafe_load",
 NEVER_FROM = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
 READS = {"load", "loads", "open", "Unpickler"}
 WATCHED = {"from_pretrained", "from_config", "pipeline", "load", "load_all", *READS}
+OURS = {"read_model", "read_tokenizer", "read_config", "load_causal"}
+"""What our own loaders are called; without the flag they run no code."""
+HANDED_ON = ("False", "trust_remote_code", "bool(trust_remote_code)")
+WATCHED |= OURS
 WATCHED |= {name.rpartition(".")[2] for name in NEVER}
 SAFE_LOADERS = {"yaml.SafeLoader", "yaml.CSafeLoader"}
 
@@ -73,6 +77,8 @@ def fault(call: ast.Call, around: ast.AST, place: str) -> str | None:
         and not {*map(ast.unparse, call.args[1:]), *given.values()} & SAFE_LOADERS
     ):
         return "yaml.SafeLoader is missing"
+    if method in OURS and given.get("trust_remote_code", "False") not in HANDED_ON:
+        return "trust_remote_code=False is missing"
     if method in ("from_pretrained", "from_config") or name == "pipeline" and "model" in given:
         return model_fault(owner, method, given, place)
     return None
@@ -109,6 +115,17 @@ def test_no_file_is_loaded_in_a_way_that_runs_it() -> None:
     assert [each for path in sources for each in faults(path.read_text(), str(path.relative_to(ROOT)))] == []
 
 
+def test_models_are_loaded_in_one_place() -> None:
+    loads = [
+        (place, ast.unparse(call.func))
+        for place in (str(path.relative_to(ROOT)) for path in files())
+        if place.startswith(("leakage_tasks", "adapters")) and place.endswith(".py")
+        for call, _ in calls(tree(place))
+        if getattr(call.func, "attr", "") == "from_pretrained"
+    ]
+    assert {place for place, name in loads if (place, name) not in ALLOWED} == {"leakage_tasks/models/loading.py"}
+
+
 def test_what_is_allowed_is_there() -> None:
     there = {(place, ast.unparse(call.func)) for place, _ in ALLOWED for call, _ in calls(tree(place))}
     assert set(ALLOWED) <= there
@@ -135,6 +152,7 @@ def tree(place: str) -> ast.AST:
         ("AutoModel.from_config(x, trust_remote_code=True)", "trust_remote_code=False is missing"),
         ("def f(s):\n    AutoModel.from_pretrained(x, **s)", "trust_remote_code=False is missing"),
         ("pipeline('fill-mask', model=x)", "trust_remote_code=False is missing"),
+        ("read_model(AutoModel, x, trust_remote_code=True)", "trust_remote_code=False is missing"),
         (
             "AutoModel.from_pretrained(x, trust_remote_code=False)",
             "use_safetensors=True or weights_only=True is missing",
@@ -153,6 +171,7 @@ def test_an_unsafe_call_is_found(code: str, wrong: str) -> None:
         "torch.load(f, weights_only=True)",
         "yaml.load(f, Loader=yaml.SafeLoader)",
         "AutoConfig.from_pretrained(x, trust_remote_code=trust_remote_code)",
+        "read_tokenizer(x)",
         "def f():\n    s = {'weights_only': True, 'trust_remote_code': False}\n    AutoModel.from_pretrained(x, **s)",
     ],
 )

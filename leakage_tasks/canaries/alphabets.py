@@ -13,6 +13,7 @@ from typing import Any
 from leakage_tasks.core.errors import SpaceError
 from leakage_tasks.core.inputs import read_bytes
 from leakage_tasks.core.log import first_line
+from leakage_tasks.models.loading import read_tokenizer
 
 
 @dataclass(frozen=True)
@@ -195,13 +196,11 @@ def load_tokenizer(name: str) -> Any:
     """A transformers tokenizer by folder or hub name. Raises SpaceError if it cannot be loaded."""
     if name.startswith(("/", ".", "~")) and not Path(name).exists():
         raise SpaceError(f"tokenizer {name!r} cannot be loaded (no such folder): give a folder or a hub name")
-    from transformers import AutoTokenizer
 
-    try:
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # a damaged file makes the library raise bare Exception too
-        reason = first_line(error)
-        raise SpaceError(f"tokenizer {name!r} cannot be loaded ({reason}): give a folder or a hub name") from None
+    def failure(reason: str) -> SpaceError:
+        return SpaceError(f"tokenizer {name!r} cannot be loaded ({reason}): give a folder or a hub name")
+
+    return read_tokenizer(name, failure=failure)
 
 
 _WORD_MARKS = ("Ġ", "▁")

@@ -71,7 +71,7 @@ def train_nlu_command(
     recipe = _recipe(given)
     place = output.resolve()
     check_output(place)
-    from leakage_tasks.training.prompt.model import device_called
+    from leakage_tasks.models.loading import device_called
     from leakage_tasks.training.tagger.files import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 

@@ -116,7 +116,7 @@ class _Job:
             raise error.spelled(on_command_line, OptionError) from None
 
     def _tune(self, settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> TunedPrompt:
-        from leakage_tasks.training.prompt.model import load_causal
+        from leakage_tasks.models.loading import load_causal
         from leakage_tasks.training.prompt.tuning import tune_prompt
 
         model = load_causal(self.base, **self.loading)

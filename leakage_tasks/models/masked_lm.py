@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM, PreTrainedModel
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.models.loading import read_config, read_model, read_tokenizer
 
 OTHERWISE = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
 STRUCTURE = (
@@ -38,10 +38,10 @@ def pretrained_mlm(
 
 
 def _config(head: str | Path, where: str, trust_remote_code: bool) -> Any:
-    try:
-        return AutoConfig.from_pretrained(str(head), trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError) as error:
-        raise TargetError(f"{where}: cannot be loaded ({_line(error)}): give a model's folder or hub name") from None
+    def failure(reason: str) -> TargetError:
+        return TargetError(f"{where}: cannot be loaded ({reason}): give a model's folder or hub name")
+
+    return read_config(str(head), trust_remote_code=trust_remote_code, failure=failure)
 
 
 def _check_structure(ours: Any, theirs: Any, where: str) -> None:
@@ -62,10 +62,10 @@ def check_has_mlm(config: Any, trust_remote_code: bool = False) -> None:
 
 
 def _check_tokenizers(tokenizer: Any, head: str | Path, where: str, trust_remote_code: bool) -> None:
-    try:
-        base = AutoTokenizer.from_pretrained(str(head), trust_remote_code=trust_remote_code)
-    except Exception as error:  # a damaged file makes the library raise bare Exception too
-        raise TargetError(f"{where}: its tokenizer cannot be loaded ({_line(error)}): save it beside it") from None
+    def failure(reason: str) -> TargetError:
+        return TargetError(f"{where}: its tokenizer cannot be loaded ({reason}): save it beside it")
+
+    base = read_tokenizer(str(head), trust_remote_code=trust_remote_code, failure=failure)
     ours, theirs = tokenizer.get_vocab(), base.get_vocab()
     if ours != theirs:
         word = min(set(ours.items()) ^ set(theirs.items()))[0]
@@ -81,25 +81,14 @@ def _check_tokenizers(tokenizer: Any, head: str | Path, where: str, trust_remote
 
 
 def _load(classifier: PreTrainedModel, head: str | Path, where: str, trust_remote_code: bool) -> PreTrainedModel:
-    try:
-        loaded: Any = AutoModelForMaskedLM.from_pretrained(
-            str(head),
-            dtype=classifier.dtype,
-            use_safetensors=True,
-            output_loading_info=True,
-            trust_remote_code=trust_remote_code,
-        )
-    except Exception as error:  # broken and missing weights come as half a dozen kinds of exception
-        raise TargetError(f"{where}: cannot be loaded ({_line(error)}): save it anew as safetensors") from None
-    model, report = loaded
-    missing = sorted(report["missing_keys"])
+    def failure(reason: str) -> TargetError:
+        return TargetError(f"{where}: cannot be loaded ({reason}): save it anew as safetensors")
+
+    passed: dict[str, Any] = {"dtype": classifier.dtype, "trust_remote_code": trust_remote_code}
+    model, missing = read_model(AutoModelForMaskedLM, str(head), failure=failure, **passed)
     if missing:
         raise TargetError(
             f"{where}: its weights hold no trained masked-language head ({missing[0]} is missing): train one with "
             f"head=train,text=FILE, or {OTHERWISE}"
         )
     return model.to(classifier.device).eval()
-
-
-def _line(error: Exception) -> str:
-    return first_line(error)

@@ -1,25 +1,25 @@
-"""The loop in which the lab's language models are trained."""
+"""Training a language model on batches of a text."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import cross_entropy
-from torch.optim.lr_scheduler import LambdaLR
-from tqdm import tqdm
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.training.keeping import Best, Checkpoints
+from leakage_tasks.training.early_stopping import Checkpoints, EarlyStopping
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
-from leakage_tasks.training.rows import progress, seeded
-from leakage_tasks.training.text_batches import IGNORED, Batches
+from leakage_tasks.training.rows import progress
+from leakage_tasks.training.saved_model import Saved
+from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -40,7 +40,7 @@ class EpochLoss:
 
 
 @dataclass(frozen=True)
-class TrainedLM:
+class TrainedLM(Saved):
     """A trained model with its tokenizer and its losses, one an epoch.
 
     ``best`` is the epoch (from 1) whose weights early stopping kept; None without early stopping: the last one's.
@@ -96,24 +96,53 @@ def fit(
     if how.patience is not None and checks is None:
         raise OptionError("patience stops by the validation loss: give a validation text too")
     folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
-    best = None if how.patience is None else Best(how.patience)
-    rates = schedule(optimiser, how.epochs * len(batches), how.decay_from)
-    losses: list[EpochLoss] = []
-    with progress(how.epochs * len(batches), "training") as bar:
-        for epoch in range(1, how.epochs + 1):
-            with seeded(random.Random(f"dropout:{how.seed}:{epoch}").getrandbits(63), model.device):
-                training = _train_epoch(model, optimiser, rates, batches, how, epoch, bar)
-            start_lines_like_breaks(model, tokenizer)
-            model.eval()
-            found = None if checks is None else bits(model, checks, how)
-            losses.append(EpochLoss(training, found))
-            if folder is not None:
-                folder.save(epoch, model, tokenizer)
-            if on_epoch is not None:
-                on_epoch(epoch, model, losses)
-            if best is not None and found is not None and best.is_past(epoch, found, model):
-                break
-    return TrainedLM(model, tokenizer, losses, best=None if best is None else best.restored(model))
+    stopping = None
+    if how.patience is not None:
+        stopping = EarlyStopping[EpochLoss](how.patience, lambda each: (each.validation,), model.state_dict)
+    reader = _TextReader(model, batches, how)
+
+    def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
+        start_lines_like_breaks(model, tokenizer)
+        model.eval()
+        found = None if checks is None else bits(model, checks, how)
+        if folder is not None:
+            folder.save(epoch, model, tokenizer)
+        return EpochLoss(to_bits(float(losses.total) / int(losses.count)), found)
+
+    losses = TrainingLoop(
+        model=model,
+        batches=reader.epoch,
+        step=partial(ClippedSteps[Batch](optimiser, how.clip).take, reader.loss),
+        evaluate=evaluate,
+        epochs=how.epochs,
+        rates=schedule(optimiser, how.epochs * len(batches), how.decay_from),
+        dropout_seed=how.seed,
+        running=lambda so_far: f"{to_bits(float(so_far.last.mean)):.2f} bits/character",
+        on_epoch=on_epoch,
+        stop=None if stopping is None else stopping.update,
+    ).run(progress(how.epochs * len(batches), "training"))
+    return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
+
+
+class _TextReader:
+    """Batches of a text and their loss, the state carried from one to the next where they go on."""
+
+    def __init__(self, model: PreTrainedModel, batches: Batches, how: Fit) -> None:
+        self._model, self._batches, self._how = model, batches, how
+        self._state: State | None = None
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """The batches of an epoch, which begins without a state."""
+        self._state = None
+        return self._batches.epoch(number)
+
+    def loss(self, batch: Batch) -> BatchLoss:
+        """A batch's loss: summed nats and how many targets count."""
+        inputs, targets = batch
+        with self._how.mixed(self._model.device):
+            loss, self._state = _batch_loss(self._model, inputs, targets, self._state, self._batches.carried)
+        counted = (targets != IGNORED).sum()
+        return BatchLoss(loss / counted, loss.detach(), counted)
 
 
 def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -134,50 +163,15 @@ def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 @torch.no_grad()
 def bits(model: PreTrainedModel, batches: Batches, how: Fit | None = None) -> float:
     """Mean loss of ``batches`` read in order, in bits a character, in the precision ``how`` asks for."""
-    state: State | None = None
-    total, counted = _nothing(model.device)
-    for inputs, targets in batches.epoch(0):
-        with (how or Fit(1)).mixed(model.device):
-            loss, state = _batch_loss(model, inputs, targets, state, batches.carried)
-        total += loss
-        counted += (targets != IGNORED).sum()
-    return to_bits(float(total) / int(counted))
+    reader, losses = _TextReader(model, batches, how or Fit(1)), EpochLosses()
+    for batch in reader.epoch(0):
+        losses.add(reader.loss(batch))
+    return to_bits(float(losses.total) / int(losses.count))
 
 
 def to_bits(nats: float) -> float:
     """Nats in bits."""
     return nats / math.log(2)
-
-
-def _train_epoch(
-    model: PreTrainedModel,
-    optimiser: torch.optim.Optimizer,
-    rates: LambdaLR,
-    batches: Batches,
-    how: Fit,
-    epoch: int,
-    bar: tqdm[None],
-) -> float:
-    model.train()
-    parameters = list(model.parameters())
-    state: State | None = None
-    total, characters = _nothing(model.device)
-    for inputs, targets in batches.epoch(epoch):
-        with how.mixed(model.device):
-            loss, state = _batch_loss(model, inputs, targets, state, batches.carried)
-        counted = (targets != IGNORED).sum()
-        optimiser.zero_grad()
-        (loss / counted).backward()
-        torch.nn.utils.clip_grad_norm_(parameters, how.clip)
-        optimiser.step()
-        rates.step()
-        total += loss.detach()
-        characters += counted
-        if bar.update():
-            # Only where the bar was drawn: reading a number off a GPU waits for it.
-            now = to_bits(float(loss.detach() / counted))
-            bar.set_postfix_str(f"epoch {epoch}/{how.epochs}, {now:.2f} bits/character", refresh=False)
-    return to_bits(float(total) / int(characters))
 
 
 def _batch_loss(
@@ -191,7 +185,3 @@ def _batch_loss(
         output = model(inputs, use_cache=False)
     loss = cross_entropy(output.logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="sum")
     return loss, state
-
-
-def _nothing(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.zeros((), device=device), torch.zeros((), dtype=torch.long, device=device)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.models.loading import read_config, read_model, read_tokenizer, unreadable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,33 +25,22 @@ _SAVED = re.compile(
 def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
     """The model in a folder or on the hub, of the class its config names, in the precision it was saved in.
 
-    The tokenizer is None where there is none beside it. Only safetensors are read, and no code that comes with a model
-    is run. Raises TargetError for what cannot be loaded, names no class of transformers' or ours, or lacks weights.
+    The tokenizer is None where there is none beside it. No code that comes with a model is run. Raises TargetError for
+    what cannot be loaded, names no class of transformers' or ours, or lacks weights.
     """
-    from transformers import AutoConfig
-
     from leakage_tasks.models import register
 
     register()
     if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
-        raise _unreadable(name, "no such folder")
-    try:
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-        kind: Any = _class_of(config, name)
-        model, loading = kind.from_pretrained(
-            name, dtype="auto", use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
-    except TargetError:
-        raise
-    except Exception as error:  # a damaged folder makes the library raise anything
-        raise _unreadable(name, " ".join(first_line(error).split())[:200]) from None
-    if missing := sorted(loading["missing_keys"]):
+        raise unreadable("model", name, "no such folder")
+    model, missing = read_model(_class_of(read_config(name), name), name, dtype="auto")
+    if missing:
         raise TargetError(f"{name}: {missing[0]} is not among its weights: give a model that was saved whole")
     return model.eval(), _tokenizer(name)
 
 
 def save(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path, *, like: Path | None = None
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: str | Path, *, like: Path | None = None
 ) -> None:
     """Write the model, and its tokenizer where there is one, to ``folder``, which :func:`check_output` let pass.
 
@@ -61,6 +50,17 @@ def save(
         model.save_pretrained(beside)
         if tokenizer is not None:
             tokenizer.save_pretrained(beside)
+
+
+class Saved:
+    """What is saved as a folder for ``from_pretrained``: a trained model and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
+        """Write both to ``folder``, whole or not at all; it is as open as ``like``, the training data, where given."""
+        save(self.model, self.tokenizer, folder, like=like)
 
 
 def check_output(folder: Path, source: str | Path | None = None) -> None:
@@ -118,18 +118,8 @@ def _class_of(config: Any, name: str) -> type[PreTrainedModel]:
 
 
 def _tokenizer(name: str) -> PreTrainedTokenizerBase | None:
-    from transformers import AutoTokenizer
-
     try:
-        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception:
+        found: PreTrainedTokenizerBase = read_tokenizer(name)
+    except TargetError:
         return None
-    # Where the files are missing, transformers makes one up that knows nothing but special tokens.
-    return found if len(found) > len(set(found.all_special_tokens)) else None
-
-
-def _unreadable(name: str, reason: str) -> TargetError:
-    return TargetError(
-        f"{name}: no model can be loaded from there ({reason}): give the folder that save_pretrained wrote, with "
-        "safetensors, or a hub name"
-    )
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -32,11 +33,16 @@ class Batches(Protocol):
         """Those of epoch ``number``, the same for the same number."""
 
 
-class _Fixed:
+class _Fixed(ABC):
     """Batches that are the same every epoch."""
 
-    inputs: Sequence[torch.Tensor]
-    targets: Sequence[torch.Tensor]
+    def __init__(
+        self, text: str, tokenizer: PreTrainedTokenizerBase, batch_size: int, length: int, device: torch.device
+    ) -> None:
+        ids = encoded(text, tokenizer)
+        laid_out = self._laid_out(ids, batch_size, length)
+        self.inputs, self.targets = ([part.to(device) for part in side] for side in laid_out)
+        self.characters = len(ids) - 1
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -45,23 +51,18 @@ class _Fixed:
         """See :class:`Batches`; the same every epoch."""
         return zip(self.inputs, self.targets, strict=True)
 
+    @abstractmethod
+    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
+        """The inputs of each batch, and the targets of each."""
+
 
 class Windows(_Fixed):
     """A text read in order as ``batch_size`` parallel streams, a window of ``length`` of each at a time."""
 
     carried = True
 
-    def __init__(
-        self,
-        text: str,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: int,
-        length: int,
-        device: torch.device,
-    ) -> None:
-        ids = encoded(text, tokenizer)
-        self.inputs, self.targets = (part.to(device).split(length, dim=1) for part in streams(ids, batch_size))
-        self.characters = len(ids) - 1
+    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
+        return (part.split(length, dim=1) for part in streams(ids, batch_size))
 
 
 class DrawnWindows:
@@ -122,15 +123,7 @@ class OverlappingWindows(_Fixed):
 
     carried = False
 
-    def __init__(
-        self,
-        text: str,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: int,
-        length: int,
-        device: torch.device,
-    ) -> None:
-        ids = encoded(text, tokenizer)
+    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
         count = len(ids) - 1
         step = max(1, length // 2)
         starts = torch.arange(0, max(1, count - length + step), step)
@@ -138,8 +131,7 @@ class OverlappingWindows(_Fixed):
         targets = torch.where(places < count, ids[1:][places.clamp(max=count - 1)], IGNORED)
         targets[1:, : length - step] = IGNORED
         inputs = ids[:-1][places.clamp(max=count - 1)]
-        self.inputs, self.targets = (part.to(device).split(batch_size) for part in (inputs, targets))
-        self.characters = count
+        return (part.split(batch_size) for part in (inputs, targets))
 
 
 def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:

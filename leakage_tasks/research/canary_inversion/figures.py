@@ -26,7 +26,7 @@ from leakage_tasks.research.canary_inversion.settings import PATTERNS
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
 from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
+from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
 """n of Figures 3 to 5."""
@@ -152,18 +152,12 @@ def plotter(name: str) -> Callable[[Report, Path], None]:
         from leakage_tasks.research.framework.plots import plot_groups
 
         groups = {
-            f"{name} = {row[name]}".removeprefix("set = "): {pattern: _point(row[pattern]) for pattern in PATTERNS}
+            f"{name} = {row[name]}".removeprefix("set = "): {pattern: point_of(row[pattern]) for pattern in PATTERNS}
             for row in report.rows
         }
         plot_groups(groups, "Hamming distance per token", path, chance=chance("pin"))
 
     return plot
-
-
-def _point(cell: Any) -> tuple[float, float, float] | None:
-    if not isinstance(cell, Measured):
-        return None
-    return cell.value, cell.value if cell.low is None else cell.low, cell.value if cell.high is None else cell.high
 
 
 register_study("figure-2", "HDT by repetitions, n = 6, Snips", "Figure 2", figure_2_trials, figure_2, plotter("R"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Plan, Scale
+from leakage_tasks.research.framework.shared import data_folder
 
 if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance
@@ -121,11 +121,6 @@ def _sha256(path: Path, size: int, changed: int) -> bytes:
     """A file's hash, made once as long as it is as it was: a study asks for each of its settings."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
-
-
-def data_folder() -> Path:
-    """Where public data are."""
-    return Path(os.environ.get("LEAKAGE_DATA", "."))
 
 
 def _folder(data: str) -> Path:

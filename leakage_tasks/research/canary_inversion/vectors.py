@@ -8,8 +8,8 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.canary_inversion.ground import Ground, data_folder
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.canary_inversion.ground import Ground
+from leakage_tasks.research.framework.shared import data_folder, sole_maker
 
 
 def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path) -> str | None:

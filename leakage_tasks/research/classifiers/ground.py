@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Scale
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import data_folder, file_hash, sole_maker
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
@@ -98,14 +96,12 @@ def corpus(ground: Ground) -> LabelledCorpus:
 
 
 def _published_file(ground: Ground) -> Path:
-    return Path(os.environ.get("LEAKAGE_DATA", ".")) / f"{ground.data}.jsonl"
+    return data_folder() / f"{ground.data}.jsonl"
 
 
 def fingerprint(ground: Ground) -> str:
     """What tells published data apart: its file's SHA-256, or empty for data that come with Python or from the hub."""
-    if ground.data == DOCSTRINGS or not (path := _published_file(ground)).is_file():
-        return ""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return "" if ground.data == DOCSTRINGS else file_hash(_published_file(ground))
 
 
 def _published_rows(ground: Ground) -> list[tuple[str, str]]:

@@ -159,9 +159,7 @@ def _point(epoch: int, finding: Finding) -> EpochExposure:
 
 
 def _save(trained: TrainedLM, history: Sequence[EpochExposure], files: DemoFiles) -> None:
-    with replacing(files.model) as beside:
-        trained.model.save_pretrained(beside)
-        trained.tokenizer.save_pretrained(beside)
+    trained.save(files.model)
     with replacing(files.history) as beside:
         losses = [asdict(loss) for loss in trained.losses]
         record = {"losses": losses, "exposures": [asdict(point) for point in history]}

@@ -99,6 +99,7 @@ def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> Non
     from leakage_tasks.research.victims.docstrings import docstring_rows
     from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
+    from leakage_tasks.training.saved_model import save
 
     own = sizes.labelled
     private = {text for part in (rows.training, rows.validation) for text, _ in part}
@@ -115,9 +116,7 @@ def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> Non
         seed=seed,
         device="cpu",
     )
-    with replacing(folder) as beside:
-        trained.model.save_pretrained(beside)
-        tokenizer.save_pretrained(beside)
+    save(trained.model, tokenizer, folder)
 
 
 def _canaries(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> None:

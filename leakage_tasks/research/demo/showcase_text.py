@@ -116,9 +116,7 @@ class TextVictims:
         return {"rows": trained.rows, **told, "epsilon_by_copies": by_copies}
 
     def _saved(self, trained: TrainedLM, name: str, started: float) -> dict[str, Any]:
-        with replacing(self._files.model(name)) as beside:
-            trained.model.save_pretrained(beside)
-            trained.tokenizer.save_pretrained(beside)
+        trained.save(self._files.model(name))
         return {
             "seconds": round(time.perf_counter() - started, 1),
             "parameters": int(trained.model.num_parameters()),

@@ -74,6 +74,14 @@ TableRow = dict[str, Cell]
 """A row of a table: its cells by the names of their columns."""
 
 
+def point_of(cell: Any) -> tuple[float, float, float] | None:
+    """A cell's value with its interval's ends, for a plot, each the value where there is none; None for other cells."""
+    if not isinstance(cell, Measured):
+        return None
+    low, high = (cell.value if end is None else end for end in (cell.low, cell.high))
+    return cell.value, low, high
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it."""

@@ -1,12 +1,24 @@
-"""What several trials need and one of them makes."""
+"""What several trials need: published data, and what one of them makes for all."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from leakage_tasks.core.errors import LeakageError
+
+
+def data_folder() -> Path:
+    """Where published data are: ``LEAKAGE_DATA``."""
+    return Path(os.environ.get("LEAKAGE_DATA", "."))
+
+
+def file_hash(path: Path) -> str:
+    """What tells a published file apart: its SHA-256, empty where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
 from leakage_tasks.research.classifiers.ground import PAPER_YELP
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import Config, Plan, Trial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.tables import (
     categories,
     control_line,
@@ -139,18 +139,11 @@ def plotter(label: Callable[[TableRow], str]) -> Callable[[Report, Path], None]:
 
         names = {"all": "exhaustive", "LM": "language model", "Frank.": "Frankenstein"}
         groups = {
-            label(row): {words: _point(row[f"{short} beam"]) for short, words in names.items()} for row in report.rows
+            label(row): {words: point_of(row[f"{short} beam"]) for short, words in names.items()} for row in report.rows
         }
         plot_groups(groups, "place by class loss, from 0", path)
 
     return plot
-
-
-def _point(cell: Any) -> tuple[float, float, float] | None:
-    if not isinstance(cell, Measured):
-        return None
-    low, high = (cell.value if end is None else end for end in (cell.low, cell.high))
-    return cell.value, low, high
 
 
 register_study(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
+from leakage_tasks.research.framework.shared import data_folder, file_hash
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
@@ -155,7 +154,7 @@ def _mails(ground: Ground, sender: int) -> str:
 def _digest(path: Path) -> str:
     """SHA-256 of a file, which is read as text too, so that what cannot be shows before anything is trained."""
     _read(path)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return file_hash(path)
 
 
 def _read(path: Path) -> str:
@@ -166,7 +165,7 @@ def _read(path: Path) -> str:
 
 
 def _own_mails() -> list[Path]:
-    folder = Path(os.environ.get("LEAKAGE_DATA", ".")) / "mails"
+    folder = data_folder() / "mails"
     found = sorted(folder.glob("*.txt"))
     if not found:
         raise LeakageError(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Scale
+from leakage_tasks.research.framework.shared import data_folder, file_hash
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
@@ -124,11 +123,9 @@ def _read(path: Path) -> Iterator[Pair]:
 
 
 def _file() -> Path:
-    return Path(os.environ.get("LEAKAGE_DATA", ".")) / f"{PARALLEL}.jsonl"
+    return data_folder() / f"{PARALLEL}.jsonl"
 
 
 def fingerprint(ground: Ground) -> str:
     """What tells a real corpus apart: its file's SHA-256; empty for the lab's, and for a missing file."""
-    if ground.data == LAB or not _file().is_file():
-        return ""
-    return hashlib.sha256(_file().read_bytes()).hexdigest()
+    return "" if ground.data == LAB else file_hash(_file())

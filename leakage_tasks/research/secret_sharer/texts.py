@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import string
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.framework.shared import data_folder
 from leakage_tasks.research.secret_sharer.ground import CHARACTERS, HELP, Ground
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def text_of(ground: Ground) -> Corpus:
     if ground.data == HELP:
         found = pydoc_topics(characters=ground.characters)
         return replace(found, held_out=found.held_out[: ground.held_out])
-    folder = Path(os.environ.get("LEAKAGE_DATA", ".")) / "ptb"
+    folder = data_folder() / "ptb"
     parts = []
     for path in (folder / "ptb.train.txt", folder / "ptb.valid.txt"):
         if not path.is_file():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.models.loading import read_model, read_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -20,10 +20,10 @@ def load_base(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A classifier over ``labels`` on ``base``'s encoder, with its tokenizer; its head is new unless ``base``'s fits.
 
-    Only safetensors weights are read, and no code that comes with a model is run. A model given as ``base`` is copied
-    and needs its ``tokenizer``. Raises OptionError without one, LeakageError where ``base`` cannot be loaded.
+    No code that comes with a model is run. A model given as ``base`` is copied and needs its ``tokenizer``. Raises
+    OptionError without one, LeakageError where ``base`` cannot be loaded.
     """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
     if not isinstance(base, str | Path):
         if tokenizer is None:
@@ -33,25 +33,24 @@ def load_base(
                 base.save_pretrained(folder)
             return load_base(folder, labels, tokenizer)
     numbered = dict(enumerate(labels))
-    try:
-        tokenizer = tokenizer or AutoTokenizer.from_pretrained(base, trust_remote_code=False)
-        with _quiet():
-            model, loading = AutoModelForSequenceClassification.from_pretrained(
-                base,
-                num_labels=len(labels),
-                id2label=numbered,
-                label2id={label: number for number, label in numbered.items()},
-                ignore_mismatched_sizes=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError) as error:
-        reason = first_line(error)
-        raise LeakageError(
+
+    def failure(reason: str) -> LeakageError:
+        return LeakageError(
             f"{base}: no encoder to fine-tune ({reason}): give a folder or hub name with tokenizer and safetensors"
-        ) from None
-    _check_encoder(base, model, loading["missing_keys"])
+        )
+
+    tokenizer = tokenizer or read_tokenizer(base, failure=failure)
+    with _quiet():
+        model, missing = read_model(
+            AutoModelForSequenceClassification,
+            base,
+            failure=failure,
+            num_labels=len(labels),
+            id2label=numbered,
+            label2id={label: number for number, label in numbered.items()},
+            ignore_mismatched_sizes=True,
+        )
+    _check_encoder(base, model, missing)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     return model, tokenizer

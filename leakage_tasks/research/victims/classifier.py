@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch.nn.functional import cross_entropy
-from torch.optim.lr_scheduler import LambdaLR
-from tqdm import tqdm
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
 from leakage_tasks.research.victims.labelled import LabelledRows, accuracy, scores
 from leakage_tasks.training.dp.plain_steps import PlainSteps
 from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.early_stopping import EarlyStopping
+from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,7 +42,7 @@ class EpochScores:
 
 
 @dataclass(frozen=True)
-class TrainedClassifier:
+class TrainedClassifier(Saved):
     """The best snapshot (``best_epoch``'s, from 1) in evaluation mode, its tokenizer, and every epoch's scores."""
 
     model: PreTrainedModel
@@ -49,17 +50,17 @@ class TrainedClassifier:
     history: list[EpochScores] = field(default_factory=list)
     best_epoch: int = 0
 
-    def save(self, folder: str | Path) -> None:
-        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
-
 
 __all__ = ["EpochScores", "OnEpoch", "TrainedClassifier", "accuracy", "fine_tune", "load_base"]
 
 OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
 """Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
+
+
+_SCORES: Mapping[str, Callable[[EpochScores], tuple[float | None, ...]]] = {
+    "accuracy": lambda each: (-(each.accuracy or 0.0), each.validation),
+    "loss": lambda each: (each.validation,),
+}
 
 
 def fine_tune(
@@ -107,78 +108,35 @@ def fine_tune(
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
         steps = _steps(model, optimiser, training, batch_size, epochs, seed, private)
-        schedule = rise_and_fall(optimiser, epochs * steps.steps_an_epoch, warm_up)
-        best = _Best(keep if validation else "last")
-        run = _Run(model, training, checks, steps, schedule, random.Random(f"rows:{seed}"))
+        planned, stream = epochs * steps.steps_an_epoch, random.Random(f"rows:{seed}")
+        best = EarlyStopping(patience, _SCORES[keep], model.state_dict) if validation and keep != "last" else None
+
+        def loss(batch: list[int]) -> BatchLoss:
+            inputs, numbers = training.batch(batch)
+            found = cross_entropy(model(**inputs).logits.float(), numbers)
+            return BatchLoss(found, float(found.detach()) * len(batch), len(batch))
+
+        def evaluate(epoch: int, losses: EpochLosses) -> EpochScores:
+            model.eval()
+            found, right = scores(model, checks) if len(checks) else (None, None)
+            return EpochScores(losses.total / max(losses.count, 1), found, right, steps.epsilon())
+
+        loop = TrainingLoop(
+            model=model,
+            batches=lambda epoch: steps.batches(stream),
+            step=partial(steps.take, loss),
+            evaluate=evaluate,
+            epochs=epochs,
+            rates=rise_and_fall(optimiser, planned, warm_up),
+            shown=lambda each: f"{each.training:.2f} nats/row",
+            on_epoch=on_epoch,
+            stop=None if best is None else best.update,
+        )
         try:
-            _train(run, best, epochs, patience, on_epoch)
+            history = loop.run(progress(planned, "fine-tuning"))
         finally:
             steps.close()
-    best.restore(model)
-    return TrainedClassifier(model, tokenizer, run.history, best.epoch)
-
-
-@dataclass
-class _Run:
-    model: PreTrainedModel
-    training: LabelledRows
-    checks: LabelledRows
-    steps: PlainSteps | PrivateSteps
-    schedule: LambdaLR
-    stream: random.Random
-    history: list[EpochScores] = field(default_factory=list)
-
-    def epoch(self, bar: tqdm[None]) -> None:
-        """Train for one epoch, score the result, leave the model in evaluation mode."""
-        self.model.train()
-        batches = self.steps.batches(self.stream)
-        total, seen = 0.0, 0
-        for batch in batches:
-            # An empty batch (DP-SGD draws them) still takes a step: on noise, with a row that lends its shapes.
-            inputs, labels = self.training.batch(batch or [0])
-            loss = cross_entropy(self.model(**inputs).logits.float(), labels)
-            self.steps.step(loss, len(batch))
-            self.schedule.step()
-            total, seen = total + float(loss.detach()) * len(batch), seen + len(batch)
-            bar.update()
-        self.model.eval()
-        validation, right = scores(self.model, self.checks) if len(self.checks) else (None, None)
-        self.history.append(EpochScores(total / max(seen, 1), validation, right, self.steps.epsilon()))
-
-
-class _Best:
-    """The best snapshot so far."""
-
-    def __init__(self, keep: str) -> None:
-        self._keep, self.epoch = keep, 0
-        self._score: tuple[float, ...] = ()
-        self._weights: dict[str, torch.Tensor] = {}
-
-    def note(self, epoch: int, model: PreTrainedModel, last: EpochScores) -> None:
-        score = self._of(epoch, last)
-        if not self.epoch or score > self._score:
-            self.epoch, self._score = epoch, score
-            self._weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-
-    def restore(self, model: PreTrainedModel) -> None:
-        model.load_state_dict(self._weights)
-
-    def _of(self, epoch: int, last: EpochScores) -> tuple[float, ...]:
-        if self._keep == "last" or last.validation is None or last.accuracy is None:
-            return (epoch,)
-        return (last.accuracy, -last.validation) if self._keep == "accuracy" else (-last.validation,)
-
-
-def _train(run: _Run, best: _Best, epochs: int, patience: int | None, on_epoch: OnEpoch | None) -> None:
-    with progress(epochs * run.steps.steps_an_epoch, "fine-tuning") as bar:
-        for epoch in range(1, epochs + 1):
-            run.epoch(bar)
-            best.note(epoch, run.model, run.history[-1])
-            bar.set_postfix_str(f"epoch {epoch}/{epochs}, {run.history[-1].training:.2f} nats/row", refresh=False)
-            if on_epoch is not None:
-                on_epoch(epoch, run.model, run.history)
-            if patience is not None and epoch - best.epoch >= patience:
-                return
+    return TrainedClassifier(model, tokenizer, history, len(history) if best is None else best.restore(model))
 
 
 def _steps(

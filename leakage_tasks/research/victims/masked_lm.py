@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
 from leakage_tasks.training.rows import (
     bucketed,
     check_length,
@@ -22,11 +24,11 @@ from leakage_tasks.training.rows import (
     seeded,
     token_rows,
 )
+from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
     from transformers import BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-IGNORED = -100
 MASKED, REPLACED_BY_MASK, REPLACED_AT_RANDOM = 0.15, 0.8, 0.1
 """BERT's shares: of tokens to predict; of those, shown as the mask; of those, shown as a random token."""
 
@@ -105,18 +107,23 @@ def train_masked_lm(
     optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
     stream = random.Random(f"masked:{seed}")
     batches = [bucketed([len(row) for row in rows], batch_size, stream) for _ in range(epochs)]
-    schedule = rise_and_fall(optimiser, sum(map(len, batches)), warm_up)
-    losses: list[float] = []
-    with seeded(seed, place), progress(sum(map(len, batches)), "filling masks") as bar:
-        train_unfrozen(model)
-        for number, epoch in enumerate(batches, 1):
-            total = torch.zeros(2, device=place)
-            for batch in epoch:
-                total += _step(model, tokenizer, [rows[row] for row in batch], optimiser, place)
-                schedule.step()
-                bar.update()
-            losses.append(float(total[0] / total[1].clamp(min=1)))
-            bar.set_postfix_str(f"epoch {number}/{epochs}, {losses[-1]:.2f} nats/mask", refresh=False)
+    steps = sum(map(len, batches))
+
+    def loss(batch: list[int]) -> BatchLoss:
+        return _loss(model, tokenizer, [rows[row] for row in batch], place)
+
+    loop = TrainingLoop(
+        model=model,
+        batches=lambda epoch: batches[epoch - 1],
+        step=partial(ClippedSteps[list[int]](optimiser).take, loss),
+        evaluate=lambda epoch, losses: float(losses.total / losses.count.clamp(min=1)),
+        epochs=epochs,
+        rates=rise_and_fall(optimiser, steps, warm_up),
+        train_mode=lambda: train_unfrozen(model),
+        shown=lambda loss: f"{loss:.2f} nats/mask",
+    )
+    with seeded(seed, place):
+        losses = loop.run(progress(steps, "filling masks"))
     model.eval()
     return MaskedTraining(model, losses)
 
@@ -148,14 +155,13 @@ def mask_tokens(
     return shown, ids.masked_fill(~chosen, IGNORED)
 
 
-def _step(
+def _loss(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: Sequence[Sequence[int]],
-    optimiser: torch.optim.Optimizer,
     device: torch.device,
-) -> torch.Tensor:
-    """One step on ``rows``: (summed loss, masked tokens)."""
+) -> BatchLoss:
+    """The loss of ``rows`` with tokens masked afresh: summed nats and how many are masked."""
     batch = padded(rows, tokenizer.pad_token_id, device)
     ids = batch["input_ids"]
     special = torch.tensor(tokenizer.all_special_ids, device=device)
@@ -164,11 +170,7 @@ def _step(
     chosen = targets != IGNORED
     loss = cross_entropy(_logits_at(model, chosen, shown, batch["attention_mask"]), targets[chosen], reduction="sum")
     counted = chosen.sum()
-    optimiser.zero_grad()
-    (loss / counted.clamp(min=1)).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
-    return torch.stack([loss.detach(), counted.to(loss.dtype)])
+    return BatchLoss(loss / counted.clamp(min=1), loss.detach(), counted)
 
 
 def _logits_at(

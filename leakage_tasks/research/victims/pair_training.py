@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.research.victims.pair_model import fresh_causal, has_bf16, plain_attention
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -27,7 +27,7 @@ _WARM_UP, _CLIP = 0.15, 1.0
 
 
 @dataclass(frozen=True)
-class PairLM:
+class PairLM(Saved):
     """A trained model (in evaluation mode), its tokenizer and, one an epoch, mean loss (nats a token) and recall."""
 
     model: PreTrainedModel
@@ -35,11 +35,10 @@ class PairLM:
     losses: list[float]
     recalls: list[float]
 
-    def save(self, folder: str | Path) -> None:
-        """Write model and tokenizer to ``folder``, for ``lm_eval --model hf --model_args pretrained=FOLDER``."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
+
+class _Epoch(NamedTuple):
+    loss: float
+    recall: float
 
 
 def train_pair_lm(
@@ -77,20 +76,32 @@ def train_pair_lm(
     torch.nn.Module.to(model, place)
     half = torch.autocast(place.type, dtype=torch.bfloat16, enabled=has_bf16(place) if bf16 is None else bf16)
     optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
-    steps = -(-len(corpus) // batch_size)
-    schedule = rise_and_fall(optimiser, epochs * steps, _WARM_UP)
+    steps, suffix_length = -(-len(corpus) // batch_size), corpus.suffixes.shape[1]
     stream = np.random.default_rng([seed, len(corpus)])
-    losses: list[float] = []
-    recalls: list[float] = []
-    with progress(epochs * steps, "learning pairs") as bar, plain_attention(model, place):
-        for epoch in range(1, epochs + 1):
-            batches = _batches(corpus, batch_size, filler, stream, place)
-            losses.append(_train_epoch(model, batches, corpus.suffixes.shape[1], half, optimiser, schedule.step, bar))
-            recalls.append(greedy_recall(model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE]))
-            bar.set_postfix_str(f"epoch {epoch}/{epochs}, {losses[-1]:.2f} nats/token, recall {recalls[-1]:.2f}")
-            if until is not None and recalls[-1] >= until:
-                break
-    return PairLM(model, corpus.tokenizer, losses, recalls)
+
+    def loss(ids: torch.Tensor) -> BatchLoss:
+        with half:
+            logits = _logits(model, ids, suffix_length)
+        found = cross_entropy(logits.flatten(0, 1).float(), ids[:, -suffix_length:].flatten())
+        return BatchLoss(found, found.detach() * len(ids), len(ids))
+
+    def evaluate(epoch: int, losses: EpochLosses) -> _Epoch:
+        recall = greedy_recall(model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
+        return _Epoch(float(losses.total) / losses.count, recall)
+
+    loop = TrainingLoop(
+        model=model,
+        batches=lambda epoch: _batches(corpus, batch_size, filler, stream, place),
+        step=partial(ClippedSteps[torch.Tensor](optimiser, _CLIP).take, loss),
+        evaluate=evaluate,
+        epochs=epochs,
+        rates=rise_and_fall(optimiser, epochs * steps, _WARM_UP),
+        shown=lambda each: f"{each.loss:.2f} nats/token, recall {each.recall:.2f}",
+        stop=lambda epoch, each: until is not None and each.recall >= until,
+    )
+    with plain_attention(model, place):
+        found = loop.run(progress(epochs * steps, "learning pairs"))
+    return PairLM(model, corpus.tokenizer, [each.loss for each in found], [each.recall for each in found])
 
 
 @torch.no_grad()
@@ -108,33 +119,6 @@ def greedy_recall(model: PreTrainedModel, prefixes: np.ndarray, suffixes: np.nda
         likeliest = _logits(model, ids, suffixes.shape[1]).argmax(dim=-1)
         right += int((likeliest == ids[:, prefixes.shape[1] :]).all(dim=1).sum())
     return right / len(prefixes)
-
-
-def _train_epoch(
-    model: PreTrainedModel,
-    batches: Iterator[torch.Tensor],
-    suffix_length: int,
-    half: torch.autocast,
-    optimiser: torch.optim.Optimizer,
-    next_rate: Callable[[], None],
-    bar: tqdm[None],
-) -> float:
-    """Mean loss of the epoch in nats a token."""
-    model.train()
-    total, rows = torch.zeros((), device=model.device), 0
-    for ids in batches:
-        with half:
-            logits = _logits(model, ids, suffix_length)
-        loss = cross_entropy(logits.flatten(0, 1).float(), ids[:, -suffix_length:].flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
-        optimiser.step()
-        next_rate()
-        total += loss.detach() * len(ids)
-        rows += len(ids)
-        bar.update()
-    return float(total) / rows
 
 
 def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tensor:

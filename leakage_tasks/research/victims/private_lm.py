@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
-from torch.optim.lr_scheduler import LambdaLR
-from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.core.errors import OptionError
@@ -20,6 +19,7 @@ from leakage_tasks.training.dp.accounting import Promise
 from leakage_tasks.training.dp.private import Privacy, PrivateSteps
 from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, start_lines_like_breaks, to_bits
+from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import check_share, make_optimizer, schedule
 from leakage_tasks.training.rows import check_sizes, chosen_device, progress, seeded
 from leakage_tasks.training.text_batches import IGNORED, Windows
@@ -77,27 +77,40 @@ def train_private_char_lm(
     torch.nn.Module.to(model, place)
     checks = None if validation is None else Windows(validation, tokenizer, _CHECK_STREAMS, length, place)
     optimiser = make_optimizer(optimizer, model.parameters(), learning_rate)
-    stream = random.Random(f"rows:{seed}")
-    lstm, losses = RowLSTM(model.lstm), list[EpochLoss]()
+    stream, lstm = random.Random(f"rows:{seed}"), RowLSTM(model.lstm)
+
+    def loss(batch: list[int]) -> BatchLoss:
+        read, wanted = inputs[batch], targets[batch]
+        found = row_losses(model, read, wanted).mean()
+        nats = float(found.detach()) * wanted.shape[1] * len(batch)
+        return BatchLoss(found, nats, float((wanted != IGNORED).sum()))
+
+    def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
+        start_lines_like_breaks(model, tokenizer)
+        model.eval()
+        found = None if checks is None else bits(model, checks)
+        return EpochLoss(to_bits(losses.total / max(losses.count, 1.0)), found, steps.epsilon())
+
     model.train()
     with seeded(seed, place):
         with reading_rows(model, lstm):
             steps = PrivateSteps(
                 model, optimiser, private, rows=len(inputs), batch_size=batch_size, epochs=epochs, seed=seed
             )
-        rates = schedule(optimiser, epochs * steps.steps_an_epoch, decay_from)
+        planned = epochs * steps.steps_an_epoch
+        loop = TrainingLoop(
+            model=model,
+            batches=lambda epoch: steps.batches(stream),
+            step=partial(steps.take, loss),
+            evaluate=evaluate,
+            epochs=epochs,
+            rates=schedule(optimiser, planned, decay_from),
+            reading=lambda: reading_rows(model, lstm),
+            shown=lambda each: f"{each.training:.2f} bits/character",
+            on_epoch=on_epoch,
+        )
         try:
-            with progress(epochs * steps.steps_an_epoch, "training with DP-SGD") as bar:
-                for epoch in range(1, epochs + 1):
-                    with reading_rows(model, lstm):
-                        training = _train_epoch(model, steps, rates, stream, inputs, targets, bar)
-                    start_lines_like_breaks(model, tokenizer)
-                    model.eval()
-                    found = None if checks is None else bits(model, checks)
-                    losses.append(EpochLoss(training, found, steps.epsilon()))
-                    bar.set_postfix_str(f"epoch {epoch}/{epochs}, {training:.2f} bits/character", refresh=False)
-                    if on_epoch is not None:
-                        on_epoch(epoch, model, losses)
+            losses = loop.run(progress(planned, "training with DP-SGD"))
         finally:
             with reading_rows(model, lstm):
                 steps.close()
@@ -130,30 +143,6 @@ def row_losses(model: CharLSTMForCausalLM, inputs: torch.Tensor, targets: torch.
     logits = model(input_ids=inputs, use_cache=False).logits
     costs = cross_entropy(logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
     return costs.sum(dim=1) / targets.shape[1]
-
-
-def _train_epoch(
-    model: CharLSTMForCausalLM,
-    steps: PrivateSteps,
-    rates: LambdaLR,
-    stream: random.Random,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
-    bar: tqdm[None],
-) -> float:
-    """The mean loss of what the epoch read, in bits a character."""
-    model.train()
-    nats = characters = 0.0
-    for batch in steps.batches(stream):
-        # An empty batch still takes a step: on noise, with a row that lends its shapes.
-        read, wanted = inputs[batch or [0]], targets[batch or [0]]
-        loss = row_losses(model, read, wanted).mean()
-        steps.step(loss, len(batch))
-        rates.step()
-        nats += float(loss.detach()) * wanted.shape[1] * len(batch)
-        characters += float((wanted != IGNORED).sum()) if batch else 0.0
-        bar.update()
-    return to_bits(nats / max(characters, 1.0))
 
 
 def _packed(text: str, length: int) -> Iterator[int]:

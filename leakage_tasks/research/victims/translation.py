@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_rows import (
@@ -23,11 +22,11 @@ from leakage_tasks.research.victims.translation_rows import (
     tokens_of,
 )
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
-    from torch.optim.lr_scheduler import LambdaLR
-    from tqdm import tqdm
     from transformers import MarianMTModel, PreTrainedTokenizerFast
 
 _WARM_UP, _CLIP = 0.1, 1.0
@@ -63,18 +62,12 @@ class TranslationLoss:
 
 
 @dataclass(frozen=True)
-class TrainedTranslator:
+class TrainedTranslator(Saved):
     """A trained model (in evaluation mode) with its tokenizer and its losses, one an epoch."""
 
     model: MarianMTModel
     tokenizer: PreTrainedTokenizerFast
     losses: list[TranslationLoss]
-
-    def save(self, folder: str | Path) -> None:
-        """Write both to ``folder``, for ``lm_eval --model hf --model_args pretrained=FOLDER,backend=seq2seq``."""
-        with replacing(folder) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 OnEpoch = Callable[[int, "MarianMTModel", Sequence[TranslationLoss]], None]
@@ -108,47 +101,32 @@ def train_translator(
     rows, checks = (encoded(part, tokenizer, recipe.positions) for part in (pairs, validation))
     place = chosen_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
-    losses: list[TranslationLoss] = []
     with seeded(seed, torch.device("cpu")):
         model = fresh_translator(tokenizer, recipe)
     torch.nn.Module.to(model, place)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
-    rates = rise_and_fall(optimiser, steps, _WARM_UP)
     stream = random.Random(f"translation:{seed}")
-    with progress(steps, "training") as bar:
-        for epoch in range(1, recipe.epochs + 1):
-            batches = row_batches(rows, recipe.batch_size, stream)
-            with seeded(random.Random(f"dropout:{seed}:{epoch}").getrandbits(63), place):
-                training = _train_epoch(model, optimiser, rates, batches, bar)
-            found = held_out_bits(model, checks, recipe.batch_size)
-            losses.append(TranslationLoss(bits_a_token(training, rows), found))
-            bar.set_postfix_str(f"epoch {epoch}/{recipe.epochs}, {losses[-1].training:.2f} bits/token")
-            if on_epoch is not None:
-                on_epoch(epoch, model, losses)
+
+    def loss(batch: list[Row]) -> BatchLoss:
+        found = summed_loss(model, batch)
+        return BatchLoss(found / tokens_of(batch), found.detach(), tokens_of(batch))
+
+    def evaluate(epoch: int, losses: EpochLosses) -> TranslationLoss:
+        model.eval()
+        return TranslationLoss(bits_a_token(float(losses.total), rows), held_out_bits(model, checks, recipe.batch_size))
+
+    losses = TrainingLoop(
+        model=model,
+        batches=lambda epoch: row_batches(rows, recipe.batch_size, stream),
+        step=partial(ClippedSteps[list[Row]](optimiser, _CLIP).take, loss),
+        evaluate=evaluate,
+        epochs=recipe.epochs,
+        rates=rise_and_fall(optimiser, steps, _WARM_UP),
+        dropout_seed=seed,
+        shown=lambda each: f"{each.training:.2f} bits/token",
+        on_epoch=on_epoch,
+    ).run(progress(steps, "training"))
     return TrainedTranslator(model, tokenizer, losses)
-
-
-def _train_epoch(
-    model: MarianMTModel,
-    optimiser: torch.optim.Optimizer,
-    rates: LambdaLR,
-    batches: Iterator[list[Row]],
-    bar: tqdm[None],
-) -> float:
-    """Loss of all target tokens of an epoch in nats; leaves the model in evaluation mode."""
-    model.train()
-    total = torch.zeros((), device=model.device)
-    for batch in batches:
-        loss = summed_loss(model, batch)
-        optimiser.zero_grad()
-        (loss / tokens_of(batch)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
-        optimiser.step()
-        rates.step()
-        total += loss.detach()
-        bar.update()
-    model.eval()
-    return float(total)
 
 
 def fresh_translator(tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> MarianMTModel:

@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.training.rows import bucketed, padded
+from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
     from transformers import MarianMTModel, PreTrainedTokenizerFast
 
-_IGNORED = -100
 Row = tuple[list[int], list[int]]
 """Tokens of a source and of its target, the ends of both sentences included."""
 
@@ -43,10 +43,10 @@ def summed_loss(model: MarianMTModel, batch: Sequence[Row]) -> torch.Tensor:
     """Loss of a batch in nats, summed over target tokens."""
     read = padded([source for source, _ in batch], model.config.pad_token_id or 0, model.device)
     targets = [target for _, target in batch]
-    labels = padded(targets, _IGNORED, model.device)["input_ids"]
+    labels = padded(targets, IGNORED, model.device)["input_ids"]
     written = padded([[model.config.decoder_start_token_id, *target[:-1]] for target in targets], 0, model.device)
     logits = model(**read, decoder_input_ids=written["input_ids"], use_cache=False).logits
-    return cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
+    return cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 @torch.no_grad()

@@ -8,35 +8,33 @@ import numpy as np
 import torch
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.core.log import first_line, log
+from leakage_tasks.core.log import log
+from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.scores import costs_after
 
 
-def load_causal(
+def load_causal_target(
     name: str,
     option: str,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
     dtype: torch.dtype | None = None,
 ) -> CausalTarget:
-    """The causal model and tokenizer ``name``, from safetensors only, without remote code.
+    """The causal model and tokenizer ``name``, without remote code.
 
     ``option`` is what the user gave it by, for messages. Raises TargetError for one that cannot be loaded.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
-    try:
-        loading: Any = {"use_safetensors": True, "output_loading_info": True} | ({"dtype": dtype} if dtype else {})
-        found: Any = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, **loading)
-        model, loaded = found
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # broken and missing files come as half a dozen kinds of exception
-        raise TargetError(
-            f"{option}: cannot be loaded ({first_line(error)}): give a causal model's folder or hub name"
-        ) from None
-    if missing := sorted(loaded["missing_keys"]):
+    def failure(reason: str) -> TargetError:
+        return TargetError(f"{option}: cannot be loaded ({reason}): give a causal model's folder or hub name")
+
+    precision: Any = {"dtype": dtype} if dtype else {}
+    model, missing = read_model(AutoModelForCausalLM, name, failure=failure, **precision)
+    tokenizer = read_tokenizer(name, bare=True, failure=failure)
+    if missing:
         raise TargetError(f"{option}: no trained causal language model ({missing[0]} is not in its weights): give one")
     target = CausalTarget(model.to(device).eval(), tokenizer, device=device, batch_size=batch_size)
     return target if _goes_on_rightly(target) else _uncached(target, option)

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.causal.generator import CausalGenerator
-from leakage_tasks.targets.causal.loading import load_causal
+from leakage_tasks.targets.causal.loading import load_causal_target
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.masked.model import MaskedModel, to_bits
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
@@ -192,7 +192,7 @@ def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: in
     name = spec.removeprefix(CAUSAL)
     if not spec.startswith(CAUSAL) or not name:
         raise OptionError(f"generator={spec}: give exhaustive, or causal: and a causal model's folder or name")
-    return CausalGenerator(load_causal(name, f"generator={spec}", device, batch_size), spec)
+    return CausalGenerator(load_causal_target(name, f"generator={spec}", device, batch_size), spec)
 
 
 def _around(space: Space, head: Filling, slot: int) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import torch
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.models.loading import read_config, read_model, read_tokenizer, unreadable
 from leakage_tasks.targets.classifier.config import config_names, room_of
 from leakage_tasks.targets.classifier.label_names import Labels, read_labels
 from leakage_tasks.targets.classifier.target import ClassifierTarget
@@ -72,16 +73,6 @@ def exceeds(target: Any, most: Any) -> bool:
     return int(target.batch(target.max_length or 1)) > most
 
 
-def read_config(pretrained: str | Path, *, revision: str = "main", trust_remote_code: bool = False) -> Any:
-    """The config of a model's folder or hub name, whose code only ``trust_remote_code`` runs. Raises TargetError."""
-    from transformers import AutoConfig
-
-    try:
-        return AutoConfig.from_pretrained(pretrained, revision=revision, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        raise unreadable("model", pretrained, error) from None
-
-
 def named_tokenizer(pretrained: str | Path, tokenizer: Any, *, revision: str, trust_remote_code: bool) -> Any:
     """The tokenizer named apart, at its main revision, or else the model's own. Raises TargetError."""
     if tokenizer is None:
@@ -89,53 +80,27 @@ def named_tokenizer(pretrained: str | Path, tokenizer: Any, *, revision: str, tr
     return read_tokenizer(tokenizer, trust_remote_code=trust_remote_code)
 
 
-def read_tokenizer(name: str | Path, *, revision: str = "main", trust_remote_code: bool = False) -> Any:
-    """A tokenizer by folder or hub name, whose code only ``trust_remote_code`` runs. Raises TargetError."""
-    from transformers import AutoTokenizer
-
-    more = ", or name one with tokenizer="
-    try:
-        found = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        raise unreadable("tokenizer", name, error, more) from None
-    # Where the files are missing, transformers makes one up that knows nothing but special tokens.
-    if len(found) <= len(set(found.all_special_tokens)):
-        raise unreadable("tokenizer", name, ValueError("its files are missing"), more)
-    return found
-
-
 def _model(pretrained: str | Path, config: Any, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification as Auto
 
-    settings: dict[str, Any] = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
-    try:
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(
-            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
+    def failure(reason: str) -> TargetError:
+        if "Unrecognized configuration class" not in reason:
+            return unreadable("model", pretrained, reason)
+        if config.model_type == "nlu-tagger":
+            return TargetError(f"{pretrained}: an nlu-tagger, no text classifier: use --model nlu-tagger")
+        return TargetError(
+            f"{pretrained}: a {config.model_type} model, for which transformers has no sequence classifier: give a "
+            "model fine-tuned with AutoModelForSequenceClassification"
         )
-    except Exception as error:
-        if "Unrecognized configuration class" in str(error):
-            if config.model_type == "nlu-tagger":
-                raise TargetError(f"{pretrained}: an nlu-tagger, no text classifier: use --model nlu-tagger") from None
-            raise TargetError(
-                f"{pretrained}: a {config.model_type} model, for which transformers has no sequence classifier: give a "
-                "model fine-tuned with AutoModelForSequenceClassification"
-            ) from None
-        raise unreadable("model", pretrained, error) from None
-    if missing := sorted(loaded["missing_keys"]):
+
+    passed: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    model, missing = read_model(Auto, pretrained, config=config, dtype=dtype, failure=failure, **passed)
+    if missing:
         raise TargetError(
             f"{pretrained}: no trained sequence classifier ({missing[-1]} is not in its weights): fine-tune it with "
             "AutoModelForSequenceClassification first, or give the folder that was saved after that"
         )
     return model
-
-
-def unreadable(what: str, name: Any, error: Exception, more: str = "") -> TargetError:
-    """The error for a model or tokenizer that another library could not load."""
-    reason = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())[:200].rstrip(".:")
-    return TargetError(
-        f"{name}: no {what} can be loaded from there ({reason}): give the folder that save_pretrained wrote or a hub "
-        f"name{more}"
-    )
 
 
 def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.models.loading import read_config, read_model, unreadable
 from leakage_tasks.targets.classifier.config import room_of
 from leakage_tasks.targets.classifier.loading import (
     check_dtype,
@@ -15,8 +16,6 @@ from leakage_tasks.targets.classifier.loading import (
     check_vocabulary,
     exceeds,
     named_tokenizer,
-    read_config,
-    unreadable,
     warn_of_half,
 )
 from leakage_tasks.targets.masked.target import MaskedTarget
@@ -65,19 +64,17 @@ def load_masked(
 def _model(pretrained: str | Path, config: Any, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:
     from transformers import AutoModelForMaskedLM
 
-    settings: dict[str, Any] = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
-    try:
-        model, loaded = AutoModelForMaskedLM.from_pretrained(
-            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
+    def failure(reason: str) -> TargetError:
+        if "Unrecognized configuration class" not in reason:
+            return unreadable("model", pretrained, reason)
+        return TargetError(
+            f"{pretrained}: a {config.model_type} model, for which transformers has no masked language model: use "
+            "--model hf for one that writes, or give one of BERT's kind"
         )
-    except Exception as error:
-        if "Unrecognized configuration class" in str(error):
-            raise TargetError(
-                f"{pretrained}: a {config.model_type} model, for which transformers has no masked language model: use "
-                "--model hf for one that writes, or give one of BERT's kind"
-            ) from None
-        raise unreadable("model", pretrained, error) from None
-    if missing := sorted(loaded["missing_keys"]):
+
+    passed: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    model, missing = read_model(AutoModelForMaskedLM, pretrained, config=config, dtype=dtype, failure=failure, **passed)
+    if missing:
         raise TargetError(
             f"{pretrained}: no trained masked-language head ({missing[0]} is not in its weights): give a model saved "
             "with its head (of ELECTRA the generator); --model classifier-scorer takes text classifiers"

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.models.loading import read_config, read_model
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.targets.classifier.loading import (
     check_dtype,
     exceeds,
     named_tokenizer,
-    read_config,
-    unreadable,
     warn_of_half,
 )
 from leakage_tasks.targets.tagger.target import TaggerTarget
@@ -62,17 +61,11 @@ def _model(pretrained: str | Path, dtype: Any, *, revision: str, trust_remote_co
     from leakage_tasks.models.nlu_tagger import NLUTagger
 
     register()
-    config = read_config(pretrained, revision=revision, trust_remote_code=trust_remote_code)
+    passed: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    config = read_config(pretrained, **passed)
     _check_kind(pretrained, config)
-    settings: Any = {"config": config, "dtype": dtype, "weights_only": True, "output_loading_info": True}
-    try:
-        found: Any = NLUTagger.from_pretrained(
-            pretrained, revision=revision, trust_remote_code=trust_remote_code, **settings
-        )
-    except Exception as error:
-        raise unreadable("model", pretrained, error) from None
-    model, loaded = found
-    if missing := sorted(loaded["missing_keys"]):
+    model, missing = read_model(NLUTagger, pretrained, config=config, dtype=dtype, **passed)
+    if missing:
         raise TargetError(
             f"{pretrained}: no trained NLU tagger ({missing[-1]} is not in its weights): give the folder that was "
             "saved after training"

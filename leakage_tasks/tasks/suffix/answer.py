@@ -24,7 +24,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.version import __version__
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
-from leakage_tasks.targets.causal.loading import load_causal
+from leakage_tasks.targets.causal.loading import load_causal_target
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
@@ -137,7 +137,7 @@ def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -
 def _second(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
     """The model of the confidence ``comparing_lm``, on the same device and in the same precision."""
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
-    second = CausalSuffixes(load_causal(name, f"comparing_lm={name}", getattr(lm, "device", "cpu"), None, dtype))
+    second = CausalSuffixes(load_causal_target(name, f"comparing_lm={name}", getattr(lm, "device", "cpu"), None, dtype))
     if (second.vocabulary or 0) < (target.vocabulary or 0):
         raise OptionError(
             f"comparing_lm={name} knows {second.vocabulary} tokens, the model itself {target.vocabulary}: give one "

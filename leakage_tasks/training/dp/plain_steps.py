@@ -7,28 +7,23 @@ from collections.abc import Sequence
 
 import torch
 
+from leakage_tasks.training.loop import ClippedSteps
 from leakage_tasks.training.rows import bucketed
 
 
-class PlainSteps:
-    """Steps of the optimiser on batches of rows of like length, each row once an epoch; gradients are clipped."""
+class PlainSteps(ClippedSteps[list[int]]):
+    """Steps on batches of rows of like length, each row once an epoch; gradients are clipped."""
 
     def __init__(
         self, optimiser: torch.optim.Optimizer, lengths: Sequence[int], batch_size: int, clip: float = 1.0
     ) -> None:
-        self.optimiser, self._lengths, self._batch_size, self._clip = optimiser, lengths, batch_size, clip
+        super().__init__(optimiser, clip)
+        self._lengths, self._batch_size = lengths, batch_size
         self.steps_an_epoch = -(-len(lengths) // batch_size)
 
     def batches(self, stream: random.Random) -> list[list[int]]:
         """An epoch's batches of row numbers."""
         return bucketed(self._lengths, self._batch_size, stream)
-
-    def step(self, loss: torch.Tensor, count: int) -> None:
-        """Step on the mean ``loss`` of a batch."""
-        self.optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.optimiser.param_groups[0]["params"], self._clip)
-        self.optimiser.step()
 
     def epsilon(self) -> None:
         """Nothing is promised."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import torch
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.training.dp.accounting import Promise
 from leakage_tasks.training.dp.row_ids import per_row_ids
+from leakage_tasks.training.loop import BatchLoss
 
 if TYPE_CHECKING:
     from opacus import GradSampleModule
@@ -93,6 +95,15 @@ class PrivateSteps:
     def batches(self, stream: random.Random) -> list[list[int]]:
         """An epoch's batches: each row is in each with the same chance, so one may be empty or larger than asked."""
         return [[row for row in range(self._rows) if stream.random() < self._rate] for _ in range(self.steps_an_epoch)]
+
+    def take(self, loss: Callable[[list[int]], BatchLoss], batch: list[int]) -> BatchLoss:
+        """One step on the rows ``batch``, of which ``loss`` gives the loss.
+
+        An empty batch still takes a step: on noise, with a row that lends its shapes.
+        """
+        found = loss(batch or [0])
+        self.step(found.mean, len(batch))
+        return found if batch else found._replace(total=0.0, count=0)
 
     def step(self, loss: torch.Tensor, count: int) -> None:
         """Step on the mean ``loss`` of a batch of ``count`` rows; with ``count`` 0, on noise alone.

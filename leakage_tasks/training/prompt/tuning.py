@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.training.early_stopping import EarlyStopping
+from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.prompt.checkpoint import Progress, check_checkpoint, load_checkpoint, save_checkpoint
 from leakage_tasks.training.prompt.files import TunedPrompt
 from leakage_tasks.training.prompt.fit import check_fit, run_of
@@ -64,13 +67,15 @@ def tune_prompt(
         tuner = _Tuner(model, pairs_train, pairs_validation, settings)
         if path is not None and resume:
             tuner.restore(load_checkpoint(path, run))
-        with _bar(tuner, progress) as bar:
-            while not tuner.done:
-                tuner.epoch(bar)
-                if path is not None:
-                    save_checkpoint(path, tuner.progress(), run)
-                if on_epoch is not None:
-                    on_epoch(len(tuner.epochs), tuner.prompt.detach().clone(), tuner.epochs)
+
+        def note(epoch: int, _: Any, epochs: Sequence[PromptEpoch]) -> None:
+            if path is not None:
+                save_checkpoint(path, tuner.progress(), run)
+            if on_epoch is not None:
+                on_epoch(epoch, tuner.prompt.detach().clone(), epochs)
+
+        if not tuner.ended:
+            tuner.loop(note).run(_bar(tuner, progress))
     ended = tuner.progress()
     seconds = time.perf_counter() - started
     return TunedPrompt(ended.best, tuple(ended.epochs), ended.best_epoch, settings, run, model.config, seconds)
@@ -86,61 +91,68 @@ class _Tuner:
         self.forward = PromptPass(model, bf16=settings.bf16)
         self.training, self.validation = (Rows(pairs, self.forward.device) for pairs in (training, validation))
         self.prompt = torch.nn.Parameter(first_prompt(self.forward, settings))
-        self.best = self.prompt.detach().clone()
         self.epochs: list[PromptEpoch] = []
+        self.stopping = EarlyStopping[PromptEpoch](
+            settings.patience, lambda each: (each.validation.total,), lambda: {"prompt": self.prompt}
+        )
+        self.ended = False
         self.steps = settings.steps(len(self.training))
         self.steps_an_epoch = self.steps // settings.epochs
         settings.warmup_of(self.steps)
-        self.optimiser = torch.optim.AdamW([self.prompt], weight_decay=settings.weight_decay)
+        # The rates are the learning rate's course itself.
+        self.optimiser = torch.optim.AdamW([self.prompt], lr=1.0, weight_decay=settings.weight_decay)
         # Always asked of the first prompt and the first pairs, so that a resumed run computes as the first did.
         self.forward.share(self.prompt, self.training.batch(torch.arange(min(2, len(self.training)))))
 
-    @property
-    def done(self) -> bool:
-        """Whether all epochs are over, or the last ones brought nothing."""
-        waited = len(self.epochs) - self.progress().best_epoch
-        return len(self.epochs) >= self.settings.epochs or waited >= self.settings.patience
-
     def progress(self) -> Progress:
         """What a checkpoint holds; the tensors are this tuner's own."""
-        return Progress(self.prompt.detach(), self.best, dict(self.optimiser.state[self.prompt]), list(self.epochs))
+        state = dict(self.optimiser.state[self.prompt])
+        return Progress(self.prompt.detach(), self.stopping.weights["prompt"], state, list(self.epochs))
 
     def restore(self, progress: Progress) -> None:
         """Go on from a checkpoint."""
         with torch.no_grad():
             self.prompt.copy_(progress.prompt)
-        self.best, self.epochs = progress.best.to(self.forward.device), progress.epochs
+        self.epochs = progress.epochs
+        for each in self.epochs:
+            self.ended = self.stopping.update(each.epoch, each)
+        self.stopping.weights = {"prompt": progress.best.to(self.forward.device)}
         state = self.optimiser.state_dict()
         self.optimiser.load_state_dict(state | {"state": {0: progress.optimiser}})
 
-    def epoch(self, bar: tqdm[None]) -> None:
-        """Read all training pairs in a random order, then the validation pairs."""
-        number = len(self.epochs) + 1
-        order = torch.randperm(len(self.training), generator=_stream(self.settings.seed, number))
-        bar.set_description(f"epoch {number}/{self.settings.epochs}")
-        sums, read, seen = torch.zeros(2, device=self.forward.device), 0.0, 0
-        for place, rows in enumerate(order.split(self.settings.batch_size)):
-            sums += self._step((number - 1) * self.steps_an_epoch + place, rows)
-            seen += len(rows)
-            bar.update()
-            if not bar.disable and time.perf_counter() - read > REDRAWN:
-                bar.set_postfix_str(_words(self._losses(sums / seen)), refresh=False)
-                read = time.perf_counter()
-        self._note(PromptEpoch(number, self._losses(sums / seen), self.validated()))
-        bar.set_postfix_str(_words(self.epochs[-1].validation) + " (validation)")
+    def loop(self, on_epoch: Callable[[int, Any, Sequence[PromptEpoch]], None]) -> TrainingLoop[Tensor, PromptEpoch]:
+        """What trains for the epochs that are left: all training pairs in a random order, then the validation pairs."""
+        done = len(self.epochs) * self.steps_an_epoch
+        return TrainingLoop(
+            model=self.prompt,
+            batches=self._batches,
+            step=self._step,
+            evaluate=self._evaluated,
+            epochs=self.settings.epochs,
+            rates=LambdaLR(self.optimiser, lambda step: self.settings.rate(done + step, self.steps)),
+            train_mode=lambda: None,
+            shown=lambda each: _words(each.validation) + " (validation)",
+            running=lambda so_far: _words(self._losses(so_far.total / so_far.count)),
+            on_epoch=on_epoch,
+            stop=self.stopping.update,
+            records=self.epochs,
+        )
 
-    def _step(self, step: int, rows: Tensor) -> Tensor:
-        """One step on these pairs; returns their summed losses, MLE and smoothing, in nats [2]."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.rate(step, self.steps)
+    def _batches(self, epoch: int) -> Sequence[Tensor]:
+        order = torch.randperm(len(self.training), generator=_stream(self.settings.seed, epoch))
+        return order.split(self.settings.batch_size)
+
+    def _step(self, rows: Tensor) -> BatchLoss:
+        """One step on these pairs; its total is their summed losses, MLE and smoothing, in nats [2]."""
         self.optimiser.zero_grad()
-        sums = torch.zeros(2, device=self.forward.device)
+        mean, sums = torch.zeros(()), torch.zeros(2, device=self.forward.device)
         for part in rows.split(self.settings.part_size()):
             both = self._both(self.training, part)
-            (self._total(both) / len(rows)).backward()
+            mean = self._total(both) / len(rows)
+            mean.backward()
             sums += both.detach()
         self.optimiser.step()
-        return sums
+        return BatchLoss(mean, sums, len(rows))
 
     def _both(self, of: Rows, rows: Tensor) -> Tensor:
         batch = of.batch(rows)
@@ -162,15 +174,14 @@ class _Tuner:
         mle, smoothing, total = (float(value) / log(2) for value in (*means, self._total(means)))
         return PromptLoss(mle, smoothing, total)
 
-    def _note(self, losses: PromptEpoch) -> None:
+    def _evaluated(self, epoch: int, read: EpochLosses) -> PromptEpoch:
+        losses = PromptEpoch(epoch, self._losses(read.total / read.count), self.validated())
         if not (isfinite(losses.training.total) and isfinite(losses.validation.total)):
             raise TargetError(
                 f"epoch {losses.epoch}: the loss is {losses.training.total} in training and {losses.validation.total} "
                 "on validation, no number to go on from: try a lower learning_rate, or without bf16"
             )
-        self.epochs.append(losses)
-        if self.progress().best_epoch == losses.epoch:
-            self.best = self.prompt.detach().clone()
+        return losses
 
 
 def first_prompt(forward: PromptPass, settings: PromptSettings) -> Tensor:

@@ -7,21 +7,21 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tqdm import tqdm
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.training.dp.accounting import Promise
 from leakage_tasks.training.dp.plain_steps import PlainSteps
 from leakage_tasks.training.dp.private import Privacy, PrivateSteps
-from leakage_tasks.training.keeping import Best
+from leakage_tasks.training.early_stopping import EarlyStopping
+from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.memory import allocations_told
-from leakage_tasks.training.rows import chosen_device, progress, seeded
+from leakage_tasks.training.rows import chosen_device, progress
+from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
 from leakage_tasks.training.tagger.private import check_memory, reading_rows
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
@@ -67,10 +67,11 @@ class TaggerScores:
 
 
 @dataclass(frozen=True)
-class TrainedTagger:
+class TrainedTagger(Saved):
     """A model in evaluation mode with its tokenizer, every epoch's scores, and the epoch (from 1) the weights are of.
 
-    ``promise`` is what DP-SGD promises for the training rows; None in ordinary training.
+    ``promise`` is what DP-SGD promises for the training rows; None in ordinary training. The tokenizer holds every word
+    of the training data: saved ``like`` them, the folder is for their readers alone.
     """
 
     model: NLUTagger
@@ -78,15 +79,6 @@ class TrainedTagger:
     history: list[TaggerScores] = field(default_factory=list)
     best_epoch: int = 0
     promise: Promise | None = None
-
-    def save(self, folder: str | Path, *, like: Path | None = None) -> None:
-        """Write model and tokenizer to ``folder``, whole or not at all, as ``from_pretrained`` reads them.
-
-        The tokenizer holds every word of the training data; ``like`` them, the folder is for their readers alone.
-        """
-        with replacing(folder, like=like) as beside:
-            self.model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
 
 
 OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
@@ -130,15 +122,17 @@ def train_tagger(
     if checks is not None:
         check_priced(checks, needed=recipe.patience is not None)
     run = _Run(model, tokenizer, training, checks, recipe, seed)
-    best = None if recipe.patience is None else Best(recipe.patience)
+    stopping = None
+    if recipe.patience is not None:
+        stopping = EarlyStopping[TaggerScores](recipe.patience, lambda each: (each.validation,), model.state_dict)
     steps, reading = _steps(model, training, recipe, seed, private)
     try:
-        run.train(steps, reading, best, on_epoch)
+        history = run.train(steps, reading, stopping, on_epoch)
     finally:
         with reading:
             steps.close()
-    epoch = len(run.history) if best is None else best.restored(model)
-    return TrainedTagger(model, tokenizer, run.history, epoch, steps.promise())
+    epoch = len(history) if stopping is None else stopping.restore(model)
+    return TrainedTagger(model, tokenizer, history, epoch, steps.promise())
 
 
 @dataclass
@@ -149,42 +143,39 @@ class _Run:
     checks: TaggedRows | None
     recipe: NLURecipe
     seed: int
-    history: list[TaggerScores] = field(default_factory=list)
 
-    def train(self, steps: _Steps, reading: _Reading, best: Best | None, on_epoch: OnEpoch | None) -> None:
-        """Train till the epochs or the patience of ``best`` are at an end."""
+    def train(
+        self, steps: _Steps, reading: _Reading, stopping: EarlyStopping[TaggerScores] | None, on_epoch: OnEpoch | None
+    ) -> list[TaggerScores]:
+        """Train till the epochs or the patience of ``stopping`` are at an end; every epoch's scores."""
         epochs, stream = self.recipe.epochs, random.Random(f"rows:{self.seed}")
         learnt = any(UNKNOWN in row.words for row in self.training.rows)
-        with progress(epochs * steps.steps_an_epoch, "training") as bar:
-            for epoch in range(1, epochs + 1):
-                dropout = random.Random(f"dropout:{self.seed}:{epoch}").getrandbits(63)
-                with seeded(dropout, self.model.device), reading:
-                    training = self._epoch(steps, steps.batches(stream), bar)
-                if not learnt:
-                    settle_unknown(self.model, self.tokenizer)
-                self.history.append(self._scores(training, steps.epsilon()))
-                self._check_finite(epoch)
-                bar.set_postfix_str(f"epoch {epoch}/{epochs}, {training:.2f} nats/row", refresh=False)
-                if on_epoch is not None:
-                    on_epoch(epoch, self.model, self.history)
-                loss = self.history[-1].validation
-                if best is not None and loss is not None and best.is_past(epoch, loss, self.model):
-                    return
 
-    def _epoch(self, steps: _Steps, batches: list[list[int]], bar: tqdm[None]) -> float:
-        """The mean loss of what an epoch read."""
-        self.model.train()
-        total = torch.zeros((), device=self.model.device)
-        for batch in batches:
-            # An empty batch (DP-SGD draws them) still takes a step: on noise, with a row that lends its shapes.
-            loss = self.model(**self.training.batch(batch or [0])).loss
-            steps.step(loss, len(batch))
-            total += loss.detach() * len(batch)
-            bar.update()
-        return float(total) / max(sum(map(len, batches)), 1)
+        def evaluate(epoch: int, losses: EpochLosses) -> TaggerScores:
+            if not learnt:
+                settle_unknown(self.model, self.tokenizer)
+            scores = self._scores(float(losses.total) / max(losses.count, 1), steps.epsilon())
+            self._check_finite(epoch, scores)
+            return scores
 
-    def _check_finite(self, epoch: int) -> None:
-        last = self.history[-1]
+        return TrainingLoop(
+            model=self.model,
+            batches=lambda epoch: steps.batches(stream),
+            step=partial(steps.take, self._loss),
+            evaluate=evaluate,
+            epochs=epochs,
+            dropout_seed=self.seed,
+            reading=lambda: reading,
+            shown=lambda scores: f"{scores.training:.2f} nats/row",
+            on_epoch=on_epoch,
+            stop=None if stopping is None else stopping.update,
+        ).run(progress(epochs * steps.steps_an_epoch, "training"))
+
+    def _loss(self, batch: list[int]) -> BatchLoss:
+        loss = self.model(**self.training.batch(batch)).loss
+        return BatchLoss(loss, loss.detach() * len(batch), len(batch))
+
+    def _check_finite(self, epoch: int, last: TaggerScores) -> None:
         losses = [loss for loss in (last.training, last.validation) if loss is not None]
         # The last step's weights may be no numbers where no loss was worked out with them.
         if not (all(map(math.isfinite, losses)) and all(weight.isfinite().all() for weight in self.model.parameters())):
