@@ -150,6 +150,7 @@ def _hits(chances: Sequence[float]) -> NDArray[np.float64]:
     if not chances:
         raise ValueError("no trials to hit")
     probabilities = np.ones(1)
+    # scipy's poisson_binom gives the same, and takes a minute for 15,000 trials where this takes a second.
     for chance in sorted(chances):
         probabilities = np.convolve(probabilities, (1 - chance, chance))
     return probabilities

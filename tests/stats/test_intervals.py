@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from leakage_tasks.stats.intervals import (
     at_most,
@@ -101,6 +102,14 @@ def test_the_chance_of_so_many_hits_equals_brute_force(chances, data):
         if sum(outcome) >= hits
     )
     assert share_at_least(hits, chances) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(stats, "poisson_binom"), reason="scipy has it from 1.15 on")
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=200), st.data())
+def test_the_chance_of_so_many_hits_is_that_of_scipy(chances, data):
+    hits = data.draw(st.integers(0, len(chances)))
+    expected = stats.poisson_binom.pmf(np.arange(len(chances) + 1), chances)[hits:].sum()
+    assert share_at_least(hits, chances) == pytest.approx(expected, rel=1e-12, abs=1e-13)
 
 
 def test_a_bounded_mean_is_below_its_limit_about_as_often_as_promised_or_more():

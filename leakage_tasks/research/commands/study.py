@@ -40,6 +40,12 @@ def run_command(
     trials: Annotated[int | None, typer.Option(help="Independent runs of each setting (default: the study's).")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials anew, saved ones too.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes that run trials at once, each with its models and threads.")] = 1,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run trials on a Dask cluster: its scheduler's address (tcp://host:8786)."
+        ),
+    ] = None,
 ) -> None:
     """Run studies: published figures beside measured ones. Run again after an interruption, it goes on."""
     from leakage_tasks.research.framework.registry import Plan, check_scale, find_studies
@@ -48,7 +54,7 @@ def run_command(
     studies = find_studies(names)
     plan = Plan(check_scale(scale, studies), seed, trials)
     try:
-        for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs):
+        for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs, dask=dask):
             typer.echo(done.summary())
     except KeyboardInterrupt:
         again = "leave --fresh out to go on" if fresh else "the same command goes on"

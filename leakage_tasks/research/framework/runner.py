@@ -57,16 +57,18 @@ def run_studies(
     fresh: bool = False,
     progress: bool = True,
     jobs: int = 1,
+    dask: str | None = None,
 ) -> Iterator[StudyRun]:
     """Run studies one after the other; trials that several of one paper need are run once.
 
     Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
     ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
     Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results;
-    a script that asks for several needs ``if __name__ == "__main__"``, and trials that can be imported.
+    a script that asks for several needs ``if __name__ == "__main__"``, and trials that can be imported. ``dask``, the
+    address of a Dask cluster's scheduler, has its workers run them, who see the same ``output``.
     Raises LeakageError.
     """
-    check_jobs(jobs)
+    check_jobs(jobs, dask)
     if plan.trials is not None and plan.trials < 1:
         raise OptionError(f"--trials is {plan.trials}: give 1 or more")
     check_scale(plan.scale, studies)
@@ -74,16 +76,18 @@ def run_studies(
     for study in studies:
         if study.group not in stores:
             stores[study.group] = TrialStore(Path(output) / study.group / plan.scale, fresh=fresh)
-        yield _run(study, plan, Path(output), stores[study.group], progress, jobs)
+        yield _run(study, plan, Path(output), stores[study.group], progress, jobs, dask)
 
 
-def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool, jobs: int) -> StudyRun:
+def _run(
+    study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool, jobs: int, dask: str | None
+) -> StudyRun:
     started = time.perf_counter()
     configs = list(study.trials(plan))
     if not configs:
         raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
     by_name = {trial_name(study.run, config): config for config in configs}
-    trials, ran = _trials(store, study, by_name, progress, jobs)
+    trials, ran = _trials(store, study, by_name, progress, jobs, dask)
     report = study.report(list(trials.values()), plan)
     folder = output / study.group / plan.scale / study.name.partition("/")[2]
     seconds = sum(trial.seconds for trial in trials.values())
@@ -93,7 +97,7 @@ def _run(study: Study, plan: Plan, output: Path, store: TrialStore, progress: bo
 
 
 def _trials(
-    store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int
+    store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int, dask: str | None
 ) -> tuple[dict[str, Trial], int]:
     """Trials by name, in the order of the configs, and how many had to be run."""
     from tqdm import tqdm
@@ -104,7 +108,7 @@ def _trials(
         tqdm(
             desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
         ) as bar,
-        closing(trials_run(store, study, missing, jobs)) as running,
+        closing(trials_run(store, study, missing, jobs, dask)) as running,
     ):
         for trial in running:
             saved[trial_name(study.run, trial.config)] = trial

@@ -7,6 +7,7 @@ import json
 import platform
 import shutil
 import time
+from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ class TrialStore:
             shutil.rmtree(self.shared, ignore_errors=True)
         for place in (self.trials, self.shared):
             _make(place)
+
+    def anywhere(self) -> TrialStore:
+        """The same store for a process with another current folder."""
+        same = copy(self)
+        same.trials, same.shared = self.trials.absolute(), self.shared.absolute()
+        return same
 
     def saved(self, run: Run, config: Config) -> Trial | None:
         """The trial as it was saved, None if it has to be run."""

@@ -166,7 +166,7 @@ def test_an_end_stops_the_others(study: Study, tmp_path: Path) -> None:
     nothing_is_left(store.shared)
 
 
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> None:
     """Ctrl-C reaches all processes; what ends the first alone leaves the others to themselves."""
     code = (
@@ -184,7 +184,7 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
     if told == signal.SIGINT:
         os.killpg(running.pid, told)
     else:
-        running.kill()
+        running.send_signal(told)
     _, said = running.communicate(timeout=60)
     assert said.count("Traceback") == (told == signal.SIGINT)
     nothing_is_left(shared)
