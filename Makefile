@@ -1,11 +1,11 @@
-# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make pythons: each sets up
-# .venv first, when needed. Python 3.11 or newer and pip are enough.
+# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make pythons, make docs: each sets
+# up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest pythons lint clean
+.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest pythons docs lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -46,6 +46,15 @@ audit: $(STAMP)
 lowest pythons: $(STAMP)
 	$(BIN)/python tests/supply/elsewhere.py $@
 
+# The pages of docs/ as a site, in site/; a dead link or anchor fails it, and so does a page that would ask another host.
+docs: $(VENV)/.docs
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python tests/supply/built_pages.py site
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check --prefer-binary -c constraints.txt -e '.[docs]'
+	@touch $@
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,5 +68,5 @@ $(STAMP): pyproject.toml constraints.txt leakage_tasks/tasks/startup.pth leakage
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist runs/demo runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site runs/demo runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -279,6 +279,7 @@ def test_the_versions_the_tests_run_with_are_in_range() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
     pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
-    for wanted in map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["test"]]):
+    extras = project["optional-dependencies"]
+    for wanted in map(Requirement, [*project["dependencies"], *extras["test"], *extras["docs"]]):
         assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
     assert sys.version_info >= (3, 11)

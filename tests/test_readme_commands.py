@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import shlex
@@ -23,7 +24,8 @@ from leakage_tasks.tasks.suffix.options import suffix_options
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+README = PAGES["README.md"]
 GUIDES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
@@ -32,17 +34,18 @@ GUIDES = {
 }
 
 
-def commands() -> Iterator[list[str]]:
-    """The words of every ``leakage`` command in a code block of README."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
+def commands(page: str) -> Iterator[list[str]]:
+    """The words of every ``leakage`` command in a code block of ``page``."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("leakage "):
                 yield shlex.split(line, comments=True)
 
 
-def test_every_command_and_option_of_readme_exists() -> None:
-    found = [words for words in commands() if len(words) > 1]
-    assert len(found) >= 8
+def test_every_command_and_option_of_readme_and_guides_exists() -> None:
+    found = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
+    assert len(list(commands(README))) >= 4
+    assert len(found) >= 36
     for words in found:
         command = typer.main.get_command(build_app())
         names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[1:]))
@@ -52,14 +55,25 @@ def test_every_command_and_option_of_readme_exists() -> None:
         assert {word for word in words if word.startswith("-")} <= known, words
 
 
-def test_readme_names_every_attack_and_each_of_its_options() -> None:
-    options = {word for line in README.splitlines() if line.startswith("|") for word in re.findall(r"\b\w+(?==)", line)}
-    assert all(f"`{name}`" in README for name in ATTACKS)
+def test_what_the_pages_import_of_us_exists() -> None:
+    imports = re.findall(
+        r"^from (leakage_tasks[\w.]*) import (\w+(?:, \w+)*)$", "\n".join(PAGES.values()), re.MULTILINE
+    )
+    assert len(imports) >= 5
+    for module, names in imports:
+        assert [name for name in names.split(", ") if not hasattr(importlib.import_module(module), name)] == []
+
+
+def test_the_guide_of_attacks_names_every_attack_and_each_of_its_options() -> None:
+    guide = PAGES["attacks.md"]
+    options = {word for line in guide.splitlines() if line.startswith("|") for word in re.findall(r"\b\w+(?==)", line)}
+    assert all(f"`{name}`" in guide for name in ATTACKS)
     assert set(known_settings()) <= options
 
 
-def test_readme_has_every_option_of_suffix_extraction_with_its_default() -> None:
-    cells = " ".join(line.split("|")[1] for line in README.splitlines() if line.startswith("|"))
+def test_the_guide_of_suffix_extraction_has_every_option_with_its_default() -> None:
+    lines = PAGES["suffix_extraction.md"].splitlines()
+    cells = " ".join(line.split("|")[1] for line in lines if line.startswith("|"))
     written = {name: value for name, value in re.findall(r"`(\w+)=([^`]+)`", cells) if name in SUFFIX_TYPES}
     asked = suffix_options({"data": "PATH"})
     defaults: dict[str, object] = {}
@@ -71,7 +85,7 @@ def test_readme_has_every_option_of_suffix_extraction_with_its_default() -> None
 
 
 def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
-    text = (ROOT / "docs" / "suffix_extraction.md").read_text(encoding="utf-8")
+    text = PAGES["suffix_extraction.md"]
     order = SuffixOrder(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
     columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
     assert [name for name in columns if f"`{name}`" not in text] == []
@@ -79,7 +93,7 @@ def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_explains_every_row_of_its_table(guide: str) -> None:
-    text = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
+    text = PAGES[f"{guide}.md"]
     metrics: list[Metric] = GUIDES[guide]
     named = {metric.name for metric in metrics if "_ci_" not in metric.name}
     assert {name for name in named if f"`{name}`" not in text} == set()

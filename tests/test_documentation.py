@@ -1,0 +1,93 @@
+"""Links of README and the guides lead somewhere, and README stays on one page."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tests.conftest import ROOT
+
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+PARSER = MarkdownIt("commonmark").enable("table")
+
+
+def tokens(page: Path) -> Iterator[Token]:
+    for token in PARSER.parse(page.read_text(encoding="utf-8")):
+        yield token
+        yield from token.children or ()
+
+
+def links(page: Path) -> list[str]:
+    found = [token.attrs.get("href", token.attrs.get("src")) for token in tokens(page)]
+    return [str(link) for link in found if link is not None]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of ``page`` that have one anchor on the site and where repositories are shown."""
+    parsed = PARSER.parse(page.read_text(encoding="utf-8"))
+    headings = (
+        after.children or [] for token, after in zip(parsed, parsed[1:], strict=False) if token.type == "heading_open"
+    )
+    texts = ["".join(child.content for child in children) for children in headings]
+    return {site_anchor(text) for text in texts if site_anchor(text) == repository_anchor(text)}
+
+
+def site_anchor(heading: str) -> str:
+    """As Python-Markdown makes it."""
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def repository_anchor(heading: str) -> str:
+    """As GitHub and GitLab make it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in links(page):
+        if re.match(r"https?:", link):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.is_file() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", (ROOT / "docs").glob("*.md"), ids=lambda page: page.name)
+def test_a_guide_links_to_nothing_outside_the_site(page: Path) -> None:
+    assert [link for link in links(page) if link.startswith("../")] == []
+
+
+@pytest.mark.parametrize("page", (ROOT / "docs").glob("*.md"), ids=lambda page: page.name)
+def test_readme_and_the_site_lead_to_every_guide(page: Path) -> None:
+    reached = {link.partition("#")[0] for link in links(ROOT / "README.md")}
+    assert page.name == "index.md" or f"docs/{page.name}" in reached
+    assert f'= "{page.name}"' in (ROOT / "zensical.toml").read_text(encoding="utf-8")
+
+
+def test_readme_is_one_page_and_tells_of_the_startup_file_on_its_first_screen() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert any("startup file" in line for line in lines[:30])
+    assert any("LM_EVAL_LEAKAGE_AUTOLOAD=0" in line for line in lines[:30])
+
+
+def test_readme_lists_the_rooms_in_the_order_of_their_imports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = re.findall(r"^\| `(\w+)/` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rooms == layers[::-1]
