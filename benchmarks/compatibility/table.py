@@ -19,12 +19,11 @@ TITLES = {
 }
 HEAD = """# Compatibility
 
-Made by `make compat` (`benchmarks/compat.py`), not by hand. Each cell is a small random model of one architecture with
-one kind of tokenizer, put into the harness as `lm_eval` puts its own (`HFLM`, `backend=seq2seq`, `classifier-scorer`).
-The costs, ranks and ten best guesses of `exposure` and `shortest-path` (of `class-loss` and `label-search` on
-classifiers) among all 100 fillings of a template are held against the harness' own `loglikelihood` of each filling,
-those of classifiers against the model called directly. Costs must agree to 0.001 bits, also of what a search finds
-among 10^9 fillings.
+This page says which architectures work with which kinds of tokenizer, and how fast.
+
+```
+make compat     # makes this page; it is not written by hand
+```
 
 | | |
 |---|---|
@@ -32,14 +31,22 @@ among 10^9 fillings.
 | slow | agrees; the fast path stepped aside with a warning, and a slower one answered |
 | declined | one line says why it cannot be done and what to do |
 | FAILS | anything else |
+
+**What a cell is.** A small random model of one architecture with one kind of tokenizer. It is put into the harness as
+`lm_eval` puts its own (`HFLM`, `backend=seq2seq`, `classifier-scorer`).
+
+**What agrees with what.** All 100 fillings of a template are scored. The costs, ranks and ten best guesses of
+`exposure` and `shortest-path` are compared with the harness' own `loglikelihood` of each filling. On classifiers those
+of `class-loss` and `label-search` are compared with the model called directly. Costs must agree to 0.001 bits, also of
+what a search finds among 10^9 fillings.
 """
 
 
 SECOND = """## A second engine
 
-`make compat-llama-cpp` (`benchmarks/llama_cpp.py`; builds llama.cpp, which takes some ten minutes) trains a small Llama
-with canaries, writes it as GGUF with `gguf`'s own writer, and lets llama.cpp's server answer the unmodified harness by
-`local-completions` and `gguf`. Against `--model hf` on the same weights:
+`make compat-llama-cpp` (`benchmarks/llama_cpp.py`) trains a small Llama with canaries and writes it as GGUF with
+`gguf`'s own writer. llama.cpp's server then answers the unmodified harness by `local-completions` and `gguf`. Building
+llama.cpp takes some ten minutes. Against `--model hf` on the same weights:
 """
 
 
