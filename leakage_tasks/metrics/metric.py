@@ -51,18 +51,39 @@ class Alarm:
     low: bool = False
 
 
-@dataclass(frozen=True)
-class Metric(Generic[Found, One]):
-    """One row of a results table.
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """What a metric declares about itself, which results files hold and reports go by.
 
     ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
     canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits,
-    ``interval_kind`` how these are got, ``applies`` which attacks' results have the row.
+    ``interval_kind`` how these are got. A ``headline`` is shown without being asked for, under ``title``, with the row
+    of its controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a
+    run. A row about the canaries planted ``copies`` times is part ``of`` the row about all of them.
+    """
 
-    Reports go by the rest: a ``headline`` is shown without being asked for, under ``title``, with the row of its
-    controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a run. A
-    row about the canaries planted ``copies`` times is part ``of`` the row about all of them. The harness' table has the
-    ``brief`` ones; a task without any has them all there.
+    name: str
+    words: str = ""
+    unit: str = ""
+    chance: str | None = None
+    better: Direction = None
+    interval: tuple[str, str] | None = None
+    interval_kind: str = ""
+    title: str = ""
+    headline: bool = False
+    control: str | None = None
+    count: str | None = None
+    of: str = ""
+    copies: int | None = None
+    alarm: Alarm | None = None
+
+
+@dataclass(frozen=True)
+class Metric(Generic[Found, One]):
+    """One row of a results table: how its value comes from what was found, and its :class:`MetricSpec`.
+
+    ``applies`` says which attacks' results have the row. The harness' table has the ``brief`` ones; a task without any
+    has them all there.
     """
 
     name: str
@@ -89,25 +110,15 @@ class Metric(Generic[Found, One]):
         """The harness' form of ``better``."""
         return None if self.better is None else self.better == "higher"
 
+    @property
+    def spec(self) -> MetricSpec:
+        """What it declares about itself."""
+        return MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
+
     def declaration(self) -> dict[str, Any]:
-        """What it declares about itself, JSON-able and without what is as usual: what reports know of it."""
-        told = (
-            "words",
-            "unit",
-            "chance",
-            "better",
-            "interval",
-            "interval_kind",
-            "title",
-            "headline",
-            "control",
-            "count",
-            "of",
-            "copies",
-        )
-        said = {name: getattr(self, name) for name in told}
-        said["alarm"] = None if self.alarm is None else dataclasses.asdict(self.alarm)
-        return {name: value for name, value in said.items() if value not in ("", None, False)}
+        """The same by name, JSON-able and without its name and what is as usual."""
+        said = dataclasses.asdict(self.spec)
+        return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
 
 
 def headline(

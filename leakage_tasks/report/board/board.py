@@ -9,33 +9,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.reading.comparability import apart, comparable, measured
-from leakage_tasks.report.reading.declared import Row
 from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, verdict_on
 from leakage_tasks.report.reading.results import Run, TaskResult
 
 
-@dataclass(frozen=True)
-class Column:
+@dataclass(frozen=True, kw_only=True)
+class Column(MetricSpec):
     """One column: a metric of a task.
 
-    ``shown`` tells whether it is there without being asked for; ``better`` is ``lower``, ``higher`` or None;
-    ``leakage`` whether it stands with leakage or with usefulness; ``copies`` how often the canaries were planted that
-    it is about, None for all of them.
+    ``shown`` tells whether it is there without being asked for; ``leakage`` whether it stands with leakage or with
+    usefulness.
     """
 
     task: str
-    metric: str
     filter: str
-    title: str
-    words: str
-    unit: str
-    chance: str | None
-    better: str | None
     leakage: bool
     shown: bool
-    copies: int | None = None
+
+    @property
+    def metric(self) -> str:
+        """The metric's name."""
+        return self.name
 
     @property
     def key(self) -> str:
@@ -179,12 +176,10 @@ def _plain(result: TaskResult, metric: str, column: str, shown: bool) -> Column:
     better = result.higher_is_better.get(metric)
     return Column(
         task=result.task,
-        metric=metric,
+        name=metric,
         filter=column,
         title=_plain_title(result.task, metric) + ("" if column == HEADLINE else f" ({column})"),
         words=f"{metric} of the task {result.task}, as the harness gives it",
-        unit="",
-        chance=None,
         better=None if better is None else "higher" if better else "lower",
         leakage=False,
         shown=shown,
@@ -195,17 +190,6 @@ def _plain_title(task: str, metric: str) -> str:
     return task if task.endswith(f"_{metric}") else f"{task} {metric}"
 
 
-def _declared(result: TaskResult, row: Row) -> Column:
-    return Column(
-        task=result.task,
-        metric=row.name,
-        filter=HEADLINE,
-        title=row.title or row.name,
-        words=row.words,
-        unit=row.unit,
-        chance=row.chance,
-        better=row.better,
-        leakage=result.is_leakage,
-        shown=row.headline,
-        copies=row.copies,
-    )
+def _declared(result: TaskResult, row: MetricSpec) -> Column:
+    said = {**vars(row), "title": row.title or row.name}
+    return Column(**said, task=result.task, filter=HEADLINE, leakage=result.is_leakage, shown=row.headline)

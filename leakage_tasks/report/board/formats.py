@@ -15,6 +15,7 @@ from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.format import (
     NOTHING,
     beside,
+    beside_lines,
     flag_words,
     heading,
     interval,
@@ -27,6 +28,11 @@ from leakage_tasks.report.reading.format import (
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
 _EMPTY = Figure(None)
+_OF_COLUMN = (
+    *("key", "task", "metric", "filter", "title", "words"),
+    *("unit", "chance", "better", "leakage", "shown", "copies"),
+)
+"""What JSON says of a column."""
 
 
 def as_text(board: Board, *, every: bool = False, width: int | None = None) -> str:
@@ -78,7 +84,7 @@ def as_csv(board: Board) -> str:
 def as_json(board: Board) -> str:
     """Everything on the board as strict JSON."""
     data = {
-        "columns": [{"key": column.key, **dataclasses.asdict(column)} for column in board.columns],
+        "columns": [{name: getattr(column, name) for name in _OF_COLUMN} for column in board.columns],
         "ranked_by": list(board.ranked_by),
         "groups": [
             {"apart_because": group.reason, "runs": [_json_entry(entry) for entry in group.entries]}
@@ -167,7 +173,7 @@ def _head_cell(column: Column) -> Cell:
 
 
 def _cell(found: Figure) -> Cell:
-    return tuple(line for line in (number(found.value), interval(found), *beside(found)) if line)
+    return tuple(line for line in (number(found.value), interval(found), *beside_lines(found)) if line)
 
 
 def _chunks(names: list[Cell], columns: list[list[Cell]], width: int | None) -> Iterator[list[list[Cell]]]:
@@ -202,7 +208,7 @@ def _grid(columns: list[list[Cell]]) -> str:
 
 
 def _markdown_cell(found: Figure) -> str:
-    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(beside(found))]
+    lines = [f"{number(found.value)} {interval(found)}".strip(), beside(found)]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.reading.figures import Figure, Flag
-from leakage_tasks.report.reading.format import ARROWS, beside, flag_words, interval, number, place, verdict_words
+from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, place, verdict_words
 
 WIDE, ROOM = 56.0, 4.0
 """Width of the little picture of an interval, and what is left free at its ends, in pixels."""
@@ -144,7 +144,7 @@ def _cell(found: Figure, scale: tuple[float, float], extra: bool) -> Cell:
         value="" if found.value is None else repr(found.value),
         text=number(found.value),
         interval=interval(found),
-        beside=() if found.value is None else tuple(beside(found)),
+        beside=() if found.value is None else tuple(beside_lines(found)),
         picture=_picture(found, scale),
         extra=extra,
     )

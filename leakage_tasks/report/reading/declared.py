@@ -7,38 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.metrics.metric import MORE
+from leakage_tasks.metrics.metric import MORE, Alarm, Direction, MetricSpec
 from leakage_tasks.report.reading.validate import WrongField, all_printable, finite, printable
 
 SCHEMA = 1
 """The newest form of a declaration that is known here."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A metric as it declared itself: see :class:`leakage_tasks.metrics.Metric`.
-
-    ``below``, ``alarm`` (its words), ``waiver`` (its name), ``fault`` and ``low`` are its alarm's.
-    """
-
-    name: str
-    words: str = ""
-    unit: str = ""
-    chance: str | None = None
-    better: str | None = None
-    interval: tuple[str, str] | None = None
-    interval_kind: str = ""
-    title: str = ""
-    headline: bool = False
-    control: str | None = None
-    count: str | None = None
-    below: float | None = None
-    alarm: str = ""
-    waiver: str = ""
-    fault: bool = False
-    low: bool = False
-    of: str = ""
-    copies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +28,7 @@ class Declared:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     tested: Mapping[str, Any] = field(default_factory=dict)
     attacks: tuple[tuple[str, str], ...] = ()
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    rows: Mapping[str, MetricSpec] = field(default_factory=dict)
     version: str = ""
     no_headline: str = ""
     built_in: bool = False
@@ -102,35 +75,45 @@ def _attack(data: Any, where: str) -> tuple[str, str]:
     return _text(each, "attack", None, where), _text(each, "access", None, where)
 
 
-def _row(name: str, data: Mapping[str, Any]) -> Row:
+def _row(name: str, data: Mapping[str, Any]) -> MetricSpec:
     where = f"rows.{name}"
-    better = _optional(data, "better", where)
-    if better not in (None, "lower", "higher"):
-        raise WrongField(f"{where}.better", "lower or higher", better, "another word")
-    alarm = None if data.get("alarm") is None else _object(data["alarm"], f"{where}.alarm")
-    return Row(
+    return MetricSpec(
         name=printable(name),
         words=_text(data, "words", within=where),
         unit=_text(data, "unit", within=where),
         chance=_optional(data, "chance", where),
-        better=better,
+        better=_direction(data, where),
         interval=_interval(data.get("interval"), f"{where}.interval"),
         interval_kind=_text(data, "interval_kind", within=where),
         title=_text(data, "title", within=where),
         headline=data.get("headline") is True,
         control=_optional(data, "control", where),
         count=_optional(data, "count", where),
-        below=None if alarm is None else finite(alarm.get("below"), f"{where}.alarm.below"),
-        alarm="" if alarm is None else _text(alarm, "words", None, f"{where}.alarm"),
-        waiver="" if alarm is None else _text(alarm, "name", within=f"{where}.alarm") or _waiver(alarm),
-        fault=alarm is not None and alarm.get("fault") is True,
-        low=alarm is not None and alarm.get("low") is True,
         of=_text(data, "of", within=where),
         copies=_copies(data.get("copies"), f"{where}.copies"),
+        alarm=None if data.get("alarm") is None else _alarm(_object(data["alarm"], f"{where}.alarm"), f"{where}.alarm"),
     )
 
 
-def _with_kind(row: Row, rows: Mapping[str, Row]) -> Row:
+def _direction(data: Mapping[str, Any], where: str) -> Direction:
+    known: dict[str | None, Direction] = {None: None, "lower": "lower", "higher": "higher"}
+    better = _optional(data, "better", where)
+    if better not in known:
+        raise WrongField(f"{where}.better", "lower or higher", better, "another word")
+    return known[better]
+
+
+def _alarm(data: Mapping[str, Any], where: str) -> Alarm:
+    return Alarm(
+        below=finite(data.get("below"), f"{where}.below"),
+        words=_text(data, "words", None, where),
+        name=_text(data, "name", within=where) or _waiver(data),
+        fault=data.get("fault") is True,
+        low=data.get("low") is True,
+    )
+
+
+def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
     """A row written down without the kind of its interval, which the words of the lower end then tell."""
     if row.interval is None or row.interval_kind or row.interval[0] not in rows:
         return row

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict, verdict_of
-from leakage_tasks.report.reading.declared import Row
 from leakage_tasks.report.reading.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
@@ -78,7 +78,7 @@ def headline_of(result: TaskResult, metric: str) -> str:
     return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
 
 
-def row_of(result: TaskResult, metric: str) -> Row | None:
+def row_of(result: TaskResult, metric: str) -> MetricSpec | None:
     """What the metric declared about itself; None where it did not."""
     return None if result.declared is None else result.declared.rows.get(metric)
 
@@ -92,9 +92,9 @@ def flags(result: TaskResult) -> list[Flag]:
         words = f"no headline: {result.declared.no_headline}"
         raised.append(Flag(result.task, "", None, words, no_headline=True, waiver="no-headline"))
     for name, row in rows.items():
-        value = values.get(name)
-        if value is not None and row.below is not None and value < row.below:
-            raised.append(Flag(result.task, name, value, row.alarm, row.fault, row.low, waiver=row.waiver))
+        value, alarm = values.get(name), row.alarm
+        if value is not None and alarm is not None and value < alarm.below:
+            raised.append(Flag(result.task, name, value, alarm.words, alarm.fault, alarm.low, waiver=alarm.name))
     return raised
 
 

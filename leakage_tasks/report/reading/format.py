@@ -36,8 +36,13 @@ def interval(found: Figure) -> str:
     return f"[{number(found.low)}, {number(found.high)}]"
 
 
-def beside(found: Figure) -> list[str]:
+def beside(found: Figure) -> str:
     """What a figure may not be shown without, besides its interval: its controls' value and its count."""
+    return ", ".join(beside_lines(found))
+
+
+def beside_lines(found: Figure) -> list[str]:
+    """The same part by part."""
     control = [] if found.control is None else [f"controls {number(found.control)}"]
     count = [] if found.count is None else [f"n = {found.count:,}"]
     return [*control, *count]

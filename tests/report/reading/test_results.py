@@ -31,7 +31,9 @@ def test_reads_what_a_task_declares(tmp_path: Path):
     declared = run.tasks["canary_exposure"].declared
     assert declared is not None
     assert declared.rows["exposure"].interval == ("exposure_ci_low", "exposure_ci_high")
-    assert declared.rows["control_p"].fault
+    alarm = declared.rows["control_p"].alarm
+    assert alarm is not None
+    assert alarm.fault
     assert run.tasks["canary_exposure"].is_leakage
 
 
