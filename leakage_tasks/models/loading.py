@@ -63,15 +63,19 @@ def read_model(
 ) -> tuple[Any, list[str]]:
     """A model of ``kind``, one of transformers' Auto classes or a class of its own, and the names of weights it lacks.
 
-    Raises TargetError, or ``failure``'s error, for one that cannot be loaded.
+    Raises TargetError, or ``failure``'s error, for one that cannot be loaded, and for one of which no weight is there.
     """
+    failure = failure or partial(unreadable, "model", name)
     try:
         model, loaded = kind.from_pretrained(
             name, trust_remote_code=trust_remote_code, weights_only=True, output_loading_info=True, **settings
         )
     except Exception as error:  # broken and missing weights come as half a dozen kinds of exception
-        raise (failure or partial(unreadable, "model", name))(_reason(error)) from None
-    return model, sorted(loaded["missing_keys"])
+        raise failure(_reason(error)) from None
+    missing = loaded["missing_keys"]
+    if all(weight in missing for weight, _ in model.named_parameters()):
+        raise failure("its files hold none of its weights")
+    return model, sorted(missing)
 
 
 def load_causal(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoModelForMaskedLM
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
@@ -41,6 +42,13 @@ def test_what_is_not_there_is_one_line_with_folder_and_remedy(what: str, tmp_pat
     assert "\n" not in str(refused.value)
     with pytest.raises(LeakageError, match=r"^encoder=x \(.+\): save it$"):
         READS[what](tmp_path / "none", failure=lambda reason: LeakageError(f"encoder=x ({reason}): save it"))
+
+
+def test_a_file_of_weights_that_holds_none_of_them_is_refused(base: Path) -> None:
+    torch.save({}, base / "pytorch_model.bin")
+    (base / "model.safetensors").unlink()
+    with pytest.raises(TargetError, match=r"no model can be loaded from there \(its files hold none of its weights\)"):
+        read_model(AutoModelForMaskedLM, base)
 
 
 def test_a_tokenizer_that_is_made_up_is_refused_where_none_is_asked_for(base: Path) -> None:

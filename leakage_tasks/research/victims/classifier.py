@@ -16,8 +16,8 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
 from leakage_tasks.research.victims.labelled import LabelledRows, accuracy, scores
-from leakage_tasks.training.dp.plain_steps import PlainSteps
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.plain_steps import make_steps
+from leakage_tasks.training.dp.private import Privacy
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, progress, rise_and_fall, seeded
@@ -107,7 +107,8 @@ def fine_tune(
         training, checks = (LabelledRows(tokenizer, part, names, max_length, place) for part in (rows, validation))
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
-        steps = _steps(model, optimiser, training, batch_size, epochs, seed, private)
+        sizes = {"batch_size": batch_size, "epochs": epochs, "seed": seed}
+        steps = make_steps(model, optimiser, private, training.lengths, **sizes)
         planned, stream = epochs * steps.steps_an_epoch, random.Random(f"rows:{seed}")
         best = EarlyStopping(patience, _SCORES[keep], model.state_dict) if validation and keep != "last" else None
 
@@ -137,21 +138,6 @@ def fine_tune(
         finally:
             steps.close()
     return TrainedClassifier(model, tokenizer, history, len(history) if best is None else best.restore(model))
-
-
-def _steps(
-    model: PreTrainedModel,
-    optimiser: torch.optim.Optimizer,
-    training: LabelledRows,
-    batch_size: int,
-    epochs: int,
-    seed: int,
-    private: Privacy | None,
-) -> PlainSteps | PrivateSteps:
-    if private is None:
-        return PlainSteps(optimiser, training.lengths, batch_size)
-    model.train()
-    return PrivateSteps(model, optimiser, private, rows=len(training), batch_size=batch_size, epochs=epochs, seed=seed)
 
 
 def _label_names(rows: Sequence[Row], validation: Sequence[Row], labels: Sequence[str] | None) -> tuple[str, ...]:

@@ -38,12 +38,10 @@ def load_classifier(
     """
     check_dtype(dtype)
     passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
-    given, tokens = isinstance(pretrained, str | Path), tokenizer is None or isinstance(tokenizer, str | Path)
+    given = isinstance(pretrained, str | Path)
     config = read_config(pretrained, **passed) if given else pretrained.config
     names = None if labels is None else read_labels(labels, config.num_labels)
-    if tokens and tokenizer is None and not given:
-        raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
-    spoken = named_tokenizer(pretrained, tokenizer, **passed) if tokens else tokenizer
+    spoken = tokenizer_of(pretrained, tokenizer, **passed)
     model = _model(pretrained, config, dtype, **passed) if given else pretrained
     check_vocabulary(model, spoken, str(tokenizer or pretrained))
     _settle_padding(model, spoken, str(tokenizer or pretrained))
@@ -73,11 +71,17 @@ def exceeds(target: Any, most: Any) -> bool:
     return int(target.batch(target.max_length or 1)) > most
 
 
-def named_tokenizer(pretrained: str | Path, tokenizer: Any, *, revision: str, trust_remote_code: bool) -> Any:
-    """The tokenizer named apart, at its main revision, or else the model's own. Raises TargetError."""
-    if tokenizer is None:
-        return read_tokenizer(pretrained, revision=revision, trust_remote_code=trust_remote_code)
-    return read_tokenizer(tokenizer, trust_remote_code=trust_remote_code)
+def tokenizer_of(pretrained: Any, tokenizer: Any, *, revision: str, trust_remote_code: bool) -> Any:
+    """The tokenizer given, or the one named, at its main revision, or else the model's own.
+
+    Raises TargetError where it cannot be loaded, OptionError where neither it nor the model is named.
+    """
+    if tokenizer is not None:
+        named = isinstance(tokenizer, str | Path)
+        return read_tokenizer(tokenizer, trust_remote_code=trust_remote_code) if named else tokenizer
+    if not isinstance(pretrained, str | Path):
+        raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
+    return read_tokenizer(pretrained, revision=revision, trust_remote_code=trust_remote_code)
 
 
 def _model(pretrained: str | Path, config: Any, dtype: Any, *, revision: str, trust_remote_code: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import read_config, read_model, unreadable
 from leakage_tasks.targets.classifier.config import room_of
 from leakage_tasks.targets.classifier.loading import (
@@ -15,7 +15,7 @@ from leakage_tasks.targets.classifier.loading import (
     check_max_length,
     check_vocabulary,
     exceeds,
-    named_tokenizer,
+    tokenizer_of,
     warn_of_half,
 )
 from leakage_tasks.targets.masked.target import MaskedTarget
@@ -43,14 +43,12 @@ def load_masked(
     check_dtype(dtype)
     passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given = isinstance(pretrained, str | Path)
-    if tokenizer is None and not given:
-        raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     name = pretrained if given else type(pretrained).__name__
     config = read_config(pretrained, **passed) if given else pretrained.config
-    by_name = tokenizer is None or isinstance(tokenizer, str | Path)
-    spoken = named_tokenizer(pretrained, tokenizer, **passed) if by_name else tokenizer
+    spoken = tokenizer_of(pretrained, tokenizer, **passed)
     model = _model(pretrained, config, dtype, **passed) if given else pretrained
-    _check_mask(spoken, str(tokenizer or name) if by_name else type(tokenizer).__name__)
+    named = tokenizer is None or isinstance(tokenizer, str | Path)
+    _check_mask(spoken, str(tokenizer or name) if named else type(tokenizer).__name__)
     check_vocabulary(model, spoken, str(tokenizer or name))
     check_max_length(max_length, room_of(model, None))
     warn_of_half(model, name)

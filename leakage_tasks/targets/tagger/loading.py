@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import read_config, read_model
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.targets.classifier.loading import (
     check_dtype,
     exceeds,
-    named_tokenizer,
+    tokenizer_of,
     warn_of_half,
 )
 from leakage_tasks.targets.tagger.target import TaggerTarget
@@ -40,13 +40,10 @@ def load_tagger(
     check_dtype(dtype)
     passed: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": bool(trust_remote_code)}
     given = isinstance(pretrained, str | Path)
-    if tokenizer is None and not given:
-        raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
     name = pretrained if given else type(pretrained).__name__
     model = _model(pretrained, dtype, **passed) if given else pretrained
     _check_kind(name, getattr(model, "config", None))
-    by_name = tokenizer is None or isinstance(tokenizer, str | Path)
-    spoken = named_tokenizer(pretrained, tokenizer, **passed) if by_name else tokenizer
+    spoken = tokenizer_of(pretrained, tokenizer, **passed)
     _check_words(model, spoken, str(tokenizer or name))
     warn_of_half(model, name)
     model.to(device)

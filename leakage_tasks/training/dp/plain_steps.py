@@ -7,8 +7,27 @@ from collections.abc import Sequence
 
 import torch
 
+from leakage_tasks.training.dp.private import Privacy, PrivateSteps
 from leakage_tasks.training.loop import ClippedSteps
 from leakage_tasks.training.rows import bucketed
+
+
+def make_steps(
+    model: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    private: Privacy | None,
+    lengths: Sequence[int],
+    *,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+    clip: float = 1.0,
+) -> PlainSteps | PrivateSteps:
+    """Steps on rows of these ``lengths``: DP-SGD's where it is asked for, else ordinary ones, clipped to ``clip``."""
+    if private is None:
+        return PlainSteps(optimiser, lengths, batch_size, clip)
+    sizes = {"rows": len(lengths), "batch_size": batch_size, "epochs": epochs}
+    return PrivateSteps(model.train(), optimiser, private, **sizes, seed=seed)
 
 
 class PlainSteps(ClippedSteps[list[int]]):

@@ -15,7 +15,7 @@ import torch
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.training.dp.accounting import Promise
-from leakage_tasks.training.dp.plain_steps import PlainSteps
+from leakage_tasks.training.dp.plain_steps import PlainSteps, make_steps
 from leakage_tasks.training.dp.private import Privacy, PrivateSteps
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
@@ -196,10 +196,10 @@ def _steps(
     """What takes the steps, and the context in which the model is trained."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=recipe.learning_rate, fused=True)
-    if private is None:
-        return PlainSteps(optimiser, training.lengths, recipe.batch_size, CLIP), nullcontext()
-    check_memory(model, len(training), recipe.batch_size)
-    reading = reading_rows(model.train())
-    sizes = {"rows": len(training), "batch_size": recipe.batch_size, "epochs": recipe.epochs}
+    reading: _Reading = nullcontext()
+    if private is not None:
+        check_memory(model, len(training), recipe.batch_size)
+        reading = reading_rows(model.train())
+    sizes = {"batch_size": recipe.batch_size, "epochs": recipe.epochs, "seed": seed}
     with reading:
-        return PrivateSteps(model, optimiser, private, **sizes, seed=seed), reading
+        return make_steps(model, optimiser, private, training.lengths, **sizes, clip=CLIP), reading
