@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import ManifestError
-from leakage_tasks.core.inputs import TOO_DEEP, parse_json, read_bytes
+from leakage_tasks.core.inputs import TOO_DEEP, read_bytes
+from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 
 TEXTS = ("template", "known", "source")
 """The fields of a canary that hold text around its secret."""
@@ -25,11 +26,9 @@ def read_manifest(path: str | Path) -> list[Canary]:
     """
     canaries: list[Canary] = []
     lines: dict[str, int] = {}
-    for number, line in enumerate(_read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
+    for number, value in _values(path):
         where = f"{path}:{number}"
-        canary = canary_from_json(_read_json(line, where), where)
+        canary = canary_from_json(value, where)
         if canary.id in lines:
             raise ManifestError(f"{where}: field 'id': {canary.id!r} already stands at line {lines[canary.id]}")
         lines[canary.id] = number
@@ -52,12 +51,13 @@ def _read_text(path: str | Path) -> str:
         raise ManifestError(f"{path}: not UTF-8 at byte {error.start}: save the manifest as UTF-8") from None
 
 
-def _read_json(line: str, where: str) -> Any:
+def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
     try:
-        return parse_json(line)
-    except json.JSONDecodeError as error:
-        raise ManifestError(f"{where}: not JSON ({error.msg} at column {error.colno}): fix the line") from None
-    except ValueError as error:
+        yield from read_json_lines(_read_text(path).split("\n"))
+    except LineError as bad:
+        where, error = f"{path}:{bad.number}", bad.error
+        if isinstance(error, json.JSONDecodeError):
+            raise ManifestError(f"{where}: not JSON ({error.msg} at column {error.colno}): fix the line") from None
         reason = str(error) if str(error) == TOO_DEEP else "a number too long"
         raise ManifestError(f"{where}: not a canary ({reason}): fix the line") from None
 
@@ -66,8 +66,7 @@ def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
     """Write a manifest whole or not at all, readable by its owner only if a secret is natural."""
     items = list(canaries)
     with replacing(path, private=is_private(items)) as beside, beside.open("w", encoding="utf-8") as out:
-        for canary in items:
-            out.write(json.dumps(canary.to_json(), ensure_ascii=False) + "\n")
+        write_json_lines((canary.to_json() for canary in items), out)
 
 
 def manifest_hash(canaries: Iterable[Canary]) -> str:

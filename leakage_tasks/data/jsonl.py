@@ -1,14 +1,14 @@
-"""JSON lines: a row is a line holding an object; the other lines are copied byte for byte."""
+"""JSON lines: a row is a line holding an object; the other lines are copied byte for byte, by no JSON library."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import (
     Columns,
     Layout,
@@ -68,18 +68,19 @@ class JsonLinesFormat:
 def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every row of a file with its line number, blank lines skipped. Raises PlantingError naming the line."""
     with open_source(source) as stream:
-        for number, line in enumerate(stream, 1):
-            text = line.removeprefix(BOM) if number == 1 else line
-            if not text.strip():
-                continue
-            try:
-                row = parse_json(text)
-            except ValueError as error:
-                reason = error.msg if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
-                raise PlantingError(f"{source}:{number}: not JSON ({reason}): fix the line") from None
-            if not isinstance(row, dict):
-                raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
-            yield number, row
+        try:
+            for number, row in read_json_lines(_without_mark(stream)):
+                if not isinstance(row, dict):
+                    raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
+                yield number, row
+        except LineError as bad:
+            reason = bad.error.msg if isinstance(bad.error, json.JSONDecodeError) else "beyond what can be read"
+            raise PlantingError(f"{source}:{bad.number}: not JSON ({reason}): fix the line") from None
+
+
+def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix(BOM)
 
 
 def _line(row: dict[str, Any]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from leakage_tasks.canaries.output_checks import overlap
 from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.jsonl import write_json_lines
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Layout, check_output, format_of
 from leakage_tasks.data.dropping import row_texts, write_without
@@ -129,8 +129,7 @@ def _check_places(source: Path, output: Path, report: Path | None) -> None:
 
 def _write_report(ranked: Sequence[Sample], drop: int, reveal: bool, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as out:
-        for place, sample in enumerate(ranked, 1):
-            out.write(json.dumps(_entry(place, sample, place <= drop, reveal), ensure_ascii=False) + "\n")
+        write_json_lines((_entry(place, sample, place <= drop, reveal) for place, sample in enumerate(ranked, 1)), out)
 
 
 def _entry(place: int, sample: Sample, dropped: bool, reveal: bool) -> dict[str, Any]:

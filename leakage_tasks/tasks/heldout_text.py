@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.inputs import read_text
+from leakage_tasks.core.jsonl import LineError, read_json_lines
 
 TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
@@ -56,12 +57,12 @@ def _cut(lines: list[str]) -> Iterator[str]:
 
 
 def _fields(path: Path, lines: list[str]) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            field = parse_json(line)["text"]
-        except (ValueError, KeyError, TypeError):
-            raise OptionError(f"{path}:{number}: expected a JSON object with a field 'text'") from None
-        if field:
-            yield str(field)
+    last = 0
+    try:
+        for number, value in read_json_lines(lines):
+            last = number
+            if field := value["text"]:
+                yield str(field)
+    except (LineError, KeyError, TypeError) as error:
+        where = error.number if isinstance(error, LineError) else last
+        raise OptionError(f"{path}:{where}: expected a JSON object with a field 'text'") from None

@@ -55,11 +55,11 @@ def test_a_natural_manifest_is_never_open_to_others(tmp_path: Path, monkeypatch:
     path = tmp_path / "m.jsonl"
     modes = []
 
-    def looking(value, dumps=json.dumps, **options):
+    def looking(canary, to_json=Canary.to_json):
         modes.extend(stat.S_IMODE(each.stat().st_mode) for each in leftovers(tmp_path))
-        return dumps(value, **options)
+        return to_json(canary)
 
-    monkeypatch.setattr("json.dumps", looking)
+    monkeypatch.setattr(Canary, "to_json", looking)
     write_manifest([replace(CANARIES[0], kind="natural")], path)
     assert modes == [0o700]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

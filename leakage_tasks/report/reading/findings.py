@@ -15,7 +15,8 @@ from leakage_tasks.attacks.coarse import NATURAL, coarsened
 from leakage_tasks.attacks.finding import EXTRAPOLATED, FIT, Finding, finding_from_json
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Reading, Selection, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.inputs import check_file, parse_json
+from leakage_tasks.core.inputs import check_file
+from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics.extraction import within_ten
 from leakage_tasks.report.reading.run import Run
@@ -130,9 +131,8 @@ def _findings(
     if result.logged is None:
         missing[task] = "no samples beside its results: run lm_eval again with --log_samples and --output_path"
         return
-    for number, line in _lines(result.logged):
+    for number, row in _rows(result.logged, task):
         try:
-            row = parse_json(line)
             doc, answer = row.get("doc") or {}, row["resps"][0][0]
             if row.get("filter", HEADLINE) != HEADLINE:
                 continue
@@ -141,19 +141,24 @@ def _findings(
                 return
             found = read(answer)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise ResultsError(
-                f"{result.logged}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it "
-                "away to go without"
-            ) from None
+            raise _no_finding(result.logged, number, task) from None
         yield doc, found
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not empty, counted from 1."""
+def _no_finding(path: Path, number: int, task: str) -> ResultsError:
+    return ResultsError(
+        f"{path}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it away to go without"
+    )
+
+
+def _rows(path: Path, task: str) -> Iterator[tuple[int, Any]]:
+    """The samples in a file, with their line's number from 1."""
     try:
         check_file(path)
         with path.open(encoding="utf-8") as lines:
-            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+            yield from read_json_lines(lines)
+    except LineError as bad:
+        raise _no_finding(path, bad.number, task) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ResultsError(f"{path}: cannot be read ({reason}): give the file as lm_eval wrote it") from None

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.inputs import check_file, parse_json
+from leakage_tasks.core.inputs import check_file
+from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics.metric import Metric
@@ -155,24 +156,17 @@ def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         check_file(file)
         with unchanged(file), file.open("rb") as lines:
-            for number, raw in enumerate(lines, 1):
-                if raw.strip():
-                    yield number, _object(file, number, raw)
+            for number, data in read_json_lines(lines):
+                if not isinstance(data, dict):
+                    raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")
+                yield number, data
+    except LineError as bad:
+        if not bad.ends:
+            raise ResultsError(f"{file}:{bad.number}: the line is cut off, the file incomplete: {AGAIN}") from None
+        reason = getattr(bad.error, "msg", bad.error)
+        raise ResultsError(f"{file}:{bad.number}: not JSON ({reason}): {AGAIN}") from None
     except OSError as error:
         raise ResultsError(f"{file}: cannot be read ({error.strerror}): check the path") from None
-
-
-def _object(file: Path, number: int, raw: bytes) -> dict[str, Any]:
-    try:
-        data = parse_json(raw)
-    except ValueError as error:
-        if not raw.endswith(b"\n"):
-            raise ResultsError(f"{file}:{number}: the line is cut off, the file incomplete: {AGAIN}") from None
-        reason = getattr(error, "msg", error)
-        raise ResultsError(f"{file}:{number}: not JSON ({reason}): {AGAIN}") from None
-    if not isinstance(data, dict):
-        raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")
-    return data
 
 
 def _line(file: Path, number: int, data: Mapping[str, Any], answers: dict[str, str]) -> _Line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
 from leakage_tasks.research.classifiers.ground import Ground, base_of
 
 if TYPE_CHECKING:
@@ -109,9 +109,10 @@ def _few_threads(ground: Ground) -> Iterator[None]:
 
 def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:
     lines: list[dict[str, Any]] = [{"text": text, "label": label} for text, label in rows]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as out:
+        write_json_lines(lines, out, ascii_only=True)
 
 
 def _read(path: Path) -> list[tuple[str, str]]:
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [(line["text"], line["label"]) for line in lines]
+    with path.open(encoding="utf-8") as lines:
+        return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
 from leakage_tasks.research.demo.showcase_settings import CLASSIFIER, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.choices import MODULE, module_questions, write_task
 from leakage_tasks.research.victims.harness_run import HarnessCommand
@@ -84,15 +84,14 @@ def classifier_command(files: ShowcaseFiles, sizes: Sizes) -> HarnessCommand:
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """Write rows as JSON objects with ``text`` and ``label``, one a line."""
-    with replacing(path) as beside:
-        lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
-        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as out:
+        write_json_lines(({"text": text, "label": label} for text, label in rows), out)
 
 
 def read_rows(path: Path) -> list[Row]:
     """Inverse of :func:`write_rows`."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    return [(line["text"], line["label"]) for line in lines]
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]
 
 
 def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 from leakage_tasks.research.framework.registry import Config, Scale
 from leakage_tasks.research.framework.shared import data_folder, file_hash
 
@@ -87,8 +87,9 @@ def planted_pairs(pairs: Sequence[Pair], canaries: Sequence[Canary], seed: int) 
     with temporary_folder() as folder:
         manifest, clean, planted = (folder / f"{each}.jsonl" for each in ("canaries", "clean", "planted"))
         write_manifest(canaries, manifest)
-        lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs)
-        clean.write_text("".join(lines), encoding="utf-8")
+        with clean.open("w", encoding="utf-8") as out:
+            rows = ({"source": source, "target": target} for source, target in pairs)
+            write_json_lines(rows, out, ascii_only=True)
         plant(manifest, clean, planted, seed=seed, text_column="target", source_column="source")
         return list(_read(planted))
 
@@ -112,14 +113,14 @@ def corpus_of(ground: Ground, seed: int) -> ParallelCorpus:
 
 
 def _read(path: Path) -> Iterator[Pair]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
+    last = 0
+    try:
+        for number, row in read_json_lines(path.read_text(encoding="utf-8").split("\n")):
+            last = number
             yield row["source"], row["target"]
-        except (ValueError, KeyError, TypeError):
-            raise LeakageError(f"{path}:{number}: expected a JSON object with 'source' and 'target'") from None
+    except (LineError, KeyError, TypeError) as error:
+        where = error.number if isinstance(error, LineError) else last
+        raise LeakageError(f"{path}:{where}: expected a JSON object with 'source' and 'target'") from None
 
 
 def _file() -> Path:

@@ -5,7 +5,6 @@ A task is a YAML file with its questions beside it; a folder of such goes to the
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.jsonl import write_json_lines
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import Row
@@ -85,9 +85,8 @@ def write_task(folder: str | Path, name: str, questions: Sequence[Question], *, 
     place = Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True)
     data, config = place / f"{name}.jsonl", place / f"{name}.yaml"
-    with replacing(data) as beside:
-        lines = [json.dumps(asdict(question), ensure_ascii=False) for question in questions]
-        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    with replacing(data) as beside, beside.open("w", encoding="utf-8", newline="\n") as out:
+        write_json_lines(map(asdict, questions), out)
     with replacing(config) as beside:
         settings = yaml.safe_dump(_config(name, data, delimiter), sort_keys=False, allow_unicode=True)
         beside.write_text(settings, encoding="utf-8", newline="\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.jsonl import read_json_lines
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
@@ -95,8 +96,8 @@ class HarnessCommand:
         logged = sorted(self.output.rglob(f"samples_{task}_*.jsonl"))
         if not logged:
             raise LeakageError(f"{self.output}: holds no samples of {task}: run lm_eval with --log_samples")
-        lines = logged[-1].read_text(encoding="utf-8").split("\n")
-        return [finding_from_json(json.loads(line)["resps"][0][0]) for line in lines if line]
+        with logged[-1].open(encoding="utf-8") as lines:
+            return [finding_from_json(sample["resps"][0][0]) for _, sample in read_json_lines(lines)]
 
 
 def _settings(values: Mapping[str, str | int]) -> str:
