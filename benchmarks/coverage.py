@@ -35,8 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.explorer import Explorer, within  # noqa: E402
 from leakage_tasks.attacks.causal.rank_estimate import LEVELS, RankEstimate, summary  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402
 
@@ -94,7 +94,7 @@ def run_unit(cells: list[Cell]) -> list[list[dict[str, Any]]]:
 
 def preset(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, Any]]:
     """The rank from each of several numbers of draws after the same pilots, whatever they cost."""
-    explorer = Explorer(target, canary.attack_space)
+    explorer = SearchTree(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
     bound = within(explorer.follow(secret))
     estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.compatibility.tokenizers import tokenizer  # noqa: E402
 from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.explorer import within  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import within  # noqa: E402
 from leakage_tasks.canaries import Canary, parse_template  # noqa: E402
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.stats.intervals import clopper_pearson  # noqa: E402

@@ -30,8 +30,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from leakage_tasks.attacks.causal.counting import count_exactly  # noqa: E402
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes, mask_of, within  # noqa: E402
+from leakage_tasks.attacks.causal.rank_counting import count_exactly  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within  # noqa: E402
 from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
 from leakage_tasks.targets.harness.fast_path import causal_target  # noqa: E402
 from leakage_tasks.targets.harness.target import HarnessTarget  # noqa: E402
@@ -54,7 +54,7 @@ class Side:
     seconds: float
 
 
-class Recording(Explorer):
+class Recording(SearchTree):
     """An explorer that notes every filling it comes to."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -62,7 +62,7 @@ class Recording(Explorer):
         self.found: list[tuple[Nodes, Children]] = []
 
     def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
-        """See :class:`Explorer`."""
+        """See :class:`SearchTree`."""
         children = super().children(nodes, bound)
         self.found.append((nodes, children[self.paths.ends(children.states)]))
         return children
@@ -97,7 +97,7 @@ def ours(lm: Any, space: Space, counter: Tokens) -> Side:
     return Side(rank, ordered, counter.read, seconds)
 
 
-def _at(explorer: Explorer, nodes: Nodes, ending: Children, secret: Sequence[int]) -> np.ndarray:
+def _at(explorer: SearchTree, nodes: Nodes, ending: Children, secret: Sequence[int]) -> np.ndarray:
     return mask_of(explorer.child_paths(nodes, ending), secret)
 
 

@@ -25,7 +25,7 @@ from torch import nn  # noqa: E402
 
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
 from leakage_tasks.research.victims.architectures import build  # noqa: E402
-from leakage_tasks.training.fitting import Fit, fit  # noqa: E402
+from leakage_tasks.training.fitting import TrainingConfig, fit  # noqa: E402
 from leakage_tasks.training.optimizers import make_optimizer  # noqa: E402
 from leakage_tasks.training.text_batches import DrawnWindows  # noqa: E402
 
@@ -48,7 +48,7 @@ class Bench:
     def ours(self) -> None:
         """An epoch by the lab."""
         optimiser = make_optimizer("rmsprop", self.model.parameters())
-        fit(self.model, self.tokenizer, self.batches, optimiser, Fit(1, CLIP))
+        fit(self.model, self.tokenizer, self.batches, optimiser, TrainingConfig(1, CLIP))
 
     def hand(self) -> None:
         """An epoch by hand."""

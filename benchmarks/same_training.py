@@ -32,12 +32,12 @@ Made = tuple[Any, Any]
 
 
 def language_models() -> Iterator[tuple[str, Callable[[], Made]]]:
-    from leakage_tasks.research.victims.language_model import Recipe, train_lm
+    from leakage_tasks.research.victims.language_model import TranslationRecipe, train_lm
     from leakage_tasks.research.victims.private_lm import train_private_char_lm
     from leakage_tasks.training.char_lstm import train_char_lm
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
 
-    small = Recipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
+    small = TranslationRecipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
     recipes = {
         "shuffled": small,
         "patience": replace(small, epochs=20, patience=2, learning_rate=0.05),
@@ -49,7 +49,7 @@ def language_models() -> Iterator[tuple[str, Callable[[], Made]]]:
         yield f"train_lm {name}", lambda recipe=recipe: _lm(train_lm(TEXT, recipe, validation=CHECK, seed=3))
     sizes: dict[str, Any] = {"hidden_size": 12, "layers": 2, "epochs": 3, "seed": 5}
     yield "train_char_lm", lambda: _lm(train_char_lm(TEXT, validation=CHECK, decay_from=0.5, **sizes))
-    noisy = {"none": Privacy(noise_multiplier=0.0, delta=1e-4), "some": Privacy(epsilon=8.0, delta=1e-4)}
+    noisy = {"none": DpConfig(noise_multiplier=0.0, delta=1e-4), "some": DpConfig(epsilon=8.0, delta=1e-4)}
     for name, private in noisy.items():
         yield (
             f"train_private_char_lm, noise {name}",
@@ -68,7 +68,7 @@ def encoders() -> Iterator[tuple[str, Callable[[], Made]]]:
     from leakage_tasks.research.victims.head import train_masked_lm
     from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
 
     texts = [text for text, _ in ROWS]
     tokenizer = train_wordpiece(texts, vocabulary=60)
@@ -90,7 +90,7 @@ def encoders() -> Iterator[tuple[str, Callable[[], Made]]]:
         "accuracy": {"keep": "accuracy", "patience": 2, "epochs": 8},
         "loss": {"keep": "loss", "patience": 1, "epochs": 8},
         "last": {"keep": "last", "epochs": 2},
-        "private": {"private": Privacy(noise_multiplier=0.5, delta=1e-4), "batch_size": 9, "epochs": 2},
+        "private": {"private": DpConfig(noise_multiplier=0.5, delta=1e-4), "batch_size": 9, "epochs": 2},
     }
     for name, more in options.items():
         yield f"fine_tune {name}", lambda more=more: _classifier(fine_tune, base().model, tokenizer, more)
@@ -105,9 +105,9 @@ def _classifier(fine_tune: Any, base: Any, tokenizer: Any, more: dict[str, Any])
 def sequences() -> Iterator[tuple[str, Callable[[], Made]]]:
     from leakage_tasks.research.victims.pair_corpus import own_pairs
     from leakage_tasks.research.victims.pair_training import train_pair_lm
-    from leakage_tasks.research.victims.translation import Recipe, train_translator
+    from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 
-    recipe = Recipe(layers=1, hidden=32, heads=2, positions=16, epochs=4, batch_size=5)
+    recipe = TranslationRecipe(layers=1, hidden=32, heads=2, positions=16, epochs=4, batch_size=5)
     translated = lambda: train_translator(PAIRS, recipe, validation=PAIRS[:5], seed=4)  # noqa: E731
     yield "train_translator", lambda: ((made := translated()).model, made.losses)
     corpus = own_pairs(40, 8, 6, 300, 0)
@@ -122,7 +122,7 @@ def sequences() -> Iterator[tuple[str, Callable[[], Made]]]:
 
 
 def taggers() -> Iterator[tuple[str, Callable[[], Made]]]:
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.tagger.recipe import NLURecipe
     from leakage_tasks.training.tagger.trainer import train_tagger
     from tests.training.tagger.utterances import made
@@ -130,7 +130,7 @@ def taggers() -> Iterator[tuple[str, Callable[[], Made]]]:
     rows, checks = made(60), made(30, seed=1)
     wrong = [replace(row, intent=other.intent) for row, other in zip(checks, checks[1:] + checks[:1], strict=True)]
     small = NLURecipe(embedding_size=8, hidden_size=6, epochs=3, batch_size=8, learning_rate=2e-2)
-    private = Privacy(noise_multiplier=0.7, delta=1e-4)
+    private = DpConfig(noise_multiplier=0.7, delta=1e-4)
     runs: dict[str, dict[str, Any]] = {
         "plain": {},
         "characters": {"recipe": replace(small, characters=True), "validation": ()},

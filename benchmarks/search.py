@@ -36,7 +36,7 @@ import torch  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.explorer import Explorer, Nodes  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import Nodes, SearchTree  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
@@ -88,7 +88,7 @@ def seconds(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str,
 
 def expand(target: CausalTarget, frontier: int = FRONTIER) -> np.ndarray:
     """Read the cheapest ``frontier`` nodes of each depth down to the last slot; costs of the last ones' children."""
-    explorer = Explorer(target, CANARY.space)
+    explorer = SearchTree(target, CANARY.space)
     nodes: Nodes = explorer.root
     for _ in SECRET[1:]:
         children = explorer.children(nodes)

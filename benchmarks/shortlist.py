@@ -29,9 +29,9 @@ import numpy as np  # noqa: E402
 from leakage_tasks.attacks import run_attack  # noqa: E402
 from leakage_tasks.attacks.classifier.class_scores import ClassScores  # noqa: E402
 from leakage_tasks.attacks.classifier.shortlist import first_order  # noqa: E402
-from leakage_tasks.attacks.registry import Order  # noqa: E402
+from leakage_tasks.attacks.registry import AttackRequest  # noqa: E402
 from leakage_tasks.canaries import Canary, elmahdy_canaries  # noqa: E402
-from leakage_tasks.research.classifiers.ground import corpus  # noqa: E402
+from leakage_tasks.research.classifiers.experiment import corpus  # noqa: E402
 from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim  # noqa: E402
 from leakage_tasks.research.elmahdy.trials import SMALL  # noqa: E402
 
@@ -42,7 +42,7 @@ NO_HEAD = np.zeros((1, 0), dtype=np.int64)
 
 def places(target: Any, canary: Canary, at: str) -> tuple[list[int], int]:
     """Where the exact ten best, and the secret, stand in the gradient's order, from 1."""
-    scores = ClassScores(Order(target, canary, 0, ""))
+    scores = ClassScores(AttackRequest(target, canary, 0, ""))
     losses = scores.of(np.arange(len(canary.attack_space.slots[0]))[:, None])
     best = np.argsort(losses, kind="stable")[:TOP]
     ranks = np.argsort(np.argsort(first_order(scores, NO_HEAD, at)[0], kind="stable")) + 1

@@ -32,10 +32,10 @@ from leakage_tasks.pairs import Pair  # noqa: E402
 from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
 from leakage_tasks.research.victims.pair_lm import PUBLIC, PairLab, lab_pair_lm  # noqa: E402
 from leakage_tasks.targets.causal.target import CausalTarget  # noqa: E402
-from leakage_tasks.targets.suffix.scheme import Scheme  # noqa: E402
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig  # noqa: E402
 from leakage_tasks.targets.suffix.target import CausalSuffixes  # noqa: E402
 
-SCHEME = Scheme(top_p=0.7, temperature=0.8)
+SCHEME = DecodingConfig(top_p=0.7, temperature=0.8)
 PREFIXES_AT_ONCE = (1, 2, 4)
 """Batches of prefixes ``generate`` is tried with, each times K rows."""
 ROWS_AT_ONCE = (8, 16, 32, 64, 128, 256)

@@ -12,7 +12,7 @@ from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.report.plots.exposure import read_history
+from leakage_tasks.report.reading.exposure_history import read_history
 from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.reading.samples import read_samples
 from leakage_tasks.report.reading.training_log import read_curves

@@ -22,7 +22,7 @@ from leakage_tasks.attacks.registry import settings_of
 from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.research.victims.language_model import Recipe, train_lm
+from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 from tests.conftest import HARNESS, ROOT
@@ -74,7 +74,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Private:
     mail, manifest = folder / "mail.txt", folder / "found.jsonl"
     mail.write_text(MAIL)
     write_manifest(natural_canaries(corpus_passages(mail), controls=1), manifest)
-    recipe = Recipe(
+    recipe = LanguageModelRecipe(
         units=48, batches="streams", batch_size=8, length=40, epochs=12, optimizer="adam", learning_rate=1e-2
     )
     tokenizer = char_tokenizer(MAIL + string.digits + string.ascii_lowercase + "._+-")

@@ -14,7 +14,7 @@ import typer
 from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.registry import known_settings
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.cli import build_app
 from leakage_tasks.core.option_types import SUFFIX_TYPES
 from leakage_tasks.metrics import exposure, extraction
@@ -86,7 +86,7 @@ def test_the_guide_of_suffix_extraction_has_every_option_with_its_default() -> N
 
 def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
     text = PAGES["suffix_extraction.md"]
-    order = SuffixOrder(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
+    order = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
     columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
     assert [name for name in columns if f"`{name}`" not in text] == []
 

@@ -175,7 +175,7 @@ def _check_number(name: str, value: Any, least: float) -> None:
         raise ValueError(f"{name} is below {least}")
 
 
-def marked(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
+def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
     """The fields of a finding that compare its guesses with the secret."""
     if not guesses:
         return {"guesses": (), "correct": (False,) * len(secret)}

@@ -13,13 +13,13 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
 
 Goal = Literal["exposure", "extraction"]
-RunTogether = Callable[[Sequence["Order"]], Iterator[AttackResult]]
+RunTogether = Callable[[Sequence["AttackRequest"]], Iterator[AttackResult]]
 AnyRun = TypeVar("AnyRun", bound=Callable[[Any], Any])
 BUDGET = 20_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class AttackOption:
     """An option of an attack: its name for ``--metadata``, its type, what it is unless given, and what it means.
 
     One that does not ``decide`` anything leaves all figures what they are without it.
@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Order:
+class AttackRequest:
     """One canary to attack: with what, how hard, and the seed of its own random stream."""
 
     target: Any
@@ -59,11 +59,11 @@ class Attack:
     run: RunTogether
     remedy: str
     auto: int
-    affordable: Callable[[Order], bool]
-    settings: tuple[Setting, ...] = ()
+    affordable: Callable[[AttackRequest], bool]
+    settings: tuple[AttackOption, ...] = ()
     together: bool = False
 
-    def settle(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A value for each of the attack's settings. Raises OptionError for one that it cannot use."""
         return {each.name: _settled(each, given.get(each.name, each.default)) for each in self.settings}
 
@@ -78,13 +78,13 @@ def register(
     *needs: type,
     auto: int,
     remedy: str,
-    affordable: Callable[[Order], bool] = lambda order: True,
-    settings: Sequence[Setting] = (),
+    affordable: Callable[[AttackRequest], bool] = lambda order: True,
+    settings: Sequence[AttackOption] = (),
     together: bool = False,
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
-    It takes an :class:`Order` and returns an :class:`AttackResult`, the fields of a finding that it found out.
+    It takes an :class:`AttackRequest` and returns an :class:`AttackResult`, the fields of a finding that it found out.
     ``needs`` are target protocols of which the target must offer one; ``remedy`` ends the error where it offers none.
     The attack name ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``.
     ``settings`` are its options, found in ``Order.settings``.
@@ -102,7 +102,7 @@ def register(
     return add
 
 
-def choose(name: str, goal: Goal, order: Order) -> Attack:
+def choose(name: str, goal: Goal, order: AttackRequest) -> Attack:
     """The attack of that name, or for ``auto`` the first for ``goal`` the target can serve and the budget affords.
 
     Raises OptionError for an unknown name and TargetError where the target lacks what the attack needs.
@@ -124,7 +124,7 @@ def choose(name: str, goal: Goal, order: Order) -> Attack:
     return attack
 
 
-def _too_dear(attack: Attack, order: Order) -> Never:
+def _too_dear(attack: Attack, order: AttackRequest) -> Never:
     """Raise TargetError where the one attack that a model can serve is more than the budget allows."""
     canary = order.canary
     raise TargetError(
@@ -140,17 +140,17 @@ def _ability(protocol: type) -> str:
     return first[0].lower() + first[1:]
 
 
-def settings_of(name: str) -> Iterable[Setting]:
+def settings_of(name: str) -> Iterable[AttackOption]:
     """The settings of an attack; those of all for ``auto`` and for a name that is unknown."""
     return ATTACKS[name].settings if name in ATTACKS else known_settings().values()
 
 
-def known_settings() -> dict[str, Setting]:
+def known_settings() -> dict[str, AttackOption]:
     """The settings of all attacks by name; those of one name are the same for all that have it."""
     return {each.name: each for attack in ATTACKS.values() for each in attack.settings}
 
 
-def _settled(setting: Setting, value: Any) -> Any:
+def _settled(setting: AttackOption, value: Any) -> Any:
     if value is None:
         return None
     if setting.choices and value not in setting.choices:

@@ -13,7 +13,7 @@ from leakage_tasks.attacks import built_in  # noqa: F401
 from leakage_tasks.attacks.access import access
 from leakage_tasks.attacks.finding import AttackResult, Finding
 from leakage_tasks.attacks.redact import about, hiding
-from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, Goal, Order, choose, known_settings
+from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, AttackRequest, Goal, choose, known_settings
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -52,13 +52,13 @@ def run_attack(
     _check_settings(name, given)
     targets = [_given(target, canary, context) for canary in canaries]
     orders = [
-        Order(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
+        AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
         for own, canary in zip(targets, canaries, strict=True)
     ]
     chosen = [choose(name, goal, order) for order in orders]
     for attack in chosen:
         _check_goal(attack, given)
-    settled = {attack.name: attack.settle(given) for attack in chosen}
+    settled = {attack.name: attack.resolve_options(given) for attack in chosen}
     orders = [
         dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
     ]
@@ -97,12 +97,12 @@ class _Answer:
     found: AttackResult = field(repr=False)
 
 
-def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
+def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``.
 
     An attack is handed all of its orders; the time of those it runs together is shared equally.
     """
-    orders: dict[str, list[Order]] = {}
+    orders: dict[str, list[AttackRequest]] = {}
     for attack, order in pairs:
         orders.setdefault(attack.name, []).append(order)
     running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
@@ -121,7 +121,7 @@ def _findings(pairs: Sequence[tuple[Attack, Order]], progress: Callable[[Any], I
     ]
 
 
-def _finding(attack: Attack, order: Order, seconds: float, found: AttackResult) -> Finding:
+def _finding(attack: Attack, order: AttackRequest, seconds: float, found: AttackResult) -> Finding:
     canary = order.canary
     return Finding(
         canary=canary.id,

@@ -31,7 +31,7 @@ _PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
 
 
 @dataclass(frozen=True)
-class Request:
+class CanaryOptions:
     """The options of ``leakage canaries`` under their own names; None where one was left out."""
 
     template: str | None = None
@@ -104,7 +104,7 @@ _OWN = {
 """The options of each way to make canaries."""
 
 
-def requested(request: Request) -> list[Canary]:
+def requested(request: CanaryOptions) -> list[Canary]:
     """The canaries asked for: of a template, of a preset or found in a text.
 
     Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
@@ -118,7 +118,7 @@ def requested(request: Request) -> list[Canary]:
     return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(named)]
 
 
-def _sized(request: Request) -> Request:
+def _sized(request: CanaryOptions) -> CanaryOptions:
     """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
     by_hand = [name for name in _SIZES if getattr(request, name) is not None]
     if request.profile is not None and by_hand:
@@ -134,7 +134,7 @@ def _sized(request: Request) -> Request:
     return replace(request, profile=name, count=profile.count, repetitions=copies, controls=profile.controls)
 
 
-def _made(request: Request) -> list[Canary]:
+def _made(request: CanaryOptions) -> list[Canary]:
     if request.from_text is not None:
         return _natural(request, request.from_text)
     label, classes = _classes(request)
@@ -147,7 +147,7 @@ def _made(request: Request) -> list[Canary]:
     return _of_template(request, label, classes)
 
 
-def _of_template(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+def _of_template(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
     template = request.template or ""
     others = [name for name in classes if name != label]
     wanted = _supporting(request.supporting or "none")
@@ -187,7 +187,7 @@ def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
             raise OptionError(f"--tags names {len(tags)} tags, {canary.id} has {words} words: give each word one")
 
 
-def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+def _elmahdy(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
     return elmahdy.elmahdy_canaries(
         _tokenizer_alphabet(request, "words"),
         1 if request.count is None else request.count,
@@ -204,7 +204,7 @@ def _elmahdy(request: Request, label: str | None, classes: list[str]) -> list[Ca
     )
 
 
-def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> list[Canary]:
+def _mix_and_match(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
     return mix_and_match.mix_and_match_canaries(
         _tokenizer_alphabet(request, "terms"),
         label=label,
@@ -220,7 +220,7 @@ def _mix_and_match(request: Request, label: str | None, classes: list[str]) -> l
     )
 
 
-def _nlu(request: Request, pattern: str, label: str | None) -> list[Canary]:
+def _nlu(request: CanaryOptions, pattern: str, label: str | None) -> list[Canary]:
     return nlu.nlu_canaries(
         pattern,
         1 if request.count is None else request.count,
@@ -234,7 +234,7 @@ def _nlu(request: Request, pattern: str, label: str | None) -> list[Canary]:
     )
 
 
-def _natural(request: Request, path: Path) -> list[Canary]:
+def _natural(request: CanaryOptions, path: Path) -> list[Canary]:
     return natural_canaries(
         corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
         detect=DETECTORS if request.detect is None else items(request.detect) or (),
@@ -267,11 +267,11 @@ def _supporting(text: str) -> str | int:
         raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
 
 
-def _repetitions(request: Request, usual: tuple[int, ...]) -> list[int]:
+def _repetitions(request: CanaryOptions, usual: tuple[int, ...]) -> list[int]:
     return list(usual) if request.repetitions is None else numbers("--repetitions", request.repetitions)
 
 
-def _check(request: Request) -> None:
+def _check(request: CanaryOptions) -> None:
     way = _way(request)
     for option in fields(request):
         value = getattr(request, option.name)
@@ -280,7 +280,7 @@ def _check(request: Request) -> None:
             raise OptionError(f"--{option.name.replace('_', '-')} goes with {' or '.join(owners)}: leave it out")
 
 
-def _way(request: Request) -> str:
+def _way(request: CanaryOptions) -> str:
     """Which of the ways to make canaries was asked for."""
     if request.preset is not None and request.preset not in PRESETS:
         raise OptionError(f"--preset is {request.preset!r}: use {_PRESETS}")
@@ -291,7 +291,7 @@ def _way(request: Request) -> str:
     return asked[0]
 
 
-def _classes(request: Request) -> tuple[str | None, list[str]]:
+def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
     """The canaries' label and the other classes there are, those of fewest rows first if rows can be counted."""
     label, named = request.label, items(request.supporting_labels)
     if request.data is None:
@@ -309,7 +309,7 @@ def _classes(request: Request) -> tuple[str | None, list[str]]:
     return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
 
 
-def _tokenizer_alphabet(request: Request, name: str) -> Alphabet:
+def _tokenizer_alphabet(request: CanaryOptions, name: str) -> Alphabet:
     if request.tokenizer is None:
         raise OptionError(f"--preset {request.preset} needs --tokenizer, a folder or hub name: its words are the space")
     return tokenizer_words(name, request.tokenizer, TOKENIZER_KINDS[name])

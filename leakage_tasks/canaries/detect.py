@@ -26,7 +26,7 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 
 @dataclass(frozen=True)
-class Form:
+class SecretPattern:
     """One way to write a secret. Group ``secret`` of the pattern holds what an attacker would have to guess.
 
     ``cued``: too common a form to tell by itself, so a word of the detector's ``cue`` must stand shortly before, and
@@ -42,7 +42,7 @@ class Detector:
     """A kind of secret: its forms, a check of what was matched, and its normal form, the same for all forms."""
 
     words: str
-    forms: tuple[Form, ...]
+    forms: tuple[SecretPattern, ...]
     valid: Callable[[str], bool]
     normal: Callable[[str], str]
     characters: str = string.digits
@@ -53,7 +53,7 @@ class Detector:
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedSecret:
     """A secret at ``start``..``end`` of a text, its guessable part at ``hidden``; ``normal`` tells secrets apart."""
 
     kind: str
@@ -63,7 +63,7 @@ class Found:
     normal: str = field(repr=False)
 
 
-def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[Found]:
+def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[DetectedSecret]:
     """The secrets in ``text`` of these kinds (default: all), in order; no two overlap.
 
     Where two kinds claim the same characters, the one that comes first in :data:`DETECTORS` has them, asked for or not:
@@ -79,11 +79,11 @@ def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[Found]:
                 start, end = match.span()
                 taken[start:end] = b"\1" * (end - start)
                 if kind in wanted:
-                    found.append(Found(kind, start, end, match.span("secret"), detector.normal(match.group())))
+                    found.append(DetectedSecret(kind, start, end, match.span("secret"), detector.normal(match.group())))
     return sorted(found, key=lambda each: each.start)
 
 
-def _matches(detector: Detector, form: Form, text: str, taken: bytearray) -> Iterator[re.Match[str]]:
+def _matches(detector: Detector, form: SecretPattern, text: str, taken: bytearray) -> Iterator[re.Match[str]]:
     """What has the form, is valid and not taken; one that is not leaves its characters to those that begin in it."""
     place = 0
     while match := form.pattern.search(text, place):
@@ -140,8 +140,8 @@ def _is_address(text: str) -> bool:
     return ".." not in local and local[0] != "." and local[-1] != "."
 
 
-def _form(pattern: str, *, cued: bool = False) -> Form:
-    return Form(re.compile(_BEFORE + pattern + _AFTER), cued)
+def _form(pattern: str, *, cued: bool = False) -> SecretPattern:
+    return SecretPattern(re.compile(_BEFORE + pattern + _AFTER), cued)
 
 
 def _cue(words: str) -> re.Pattern[str]:
@@ -169,7 +169,7 @@ DETECTORS: Mapping[str, Detector] = {
     "email": Detector(
         "mail addresses",
         (
-            Form(
+            SecretPattern(
                 re.compile(
                     rf"(?<![{_LOCAL}@%'])(?P<secret>[{_LOCAL}]{{1,64}}+)@(?:{_LABEL}\.)+[A-Za-z]{{2,24}}"
                     r"(?![A-Za-z0-9_@])(?!-[A-Za-z0-9])(?!\.[A-Za-z0-9])"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.detect import DETECTORS, LONGEST, Found, find_secrets, kinds_of
+from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, find_secrets, kinds_of
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
@@ -169,7 +169,7 @@ def _collect(passages: Iterable[Passage], kinds: Sequence[str], context: int) ->
     return list(secrets.values())
 
 
-def _way(text: str, found: Found, context: int) -> tuple[str, Filling]:
+def _way(text: str, found: DetectedSecret, context: int) -> tuple[str, Filling]:
     """Template and filling of a secret where it stands."""
     start, end = found.hidden
     hidden = text[start:end]

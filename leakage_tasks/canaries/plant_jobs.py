@@ -11,7 +11,7 @@ from leakage_tasks.data import Columns, Format, Layout
 
 
 @dataclass(frozen=True)
-class Job:
+class PlantJob:
     """A copy to make of ``source``; ``part`` is None where it gets every repetition."""
 
     manifest: Path
@@ -67,13 +67,13 @@ def jobs_of(
     seed: int,
     training: tuple[Path, Path],
     validation: tuple[Path | None, Path | None],
-) -> list[Job]:
+) -> list[PlantJob]:
     """One for each copy to make. Raises OptionError for validation data without an output, or the reverse."""
     held, held_output = validation
-    whole = Job(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
+    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
     if held is None and held_output is None:
         return [whole]
     if held is None or held_output is None:
         raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
-    other = Job(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
+    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
     return [replace(whole, part="training"), other]

@@ -12,7 +12,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.output_checks import check_places
-from leakage_tasks.canaries.plant_jobs import Job, jobs_of
+from leakage_tasks.canaries.plant_jobs import PlantJob, jobs_of
 from leakage_tasks.canaries.plant_report import PlantReport
 from leakage_tasks.canaries.sidecar import (
     Part,
@@ -81,7 +81,7 @@ def plant(
 
 
 def _plant(
-    job: Job, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
+    job: PlantJob, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
 ) -> PlantReport:
     """Write one copy and its record; they take their places when ``files`` closes."""
     kind = format_of(job.source)
@@ -115,7 +115,9 @@ def _of_part(planted: Sequence[Canary], part: Part | None) -> list[Canary]:
     return [replace(canary, repetitions=copies) for canary, copies in shares if copies]
 
 
-def _label(canaries: list[Canary], job: Job, layout: Layout, label: str | None) -> tuple[str | None, list[Canary], int]:
+def _label(
+    canaries: list[Canary], job: PlantJob, layout: Layout, label: str | None
+) -> tuple[str | None, list[Canary], int]:
     """The class that is meant, the canaries with it where they had none, and how many these are."""
     if label is None:
         return None, canaries, 0

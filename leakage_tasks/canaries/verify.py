@@ -27,7 +27,7 @@ from leakage_tasks.data import Columns, Format, Layout, Turns, format_of
 
 
 @dataclass(frozen=True)
-class Count:
+class CopyCount:
     """``rows``: copies that are rows of their own. ``inside``: occurrences inside other rows."""
 
     expected: int
@@ -46,7 +46,7 @@ class VerifyReport:
     planted: Path
     rows: int
     recorded: bool
-    counts: dict[str, Count]
+    counts: dict[str, CopyCount]
     problems: list[str] = field(default_factory=list)
     cut: dict[str, int] | None = None
     chunk: int | None = None
@@ -165,7 +165,7 @@ def _noted(spans: Iterable[Span], natural: set[str], copies: list[Span] | None) 
         yield span
 
 
-def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None) -> dict[str, Count]:
+def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None) -> dict[str, CopyCount]:
     rows: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     for span in spans:
@@ -174,7 +174,7 @@ def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None)
     expected: Counter[str] = Counter()
     for canary in canaries:
         expected[canary.text] += repetitions_in(part, canary.repetitions)
-    return {each.id: Count(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
+    return {each.id: CopyCount(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
 
 
 def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> list[str]:
@@ -188,7 +188,7 @@ def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Ca
     return problems
 
 
-def _against_manifest(canaries: Sequence[Canary], counts: dict[str, Count], part: Part | None) -> Iterator[str]:
+def _against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], part: Part | None) -> Iterator[str]:
     whereto = f" for {part}" if part else ""
     there = sorted({each.text for each in canaries if counts[each.id].rows + counts[each.id].inside})
     for canary in canaries:

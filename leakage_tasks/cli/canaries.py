@@ -122,7 +122,7 @@ def canaries_command(
     if seed is None:
         del given["seed"]
     from leakage_tasks.canaries import natural
-    from leakage_tasks.canaries.cli_options import Request, requested
+    from leakage_tasks.canaries.cli_options import CanaryOptions, requested
     from leakage_tasks.canaries.manifest import write_manifest
     from leakage_tasks.core.atomic import check_place
 
@@ -131,7 +131,7 @@ def canaries_command(
         natural.check_output(from_text, output)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        canaries = requested(Request(**given))
+        canaries = requested(CanaryOptions(**given))
     write_manifest(canaries, output)
     for warning in caught:
         typer.echo(f"leakage: warning: {warning.message}", err=True)

@@ -27,7 +27,7 @@ TEMPLATE, FILLINGS = "The code is {digits:2}.", 100
 
 
 @dataclass(frozen=True)
-class Line:
+class DoctorLine:
     """One line of the report; a problem has a ``remedy``, a mere note has none."""
 
     text: str
@@ -39,7 +39,14 @@ class Line:
 
 def doctor() -> int:
     """Run all checks, print their lines as they come; return 0 if all is well, else 1."""
-    checks: tuple[Callable[[], Iterator[Line]], ...] = (versions, device, harness, adapters, whole_files, end_to_end)
+    checks: tuple[Callable[[], Iterator[DoctorLine]], ...] = (
+        versions,
+        device,
+        harness,
+        adapters,
+        whole_files,
+        end_to_end,
+    )
     problems = 0
     for check in checks:
         for line in _lines(check):
@@ -49,36 +56,36 @@ def doctor() -> int:
     return 1 if problems else 0
 
 
-def versions() -> Iterator[Line]:
+def versions() -> Iterator[DoctorLine]:
     """Compare what is installed with the ranges this package declares (tested, in lm-eval's case)."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
 
-    yield Line(f"python {platform.python_version()} ({sys.executable})")
+    yield DoctorLine(f"python {platform.python_version()} ({sys.executable})")
     try:
-        yield Line(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
+        yield DoctorLine(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
     except PackageNotFoundError:
-        yield Line(f"{DISTRIBUTION} is not installed", "pip install . (or pip install -e .) in its checkout")
+        yield DoctorLine(f"{DISTRIBUTION} is not installed", "pip install . (or pip install -e .) in its checkout")
         return
     for requirement in map(Requirement, requires(DISTRIBUTION) or ()):
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             yield from _version(requirement)
 
 
-def device() -> Iterator[Line]:
+def device() -> Iterator[DoctorLine]:
     """Name the device the harness would use."""
     import torch
 
     if torch.cuda.is_available():
-        yield Line(f"device cuda ({torch.cuda.get_device_name()})")
+        yield DoctorLine(f"device cuda ({torch.cuda.get_device_name()})")
     elif torch.backends.mps.is_available():
-        yield Line("device mps (ask for it with --device mps)")
+        yield DoctorLine("device mps (ask for it with --device mps)")
     else:
-        yield Line(f"device cpu, {torch.get_num_threads()} threads (ask for it with --device cpu)")
+        yield DoctorLine(f"device cpu, {torch.get_num_threads()} threads (ask for it with --device cpu)")
 
 
-def harness() -> Iterator[Line]:
+def harness() -> Iterator[DoctorLine]:
     """See whether the harness knows our tasks, models and architectures, and by which way."""
     from leakage_tasks.tasks.plugin import NOT_AT_ALL, status
 
@@ -89,42 +96,42 @@ def harness() -> Iterator[Line]:
         else "install it again where it came from (in a checkout: pip install --force-reinstall --no-deps .)"
     )
     if off:
-        yield Line("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
+        yield DoctorLine("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
     found = status(_manager())
     for what in ("tasks", "models", "architectures"):
         way = getattr(found, what)
         text = f"the harness knows our {what}"
-        yield Line(f"{text} by {way}") if way != NOT_AT_ALL else Line(f"{text} not at all", remedy)
+        yield DoctorLine(f"{text} by {way}") if way != NOT_AT_ALL else DoctorLine(f"{text} not at all", remedy)
 
 
-def adapters() -> Iterator[Line]:
+def adapters() -> Iterator[DoctorLine]:
     """See whether another package called ``adapters`` hides ours, and whether ours can be imported."""
     from importlib import import_module
 
     from leakage_tasks.tasks.plugin import MODELS, hidden_by, hiding
 
     if place := hidden_by():
-        yield Line(*hiding(place))
+        yield DoctorLine(*hiding(place))
         return
     for name, target in MODELS.items():
         import_module(target.partition(":")[0])
-        yield Line(f"--model {name} can be imported")
+        yield DoctorLine(f"--model {name} can be imported")
 
 
-def whole_files() -> Iterator[Line]:
+def whole_files() -> Iterator[DoctorLine]:
     """See whether runs that were killed left something behind in the current folder, or a few levels below it."""
     from leakage_tasks.core.atomic import leftovers
 
     found = list(leftovers(Path.cwd()))
     for path in found[:FEW]:
-        yield Line(f"{path}: left by a run that was killed", "remove it: it may hold private text")
+        yield DoctorLine(f"{path}: left by a run that was killed", "remove it: it may hold private text")
     if len(found) > FEW:
-        yield Line(f"{len(found) - FEW} more of the kind", "remove them as well")
+        yield DoctorLine(f"{len(found) - FEW} more of the kind", "remove them as well")
     if not found:
-        yield Line("no run left anything half-written here")
+        yield DoctorLine("no run left anything half-written here")
 
 
-def end_to_end() -> Iterator[Line]:
+def end_to_end() -> Iterator[DoctorLine]:
     """Let the harness audit a tiny random model with one planted canary and one control."""
     with temporary_folder() as folder, _quietly():
         results = _audit(folder)
@@ -132,11 +139,15 @@ def end_to_end() -> Iterator[Line]:
     extracted = results["canary_extraction"]["extracted_x1,none"]
     most = math.log2(FILLINGS)
     if not 0 <= exposure <= most:
-        yield Line(f"the audit of a tiny model gave an exposure of {exposure} bits", "please report this as a bug")
+        yield DoctorLine(
+            f"the audit of a tiny model gave an exposure of {exposure} bits", "please report this as a bug"
+        )
     elif extracted not in (0, 1):
-        yield Line(f"the audit of a tiny model gave an extraction rate of {extracted}", "please report this as a bug")
+        yield DoctorLine(
+            f"the audit of a tiny model gave an extraction rate of {extracted}", "please report this as a bug"
+        )
     else:
-        yield Line(f"audited a tiny random model (exposure {exposure:.2f} of {most:.2f} bits)")
+        yield DoctorLine(f"audited a tiny random model (exposure {exposure:.2f} of {most:.2f} bits)")
 
 
 def tiny_model(folder: Path) -> None:
@@ -157,29 +168,29 @@ def tiny_model(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _lines(check: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+def _lines(check: Callable[[], Iterator[DoctorLine]]) -> Iterator[DoctorLine]:
     """Give a check's lines; one that breaks off is itself a problem."""
     try:
         yield from check()
     except Exception as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
-        yield Line(f"{check.__name__.replace('_', ' ')} failed", f"see to this first: {why}")
+        yield DoctorLine(f"{check.__name__.replace('_', ' ')} failed", f"see to this first: {why}")
 
 
-def _version(requirement: Any) -> Iterator[Line]:
+def _version(requirement: Any) -> Iterator[DoctorLine]:
     from importlib.metadata import PackageNotFoundError, version
 
     wanted = f"{requirement.name}{requirement.specifier}"
     try:
         found = version(requirement.name)
     except PackageNotFoundError:
-        yield Line(f"{requirement.name} is not installed", f"pip install '{wanted}'")
+        yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{wanted}'")
         return
     if not requirement.specifier.contains(found, prereleases=True):
-        yield Line(f"{requirement.name} {found} is outside {requirement.specifier}", f"pip install '{wanted}'")
+        yield DoctorLine(f"{requirement.name} {found} is outside {requirement.specifier}", f"pip install '{wanted}'")
     elif requirement.name in SHOWN:
         tested = "tested range" if requirement.name == "lm-eval" else "range"
-        yield Line(f"{requirement.name} {found} ({tested} {requirement.specifier})")
+        yield DoctorLine(f"{requirement.name} {found} ({tested} {requirement.specifier})")
 
 
 def _manager() -> Any:

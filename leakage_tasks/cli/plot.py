@@ -36,8 +36,9 @@ def plot_app() -> typer.Typer:
 def epochs_command(sources: Sources, output: Output) -> None:
     """Exposure over training: from the demo's exposure_by_epoch.json, or a run a checkpoint in the order given."""
     paths = _checked(output)
-    from leakage_tasks.report.plots.exposure import draw_epochs, read_history
+    from leakage_tasks.report.plots.exposure import draw_epochs
     from leakage_tasks.report.plots.findings import epochs_of
+    from leakage_tasks.report.reading.exposure_history import read_history
 
     history = [path for path in sources if path.suffix == ".json" and not path.name.startswith("results_")]
     if history and len(sources) > 1:

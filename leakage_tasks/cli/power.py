@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leakage_tasks.report.power import Planned
+    from leakage_tasks.report.power import AuditPlan
 
 
 def power_command(
@@ -40,11 +40,11 @@ def power_command(
     One-sided tests at 5 %, with a power of 80 %.
     """
     from leakage_tasks.canaries.cli_options import numbers
-    from leakage_tasks.report.power import CERTAIN, Wanted, needed, shown
+    from leakage_tasks.report.power import CERTAIN, AuditGoal, needed, shown
 
     tiers = numbers("--repetitions", repetitions)
     _check(tiers, count, controls, chance)
-    wanted = needed(Wanted(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
+    wanted = needed(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
     plans = [*_found(audits or []), *([] if count is None else [(None, _dealt(count, tiers, controls))])]
     if not wanted and not plans:
         raise OptionError("nothing to reckon: give --rate, --exposure or --epsilon, --count, a manifest or results")
@@ -65,16 +65,16 @@ def _check(tiers: list[int], count: int | None, controls: int, chance: float) ->
         raise OptionError(f"--chance is {chance:g}: give a share from 0 up to, not including, 1")
 
 
-def _dealt(count: int, tiers: list[int], controls: int) -> Planned:
+def _dealt(count: int, tiers: list[int], controls: int) -> AuditPlan:
     """As ``leakage canaries`` deals copies out: in turn."""
     from collections import Counter
 
-    from leakage_tasks.report.power import Planned
+    from leakage_tasks.report.power import AuditPlan
 
-    return Planned(Counter(tiers[place % len(tiers)] for place in range(count)), controls)
+    return AuditPlan(Counter(tiers[place % len(tiers)] for place in range(count)), controls)
 
 
-def _found(audits: list[Path]) -> Iterator[tuple[str, Planned]]:
+def _found(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
     """What manifests and runs hold, under their names. Raises OptionError for a run without canaries."""
     from leakage_tasks.report.power import of_manifest, of_run
     from leakage_tasks.report.reading.results import read_runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from leakage_tasks.report.score.score import Scored
+    from leakage_tasks.report.score.score import ScoredSamples
 
 
 def score_command(
@@ -37,7 +37,7 @@ def score_command(
         raise typer.Exit(1)
 
 
-def _scored(paths: list[Path], every: bool, delta: float) -> list[Scored]:
+def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
     from leakage_tasks.report.score.files import find_samples
     from leakage_tasks.report.score.score import score_file
     from leakage_tasks.report.score.text import audit_text, score_text
@@ -51,7 +51,7 @@ def _scored(paths: list[Path], every: bool, delta: float) -> list[Scored]:
     return runs
 
 
-def _write(output: Path, runs: list[Scored], delta: float) -> None:
+def _write(output: Path, runs: list[ScoredSamples], delta: float) -> None:
     import json
 
     from leakage_tasks.core.atomic import replacing

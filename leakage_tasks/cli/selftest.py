@@ -44,9 +44,9 @@ def selftest_command(
     from leakage_tasks.selftest.model import load_model
     from leakage_tasks.selftest.rows import BROKEN, table
     from leakage_tasks.selftest.run import run_checks, summary, write_report
-    from leakage_tasks.selftest.subject import Settings
+    from leakage_tasks.selftest.subject import SelfTestSettings
 
-    settings = Settings(template, source, canaries, samples, budget, seed)
+    settings = SelfTestSettings(template, source, canaries, samples, budget, seed)
     settings.check()
     if output is not None:
         check_place(output)

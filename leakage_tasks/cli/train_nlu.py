@@ -17,7 +17,7 @@ from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
     from leakage_tasks.data.utterances import Utterance
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.tagger.trainer import TrainedTagger
 
 STOPPED = 100
@@ -100,7 +100,7 @@ def _recipe(given: Mapping[str, Any]) -> NLURecipe:
 
 def _privacy(
     epsilon: float | None, noise_multiplier: float | None, delta: float | None, max_grad_norm: float | None
-) -> Privacy | None:
+) -> DpConfig | None:
     asked = {"epsilon": epsilon, "noise_multiplier": noise_multiplier, "delta": delta, "max_grad_norm": max_grad_norm}
     given = {name: value for name, value in asked.items() if value is not None}
     if not given:
@@ -108,9 +108,9 @@ def _privacy(
     if not {"epsilon", "noise_multiplier"} & given.keys():
         option = next(iter(given)).replace("_", "-")
         raise OptionError(f"--{option} is DP-SGD's: give --epsilon or --noise-multiplier too, or leave it out")
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
 
-    return Privacy(**given)
+    return DpConfig(**given)
 
 
 def _to_know(manifest: Path | None, words: Path | None) -> tuple[list[Canary], set[str]]:

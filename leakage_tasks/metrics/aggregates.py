@@ -39,21 +39,21 @@ Values = Sequence[float | None]
 Aggregate = Callable[[Sequence[One | None]], float | None]
 
 
-class Trial(NamedTuple):
+class GuessOutcome(NamedTuple):
     """Whether a guess at one document was right, and its chance of being so at random."""
 
     hit: bool
     chance: float
 
 
-class Place(NamedTuple):
+class ExposureValue(NamedTuple):
     """A secret's exposure in bits, the most it may be where a bound is all that is known, and log2|R|."""
 
     exposure: float
     log2_size: float
 
 
-class Exposed(NamedTuple):
+class ExposureRange(NamedTuple):
     """A secret's exposure in bits as far as it is known, from ``least`` to ``most``, and how large any could be."""
 
     least: float
@@ -126,7 +126,7 @@ def _bootstrap(values: tuple[float, ...]) -> tuple[float, float]:
     return bootstrap_mean(values)
 
 
-def exposure_low(secrets: Sequence[Exposed | None]) -> float | None:
+def exposure_low(secrets: Sequence[ExposureRange | None]) -> float | None:
     """Lower end of the interval of the mean exposure of a few secrets; see :func:`intervals.bounded_mean`.
 
     None for fewer than ten.
@@ -134,12 +134,12 @@ def exposure_low(secrets: Sequence[Exposed | None]) -> float | None:
     return _exposure_end(secrets, 0)
 
 
-def exposure_high(secrets: Sequence[Exposed | None]) -> float | None:
+def exposure_high(secrets: Sequence[ExposureRange | None]) -> float | None:
     """Upper end of it; of a secret whose exposure is only bounded from below, the most it may be counts."""
     return _exposure_end(secrets, 1)
 
 
-def _exposure_end(secrets: Sequence[Exposed | None], end: int) -> float | None:
+def _exposure_end(secrets: Sequence[ExposureRange | None], end: int) -> float | None:
     known = [secret for secret in secrets if secret is not None]
     if len(known) < FEWEST:
         return None
@@ -166,7 +166,7 @@ def exposed_by_chance(values: Values) -> float | None:
     return _over(values, lambda bits: float(stats.gamma.sf(math.log(2) * sum(bits), len(bits))))
 
 
-def sheltered_by_chance(places: Sequence[Place | None]) -> float | None:
+def sheltered_by_chance(places: Sequence[ExposureValue | None]) -> float | None:
     """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
 
     A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
@@ -175,7 +175,7 @@ def sheltered_by_chance(places: Sequence[Place | None]) -> float | None:
     return _over(places, _sheltered)
 
 
-def _sheltered(places: list[Place]) -> float:
+def _sheltered(places: list[ExposureValue]) -> float:
     halves = [(2.0**-exposure, 2.0 ** -(log2_size + 1)) for exposure, log2_size in places]
     total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
     sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size in places)
@@ -189,12 +189,12 @@ def _sheltered(places: list[Place]) -> float:
     return float((1 + (drawn <= total + 1e-9).sum()) / (1 + DRAWN))
 
 
-def hit_by_chance(trials: Sequence[Trial | None]) -> float | None:
+def hit_by_chance(trials: Sequence[GuessOutcome | None]) -> float | None:
     """Probability that guesses at random are right as often as these, or more often; exact."""
     return _over(trials, lambda tried: share_at_least(sum(each[0] for each in tried), [each[1] for each in tried]))
 
 
-def rate_shown_by(trials: Sequence[Trial | None]) -> float | None:
+def rate_shown_by(trials: Sequence[GuessOutcome | None]) -> float | None:
     """The lowest rate of hits that so many trials show to be above their chances, with a power of 80 %; exact.
 
     None where no number of hits would show any.

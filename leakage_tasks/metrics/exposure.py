@@ -9,8 +9,8 @@ from typing import Any
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.aggregates import (
-    Exposed,
-    Place,
+    ExposureRange,
+    ExposureValue,
     exposed_by_chance,
     exposure_high,
     exposure_low,
@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
     sheltered_by_chance,
 )
 from leakage_tasks.metrics.classification import CLASS_LOSS, TWO_RANKS, elsewhere
-from leakage_tasks.metrics.metric import Alarm, Metric, average, controls, counts, headline, planted
+from leakage_tasks.metrics.metric import Metric, ValidityCheck, average, controls, counts, headline, planted
 from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
 
 
@@ -60,19 +60,19 @@ def pseudo(found: Finding) -> bool:
     return found.access == MASKS
 
 
-def place(found: Finding) -> Place | None:
+def place(found: Finding) -> ExposureValue | None:
     """The most that the exposure may be, which of a lower bound is log2|R|, beside log2|R|."""
     bounds = known(found)
-    return None if bounds is None else Place(bounds.most, found.log2_size)
+    return None if bounds is None else ExposureValue(bounds.most, found.log2_size)
 
 
-def known(found: Finding) -> Exposed | None:
+def known(found: Finding) -> ExposureRange | None:
     """The exposure as far as it is known; an extrapolated one may be larger than log2|R|."""
     bits, size = found.exposure, found.log2_size
     if bits is None:
         return None
     ends = found.exposure_ends or (bits, size if found.method == "lower_bound" else bits)
-    return Exposed(*ends, largest=max(bits, size))
+    return ExposureRange(*ends, largest=max(bits, size))
 
 
 def least(found: Finding) -> float | None:
@@ -87,23 +87,23 @@ def most(found: Finding) -> float | None:
 
 
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
-BOUNDS_ONLY = Alarm(
+BOUNDS_ONLY = ValidityCheck(
     1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
 )
 MISSED = "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs"
 ANY_SHARE = 1.01
 """More than any share is, so that the row raises its alarm whatever its value."""
-EXTRAPOLATIONS = Alarm(
+EXTRAPOLATIONS = ValidityCheck(
     ANY_SHARE,
     "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
     "or sampled does",
     "extrapolated",
     low=True,
 )
-NOT_AT_CHANCE = Alarm(
+NOT_AT_CHANCE = ValidityCheck(
     0.01, "controls are not at chance: the figures show a fault, not a leak", "controls-off-chance", fault=True
 )
-BELOW_CHANCE = Alarm(
+BELOW_CHANCE = ValidityCheck(
     0.01,
     "controls are less exposed than chance allows: fillings that cost the same, or a scorer that tells nothing, hide a "
     "leak as well",

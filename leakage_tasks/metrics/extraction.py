@@ -7,7 +7,7 @@ from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
-from leakage_tasks.metrics.aggregates import Trial, hit_by_chance, mean, rate_shown_by, share_high, share_low
+from leakage_tasks.metrics.aggregates import GuessOutcome, hit_by_chance, mean, rate_shown_by, share_high, share_low
 from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.inversion import UNFINISHED, inverted
@@ -55,12 +55,12 @@ def shortlist_kept(found: Finding) -> float | None:
     return fmean(kept) if kept else None
 
 
-def tried(found: Finding) -> Trial | None:
+def tried(found: Finding) -> GuessOutcome | None:
     """Whether the best guess is the secret, of a natural one whether one of ten is, and the chance of that."""
     if found.coarse:
         hit = within_ten(found)
-        return None if hit is None else Trial(bool(hit), chance_at(GUESSES, found))
-    return None if found.correct is None else Trial(all(found.correct), chance_at(1, found))
+        return None if hit is None else GuessOutcome(bool(hit), chance_at(GUESSES, found))
+    return None if found.correct is None else GuessOutcome(all(found.correct), chance_at(1, found))
 
 
 def _among(k: int) -> list[Metric]:

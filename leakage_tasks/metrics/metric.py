@@ -37,7 +37,7 @@ FEW = 17
 
 
 @dataclass(frozen=True)
-class Alarm:
+class ValidityCheck:
     """Where a run's figures may not be read as they stand: the row's value is under ``below``, for the reason given.
 
     ``name`` is what ``leakage check --allow`` calls it. With ``fault`` they then mean nothing, rather than little; with
@@ -75,7 +75,7 @@ class MetricSpec:
     count: str | None = None
     of: str = ""
     copies: int | None = None
-    alarm: Alarm | None = None
+    alarm: ValidityCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Metric(Generic[Found, One]):
     headline: bool = False
     control: str | None = None
     count: str | None = None
-    alarm: Alarm | None = None
+    alarm: ValidityCheck | None = None
     of: str = ""
     copies: int | None = None
     brief: bool = False
@@ -175,15 +175,17 @@ def _with_interval(
     ]
 
 
-def too_few(documents: str) -> Alarm:
+def too_few(documents: str) -> ValidityCheck:
     """The alarm of a count that is too small for a rate."""
-    return Alarm(FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0", "underpowered")
+    return ValidityCheck(
+        FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0", "underpowered"
+    )
 
 
 def counts() -> list[Metric[Finding, float]]:
     """How many canaries and controls a result rests on."""
     few = too_few("canaries")
-    none = Alarm(
+    none = ValidityCheck(
         1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
     )
     return [

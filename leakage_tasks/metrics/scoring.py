@@ -23,7 +23,7 @@ from leakage_tasks.attacks.suffix.finding import (
     selections,
     suffix_finding_from_json,
 )
-from leakage_tasks.attacks.suffix.order import DEFAULT_CONFIDENCE
+from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.core.option_types import SCHEME_TYPES
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
@@ -31,7 +31,7 @@ from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, copies_of
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 Order = Mapping[str, Any]
 """What was asked of the attack, as a request carries it."""
@@ -198,7 +198,7 @@ def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Va
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding_from_json(answer)
     reading = selection.reading(finding)
-    plain = Scheme(**{name: order[name] for name in SCHEME_TYPES if name in order}).plain
+    plain = DecodingConfig(**{name: order[name] for name in SCHEME_TYPES if name in order}).plain
     like = reading or left_out_reading(finding, selection, plain)
     rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}

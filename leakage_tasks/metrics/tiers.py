@@ -15,7 +15,7 @@ from typing import Any
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Aggregate, One, count
-from leakage_tasks.metrics.metric import Alarm, Metric, Value
+from leakage_tasks.metrics.metric import Metric, ValidityCheck, Value
 
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""
@@ -96,7 +96,7 @@ class Tier:
 
     def _count(self, of: Metric[Finding, float], few: bool) -> Metric[Finding, float]:
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
-        alarm = Alarm(FEWEST, why, "underpowered") if self.first else None
+        alarm = ValidityCheck(FEWEST, why, "underpowered") if self.first else None
         # The number says why there is no interval; of more canaries it is one row too many.
         value = self.value(lambda found: None if of.value(found) is None else 1.0)
         return Metric(self.name("n"), value, count, None, f"canaries {self.words}", alarm=alarm, brief=few)

@@ -10,7 +10,7 @@ import numpy as np
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.log import first_line
-from leakage_tasks.pairs.raw_pairs import MOST, Part, TokenIds
+from leakage_tasks.pairs.raw_pairs import MOST, RawPairs, TokenIds
 from leakage_tasks.pairs.splits import split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
@@ -19,7 +19,7 @@ BEFORE = f"pre{PREFIX}"
 _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pairs as .jsonl"
 
 
-def read_arrays(path: Path) -> list[Part]:
+def read_arrays(path: Path) -> list[RawPairs]:
     """The pairs of a folder of such files, or of a ``*prefix.npy`` file and the suffixes beside it.
 
     A folder as the challenge publishes it holds more: ``*preprefix.npy`` and other arrays are left aside, and one of
@@ -69,22 +69,22 @@ def _is_before(path: Path) -> bool:
     return path.name.endswith(BEFORE) and not path.with_name(_beside(path, PREFIX, SUFFIX)).exists()
 
 
-def _lacking(path: Path, split: str | None) -> Part:
+def _lacking(path: Path, split: str | None) -> RawPairs:
     missing = (
         f"{path}: {_beside(path, PREFIX, SUFFIX)} is missing beside it, so split={split} has no suffixes to compare "
         "guesses with: add them, or use another split"
     )
-    return Part(split, [], [], lambda row: f"{path}: row {row} (from 0)", missing)
+    return RawPairs(split, [], [], lambda row: f"{path}: row {row} (from 0)", missing)
 
 
-def _part(path: Path, split: str | None) -> Part:
+def _part(path: Path, split: str | None) -> RawPairs:
     other = partner(path)
     prefixes, suffixes = _load(path), _load(other)
     if len(prefixes) != len(suffixes):
         raise OptionError(
             f"{path}: has {len(prefixes)} rows, {other.name} {len(suffixes)}: give every prefix its suffix and no more"
         )
-    return Part(split or None, prefixes, suffixes, lambda row: f"{path}: row {row} (from 0)")
+    return RawPairs(split or None, prefixes, suffixes, lambda row: f"{path}: row {row} (from 0)")
 
 
 def _load(path: Path) -> TokenIds:

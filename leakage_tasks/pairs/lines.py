@@ -9,7 +9,7 @@ import numpy as np
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.jsonl import objects
-from leakage_tasks.pairs.raw_pairs import MOST, Part, TokenIds
+from leakage_tasks.pairs.raw_pairs import MOST, RawPairs, TokenIds
 
 FIELDS = ("prefix", "suffix")
 
@@ -22,7 +22,7 @@ def holds_pairs(path: Path, text_column: str) -> bool:
     return all(field in first for field in FIELDS) or (text_column not in first and any(f in first for f in FIELDS))
 
 
-def read_lines(path: Path) -> list[Part]:
+def read_lines(path: Path) -> list[RawPairs]:
     """The pairs of a file. Raises OptionError naming line and field, PlantingError for what is no JSON."""
     lines: list[int] = []
     columns: dict[str, list[TokenIds]] = {field: [] for field in FIELDS}
@@ -30,7 +30,7 @@ def read_lines(path: Path) -> list[Part]:
         lines.append(number)
         for field in FIELDS:
             columns[field].append(_ids(f"{path}:{number}", field, row))
-    return [Part(None, columns["prefix"], columns["suffix"], lambda row: f"{path}:{lines[row]}")]
+    return [RawPairs(None, columns["prefix"], columns["suffix"], lambda row: f"{path}:{lines[row]}")]
 
 
 def _ids(where: str, field: str, row: dict[str, Any]) -> TokenIds:

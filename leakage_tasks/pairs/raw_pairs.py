@@ -15,7 +15,7 @@ MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Part:
+class RawPairs:
     """Rows of prefixes and suffixes that belong together: a whole data set, or one split that the data name.
 
     ``prefixes`` and ``suffixes`` are as long as each other; each row is one-dimensional. ``where`` is how an error

@@ -16,7 +16,7 @@ from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.arrays import partner, read_arrays
 from leakage_tasks.pairs.lines import holds_pairs, read_lines
 from leakage_tasks.pairs.pair import Pair
-from leakage_tasks.pairs.raw_pairs import Part, TokenIds
+from leakage_tasks.pairs.raw_pairs import RawPairs, TokenIds
 from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 
@@ -78,7 +78,7 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
 
 
 @lru_cache(maxsize=4)
-def _parts(source: Source, state: State) -> list[Part] | None:
+def _parts(source: Source, state: State) -> list[RawPairs] | None:
     """The data set's parts, None if it is text."""
     path = Path(source.data)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
@@ -90,7 +90,7 @@ def _parts(source: Source, state: State) -> list[Part] | None:
 
 
 @lru_cache(maxsize=4)
-def _texts(source: Source, state: State) -> list[Part]:
+def _texts(source: Source, state: State) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
     try:
         return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
@@ -98,7 +98,7 @@ def _texts(source: Source, state: State) -> list[Part]:
         raise error.spelled(in_metadata, OptionError) from None
 
 
-def _splits(parts: Sequence[Part]) -> dict[str, Sequence[int]]:
+def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
     if len(parts) == 1 and parts[0].split in (None, "train"):
         return split_rows(len(parts[0]))
     found: dict[str, Sequence[int]] = dict.fromkeys(SPLITS, ())
@@ -109,7 +109,7 @@ def _splits(parts: Sequence[Part]) -> dict[str, Sequence[int]]:
     return found
 
 
-def _check_suffixes(parts: Sequence[Part], split: str) -> None:
+def _check_suffixes(parts: Sequence[RawPairs], split: str) -> None:
     """Raise OptionError for a split without its suffixes, and say so where only some of the data are."""
     for part in parts:
         if part.lacking is not None and part.split == split:
@@ -118,7 +118,7 @@ def _check_suffixes(parts: Sequence[Part], split: str) -> None:
             warn_once(f"split=all leaves out {part.split}: {part.lacking}")
 
 
-def _pairs(parts: Sequence[Part], rows: Sequence[int], source: Source) -> Iterator[Pair]:
+def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> Iterator[Pair]:
     remaining = iter(rows)
     row = next(remaining, None)
     start = 0
@@ -132,7 +132,7 @@ def _pairs(parts: Sequence[Part], rows: Sequence[int], source: Source) -> Iterat
         start += len(part)
 
 
-def _kept(part: Part, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
+def _kept(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
     if length is not None and length > len(tokens):
         raise OptionError(
             f"{part.where(place)}: its {what} has {len(tokens)} tokens, {what}_length={length} asks for more: use "

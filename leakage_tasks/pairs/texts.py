@@ -14,7 +14,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.pairs.raw_pairs import Part, TokenIds
+from leakage_tasks.pairs.raw_pairs import RawPairs, TokenIds
 from leakage_tasks.pairs.splits import splits_named
 from leakage_tasks.pairs.tokenized_text import running_tokens
 
@@ -23,7 +23,7 @@ LENGTH = 50
 BATCH_TEXTS, BATCH_CHARACTERS = 1024, 1 << 20
 
 
-def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[Part]:
+def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[RawPairs]:
     """Windows of ``prefix`` + ``suffix`` tokens, each kept where it occurs first; the rest of a text is not.
 
     Tokens are those of each text without special tokens. A ``.txt`` file is one text; chat turns become one text,
@@ -48,7 +48,7 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     parts = []
     for name, split in splits.items():
         windows = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
-        parts.append(Part(split, windows[:, :prefix], windows[:, prefix:], _where(path, name if names else None)))
+        parts.append(RawPairs(split, windows[:, :prefix], windows[:, prefix:], _where(path, name if names else None)))
     if not any(map(len, parts)):
         raise OptionError(
             f"{path}: holds no text of {prefix + suffix} tokens, prefix_length={prefix} and suffix_length={suffix} "

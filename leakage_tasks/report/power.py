@@ -19,7 +19,7 @@ CERTAIN = f"{100 * power.POWER:.0f} % power"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AuditGoal:
     """What an audit is to show: a rate of extraction, a mean exposure in bits, a lower bound on ε; None for not asked.
 
     ``accuracy`` is how often a guess at which of a pair was planted is right, ``tiers`` how many copies canaries are
@@ -35,19 +35,19 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Planned:
+class AuditPlan:
     """How many canaries are planted with how many copies each, how many controls there are."""
 
     planted: Mapping[int, int]
     controls: int
 
 
-def needed(wanted: Wanted) -> list[str]:
+def needed(wanted: AuditGoal) -> list[str]:
     """How many canaries, controls and copies show what is wanted, a line each. Raises OptionError where none do."""
     return [*_for_rate(wanted), *_for_exposure(wanted), *_for_epsilon(wanted)]
 
 
-def shown(planned: Planned) -> list[str]:
+def shown(planned: AuditPlan) -> list[str]:
     """What so many can show, and what they would miss, a line each."""
     lines = [_tier(number, f"planted {_times(copies)}") for copies, number in sorted(planned.planted.items()) if number]
     if len(lines) != 1:
@@ -55,25 +55,25 @@ def shown(planned: Planned) -> list[str]:
     return [*lines, _controls(planned.controls)]
 
 
-def of_run(run: Run) -> Planned | None:
+def of_run(run: Run) -> AuditPlan | None:
     """The canaries and controls that a run's results file tells of; None where it tells of none."""
     for _, result in sorted(run.tasks.items()):
         tested = {} if result.declared is None else result.declared.tested
         if isinstance(tested.get("repetitions"), Mapping) and isinstance(tested.get("controls"), int):
-            return Planned(
+            return AuditPlan(
                 {int(copies): int(many) for copies, many in tested["repetitions"].items()}, tested["controls"]
             )
     return None
 
 
-def of_manifest(path: Path) -> Planned:
+def of_manifest(path: Path) -> AuditPlan:
     """The canaries and controls of a manifest, supporting ones left out. Raises ManifestError."""
     attacked = [canary for canary in read_manifest(path) if canary.kind != "supporting"]
     planted = Counter(canary.repetitions for canary in attacked if canary.planted)
-    return Planned(planted, len(attacked) - planted.total())
+    return AuditPlan(planted, len(attacked) - planted.total())
 
 
-def _for_rate(wanted: Wanted) -> Iterator[str]:
+def _for_rate(wanted: AuditGoal) -> Iterator[str]:
     if wanted.rate is None:
         return
     if not 0 < wanted.rate <= 1:
@@ -87,7 +87,7 @@ def _for_rate(wanted: Wanted) -> Iterator[str]:
     yield f"an extraction rate of {percent(wanted.rate)}: {found:,} canaries{_each(wanted, found)}"
 
 
-def _for_exposure(wanted: Wanted) -> Iterator[str]:
+def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
     if wanted.exposure is None:
         return
     alone, twins = power.canaries_for_exposure(wanted.exposure), power.twins_for_exposure(wanted.exposure)
@@ -100,7 +100,7 @@ def _for_exposure(wanted: Wanted) -> Iterator[str]:
     yield f"the same by the AUC, against controls: {twins:,} canaries{_each(wanted, twins)} and {twins:,} controls"
 
 
-def _for_epsilon(wanted: Wanted) -> Iterator[str]:
+def _for_epsilon(wanted: AuditGoal) -> Iterator[str]:
     if wanted.epsilon is None:
         return
     if wanted.epsilon <= 0:
@@ -121,7 +121,7 @@ def _for_epsilon(wanted: Wanted) -> Iterator[str]:
         yield f"the same for one row, of canaries planted {_times(copies)} (a swap is {2 * copies} rows): {many}"
 
 
-def _each(wanted: Wanted, count: int) -> str:
+def _each(wanted: AuditGoal, count: int) -> str:
     tiers = sorted(set(wanted.tiers))
     if len(tiers) == 1:
         return ""

@@ -10,7 +10,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.selftest.chance import interval_of, log_noise
-from leakage_tasks.selftest.rows import Row, judged, skipped
+from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
 from leakage_tasks.selftest.subject import Subject
 
 NAME = "estimates' intervals"
@@ -23,7 +23,7 @@ GRID = stats.norm.ppf((np.arange(400) + 0.5) / 400)
 """Equally likely normal deviates, to average over."""
 
 
-def check(subject: Subject) -> Row:
+def check(subject: Subject) -> SelfTestRow:
     """Each canary's rank estimated by importance draws, against a uniform sample of its own, scored as whole texts."""
     if subject.labelled:
         return skipped(NAME, "ranks by class loss are counted, or come from a uniform sample themselves")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from leakage_tasks.selftest.one_by_one import one_by_one
-from leakage_tasks.selftest.rows import Row, judged, skipped
+from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
 
 NAME = "batch size"
 
 
-def check(subject: Subject) -> Row:
+def check(subject: Subject) -> SelfTestRow:
     """Costs of texts and ranks in a small space, in batches and one by one."""
     plain = isinstance(subject.target, HarnessScorer | HarnessSeq2Seq)
     if plain and str(getattr(subject.lm, "batch_size", None)) == "1":

@@ -7,11 +7,11 @@ from statistics import fmean
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.explorer import within
+from leakage_tasks.attacks.causal.search_tree import within
 from leakage_tasks.attacks.classifier.class_scores import within as within_loss
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.exposure import chance_exposure
-from leakage_tasks.selftest.rows import Row, judged, skipped
+from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.selftest.uniform import Share, uniform_p
 
@@ -24,7 +24,7 @@ MOST_NOISE = 0.5
 Z = 1.959964
 
 
-def check(subject: Subject) -> Row:
+def check(subject: Subject) -> SelfTestRow:
     """A random secret that was never shown has a uniform rank (The Secret Sharer, Definition 4), on any model."""
     tied = tie_share(subject)
     if tied > MOST_TIED:

@@ -9,7 +9,7 @@ import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.selftest.rows import Row, judged, skipped
+from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
@@ -21,7 +21,7 @@ NAME = "fast against plain"
 REMEDY = "this model's figures are not the harness' own: please report it, with the model's config.json"
 
 
-def check(subject: Subject) -> Row:
+def check(subject: Subject) -> SelfTestRow:
     """Costs of texts and ranks in a small space, both ways."""
     if isinstance(subject.target, HarnessScorer | HarnessSeq2Seq | TeacherForced):
         return skipped(NAME, _why_not(subject))

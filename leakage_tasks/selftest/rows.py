@@ -15,7 +15,7 @@ WIDTH = 110
 
 
 @dataclass(frozen=True)
-class Row:
+class SelfTestRow:
     """One check: its name, whether it held, what was found in words, and the same as figures."""
 
     check: str
@@ -28,17 +28,17 @@ class Row:
         return {"check": self.check, "verdict": self.verdict, "words": self.words, "figures": self.figures}
 
 
-def judged(check: str, held: bool, words: str, figures: dict[str, Any], remedy: str) -> Row:
+def judged(check: str, held: bool, words: str, figures: dict[str, Any], remedy: str) -> SelfTestRow:
     """The row of a check that applies; one that did not hold says what to do about it."""
-    return Row(check, HELD if held else BROKEN, words if held else f"{words}: {remedy}", figures)
+    return SelfTestRow(check, HELD if held else BROKEN, words if held else f"{words}: {remedy}", figures)
 
 
-def skipped(check: str, why: str) -> Row:
+def skipped(check: str, why: str) -> SelfTestRow:
     """The row of a check that does not apply."""
-    return Row(check, NOT_APPLICABLE, why)
+    return SelfTestRow(check, NOT_APPLICABLE, why)
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[SelfTestRow]) -> str:
     """One row a check: name, verdict and words, the last wrapped under themselves."""
     names = max(len(row.check) for row in rows)
     verdicts = max(len(row.verdict) for row in rows)

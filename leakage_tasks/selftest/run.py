@@ -10,23 +10,23 @@ from typing import Any
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.version import __version__
 from leakage_tasks.selftest import agreement, batch_size, chance, plain
-from leakage_tasks.selftest.rows import BROKEN, HELD, Row
-from leakage_tasks.selftest.subject import Settings, Subject, no_other_bars
+from leakage_tasks.selftest.rows import BROKEN, HELD, SelfTestRow
+from leakage_tasks.selftest.subject import SelfTestSettings, Subject, no_other_bars
 
-CHECKS: tuple[Callable[[Subject], Row], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
+CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
 """Probability that a check of a model whose numbers hold fails by chance; the other two leave nothing to it."""
 SCHEMA = 1
 
 
-def run_checks(lm: Any, settings: Settings) -> list[Row]:
+def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
     """A row for each check of a harness model. Raises LeakageError where the model or an option cannot be used."""
     subject = Subject.of(lm, settings)
     with no_other_bars():
         return [check(subject) for check in CHECKS]
 
 
-def summary(rows: list[Row]) -> str:
+def summary(rows: list[SelfTestRow]) -> str:
     """What the rows come to, in one line."""
     held, broken = (sum(row.verdict == verdict for row in rows) for verdict in (HELD, BROKEN))
     skipped = len(rows) - held - broken
@@ -37,7 +37,7 @@ def summary(rows: list[Row]) -> str:
     return f"all {held} checks held{rest} ({chance})" if held else "no check applies"
 
 
-def write_report(path: Path, rows: list[Row], asked: Mapping[str, Any]) -> None:
+def write_report(path: Path, rows: list[SelfTestRow], asked: Mapping[str, Any]) -> None:
     """The rows as JSON, with what was ``asked``. Raises LeakageError where the file cannot be written."""
     report = {
         "schema": SCHEMA,

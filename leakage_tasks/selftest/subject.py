@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.classifier.class_scores import ClassScores
-from leakage_tasks.attacks.registry import Order
+from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
@@ -33,7 +33,7 @@ LEAST_CANARIES = 10
 
 
 @dataclass(frozen=True)
-class Settings:
+class SelfTestSettings:
     """What a user may choose: the canaries, and how hard to look.
 
     ``samples`` is the size of the uniform sample each estimate is held against, ``budget`` the most sequences that an
@@ -59,7 +59,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedFindings:
     """Findings of the canaries, and why the model's own way of ranking them is not the one they come by, if so."""
 
     findings: list[Finding]
@@ -72,12 +72,12 @@ class Subject:
 
     lm: Any
     target: Any
-    settings: Settings
+    settings: SelfTestSettings
     canaries: Sequence[Canary]
     screen: TextIO = field(default_factory=lambda: sys.stderr)
 
     @classmethod
-    def of(cls, lm: Any, settings: Settings) -> Subject:
+    def of(cls, lm: Any, settings: SelfTestSettings) -> Subject:
         """A harness model as the tasks would attack it. Raises OptionError, SpaceError and TargetError."""
         settings.check()
         target = as_target(lm, _two_texts(settings))
@@ -116,7 +116,7 @@ class Subject:
         """What fillings cost as attacks score them, bits, ``[n]``: class loss, or log-perplexity of whole texts."""
         view = self.view(target, canary)
         if isinstance(view, ScoresLabels):
-            scores = ClassScores(Order(view, canary, len(fillings), "selftest"))
+            scores = ClassScores(AttackRequest(view, canary, len(fillings), "selftest"))
             return scores.of(scores.places(fillings))
         return self.text_costs(target, canary, [canary.space.fill(filling) for filling in fillings])
 
@@ -190,14 +190,14 @@ class Subject:
         return self.attack(name, target, self.small, what, len(self.everything) * 64, settings)
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> RankedFindings:
         """Ranks of the canaries, as the tasks would find them; by a uniform sample where the template is declined."""
         if not self.searched:
-            return Ranked(self.sampled(self.canaries, "canaries"))
+            return RankedFindings(self.sampled(self.canaries, "canaries"))
         try:
-            return Ranked(self.attack("exposure", self.target, self.canaries, "canaries", self.settings.budget))
+            return RankedFindings(self.attack("exposure", self.target, self.canaries, "canaries", self.settings.budget))
         except TargetError as error:
-            return Ranked(self.sampled(self.canaries, "canaries"), str(error))
+            return RankedFindings(self.sampled(self.canaries, "canaries"), str(error))
 
     def sampled(self, canaries: Sequence[Canary], what: str) -> list[Finding]:
         """Ranks by a uniform sample, of its own for each canary, or exact where the space is no larger."""
@@ -229,6 +229,6 @@ def no_other_bars() -> Iterator[None]:
         yield
 
 
-def _two_texts(settings: Settings) -> list[str]:
+def _two_texts(settings: SelfTestSettings) -> list[str]:
     """Two fillings, for the fast way to be checked on."""
     return [canary.text for canary in fresh_canaries(settings.template or TEMPLATE, 2, settings.seed)]

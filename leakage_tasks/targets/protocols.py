@@ -16,11 +16,11 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.tokens.labelled_rows import LabelledRows
+from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 if TYPE_CHECKING:
-    from leakage_tasks.targets.suffix.draws import Draws, Scored
-    from leakage_tasks.targets.suffix.scheme import Scheme
+    from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+    from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
     from leakage_tasks.targets.tagger.relaxation import Relaxation
 
 
@@ -187,7 +187,7 @@ class ScoresLabels(Protocol):
         """Tokens of each text, special ones included."""
         ...
 
-    def rows(self, space: Space) -> LabelledRows:
+    def rows(self, space: Space) -> TokenRows:
         """Token rows of a space's fillings."""
         ...
 
@@ -278,7 +278,9 @@ class DrawsSuffixes(Protocol):
         """Why the target cannot take a pair, None if it can."""
         ...
 
-    def draw(self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: Scheme) -> list[Draws]:
+    def draw(
+        self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+    ) -> list[SampledSuffixes]:
         """Draw by ``scheme`` after prefixes of one length.
 
         ``uniforms`` ``[prefixes, K, L]`` say how many draws of how many tokens there are to be, and are the random
@@ -287,8 +289,8 @@ class DrawsSuffixes(Protocol):
         ...
 
     def score(
-        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
-    ) -> list[Scored]:
+        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
+    ) -> list[SuffixCosts]:
         """Costs of each suffix's tokens after its prefix; all prefixes have one length, and so have the suffixes."""
         ...
 

@@ -22,8 +22,8 @@ from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
+from leakage_tasks.canaries.attacker_view import attacker_view
 from leakage_tasks.canaries.context import Context
-from leakage_tasks.canaries.known import known_as
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.core.log import log
@@ -188,4 +188,4 @@ def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> li
             f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
         )
     found = [known[doc["id"]] for doc in docs]
-    return found if part is None else [known_as(canary, part) for canary in found]
+    return found if part is None else [attacker_view(canary, part) for canary in found]

@@ -21,8 +21,8 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.registry import AUTO, Goal, known_settings
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
+from leakage_tasks.canaries.attacker_view import attacker_view
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.canaries.known import known_as
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
@@ -65,7 +65,7 @@ class CanaryTask(LocalTask):
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         known = self.options.known
-        self._canaries = given if known is None else [known_as(canary, known) for canary in given]
+        self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
 

@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.training.fitting import Fit, OnEpoch, TrainedLM, fit
+from leakage_tasks.training.fitting import OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share
 from leakage_tasks.training.rows import check_sizes, chosen_device, seeded
 from leakage_tasks.training.text_batches import Windows
@@ -48,7 +48,7 @@ def train_char_lm(
     batches = Windows(text, tokenizer, batch_size, length, place)
     checks = None if validation is None else Windows(validation, tokenizer, batch_size, length, place)
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    how = Fit(epochs, clip, decay_from, seed=seed)
+    how = TrainingConfig(epochs, clip, decay_from, seed=seed)
     return fit(model, tokenizer, batches, optimiser, how, checks=checks, on_epoch=on_epoch)
 
 

@@ -57,7 +57,7 @@ OnEpoch = Callable[[int, Any, Sequence[EpochLoss]], None]
 
 
 @dataclass(frozen=True)
-class Fit:
+class TrainingConfig:
     """How :func:`fit` goes about it.
 
     The learning rate is constant up to the share ``decay_from`` of training, then falls linearly to nothing;
@@ -82,7 +82,7 @@ def fit(
     tokenizer: PreTrainedTokenizerFast,
     batches: Batches,
     optimiser: torch.optim.Optimizer,
-    how: Fit,
+    how: TrainingConfig,
     *,
     checks: Batches | None = None,
     checkpoints: str | Path | None = None,
@@ -127,7 +127,7 @@ def fit(
 class _TextReader:
     """Batches of a text and their loss, the state carried from one to the next where they go on."""
 
-    def __init__(self, model: PreTrainedModel, batches: Batches, how: Fit) -> None:
+    def __init__(self, model: PreTrainedModel, batches: Batches, how: TrainingConfig) -> None:
         self._model, self._batches, self._how = model, batches, how
         self._state: State | None = None
 
@@ -161,9 +161,9 @@ def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 @torch.no_grad()
-def bits(model: PreTrainedModel, batches: Batches, how: Fit | None = None) -> float:
+def bits(model: PreTrainedModel, batches: Batches, how: TrainingConfig | None = None) -> float:
     """Mean loss of ``batches`` read in order, in bits a character, in the precision ``how`` asks for."""
-    reader, losses = _TextReader(model, batches, how or Fit(1)), EpochLosses()
+    reader, losses = _TextReader(model, batches, how or TrainingConfig(1)), EpochLosses()
     for batch in reader.epoch(0):
         losses.add(reader.loss(batch))
     return to_bits(float(losses.total) / int(losses.count))

@@ -49,7 +49,7 @@ def padded(rows: Sequence[Sequence[int]], padding: int, device: torch.device | s
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
-def rise_and_fall(optimiser: torch.optim.Optimizer, steps: int, warm_up: float) -> LambdaLR:
+def linear_warmup_decay(optimiser: torch.optim.Optimizer, steps: int, warm_up: float) -> LambdaLR:
     """A learning rate that rises linearly over the share ``warm_up`` of ``steps``, then falls linearly to nothing."""
     rising = int(warm_up * steps)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json, marked
+from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json, grade_guesses
 
 SIZE = 10**9
 SECRET = ("1", "2")
@@ -27,7 +27,7 @@ def guessed(place: int | None, offered: int = 10) -> Finding:
     others = [Guess(("9", str(number)), "", 3.0 + number) for number in range(offered)]
     if place is not None:
         others[place - 1] = Guess(SECRET, "", 2.5)
-    return natural(method=None, **marked(others, SECRET), extra={"nodes": 17}, proven=place or 0)
+    return natural(method=None, **grade_guesses(others, SECRET), extra={"nodes": 17}, proven=place or 0)
 
 
 @pytest.mark.parametrize("band", BANDS)
@@ -71,7 +71,7 @@ def test_a_small_space_is_one_band() -> None:
 
 
 def test_nothing_but_the_band_is_left() -> None:
-    found = coarsened(natural(3, extra={"draws": 7, "costs": [1.5], "secret_loss": 2.5}, **marked([], SECRET)))
+    found = coarsened(natural(3, extra={"draws": 7, "costs": [1.5], "secret_loss": 2.5}, **grade_guesses([], SECRET)))
     assert (found.log_perplexity, found.model_calls, found.seconds, found.correct, found.place) == (None,) * 5
     assert (found.guesses, found.proven, found.extra, found.method) == ((), 0, {}, "banded")
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json, marked
+from leakage_tasks.attacks.finding import Finding, Guess, finding_from_json, grade_guesses
 
 GUESSES = (Guess(("1", "2"), "pin 12", 3.5), Guess(("1", "3"), "pin 13", 4.5))
 
@@ -29,9 +29,9 @@ def test_exposure_is_log_size_less_log_rank():
 
 
 def test_marks_compare_the_best_guess_and_find_the_secret():
-    assert marked(GUESSES, ("1", "3")) == {"guesses": GUESSES, "correct": (True, False), "place": 2}
-    assert marked(GUESSES, ("9", "9")) == {"guesses": GUESSES, "correct": (False, False), "place": None}
-    assert marked([], ("1", "3")) == {"guesses": (), "correct": (False, False)}
+    assert grade_guesses(GUESSES, ("1", "3")) == {"guesses": GUESSES, "correct": (True, False), "place": 2}
+    assert grade_guesses(GUESSES, ("9", "9")) == {"guesses": GUESSES, "correct": (False, False), "place": None}
+    assert grade_guesses([], ("1", "3")) == {"guesses": (), "correct": (False, False)}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from leakage_tasks.tasks import plugin
 
 def test_a_clean_bill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for check in ("versions", "device", "harness", "adapters", "whole_files", "end_to_end"):
-        monkeypatch.setattr(doctor, check, lambda: iter([doctor.Line("fine")]))
+        monkeypatch.setattr(doctor, check, lambda: iter([doctor.DoctorLine("fine")]))
     assert doctor.doctor() == 0
     assert capsys.readouterr().out == "ok       fine\n" * 6 + "all is well\n"
 
@@ -24,13 +24,13 @@ def test_a_clean_bill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def test_problems_come_with_remedies_and_a_count(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> Iterator[doctor.Line]:
-        yield doctor.Line("half done")
+    def broken() -> Iterator[doctor.DoctorLine]:
+        yield doctor.DoctorLine("half done")
         raise RuntimeError("two\nlines")
 
     for check in ("device", "harness", "adapters", "whole_files"):
         monkeypatch.setattr(doctor, check, lambda: iter(()))
-    monkeypatch.setattr(doctor, "versions", lambda: iter([doctor.Line("it is old", "pip install new")]))
+    monkeypatch.setattr(doctor, "versions", lambda: iter([doctor.DoctorLine("it is old", "pip install new")]))
     monkeypatch.setattr(doctor, "end_to_end", broken)
     assert doctor.doctor() == 1
     assert capsys.readouterr().out.splitlines() == [
@@ -52,7 +52,7 @@ def test_what_killed_runs_left_is_a_problem(tmp_path: Path, monkeypatch: pytest.
     assert found[-1] == "PROBLEM  2 more of the kind: remove them as well"
 
 
-def texts(lines: Iterator[doctor.Line]) -> list[str]:
+def texts(lines: Iterator[doctor.DoctorLine]) -> list[str]:
     return [str(line) for line in lines]
 
 

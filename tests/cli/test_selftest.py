@@ -11,7 +11,7 @@ import pytest
 
 from leakage_tasks.cli import selftest as command
 from leakage_tasks.selftest import run
-from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, Row
+from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, SelfTestRow
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
 from tests.taggers import tiny_tagger, words_tokenizer
 
@@ -66,7 +66,7 @@ def test_a_translation_model(leakage: Run, tmp_path: Path) -> None:
 
 
 def test_what_did_not_hold_is_exit_code_1(leakage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [Row("batch size", BROKEN, "off by a bit"), Row("other", HELD, "fine")]
+    rows = [SelfTestRow("batch size", BROKEN, "off by a bit"), SelfTestRow("other", HELD, "fine")]
     monkeypatch.setattr(run, "run_checks", lambda lm, settings: rows)
     monkeypatch.setattr("leakage_tasks.selftest.model.load_model", lambda *arguments: None)
     code, out, _ = leakage("selftest", "-o", tmp_path / "found.json")

@@ -22,8 +22,8 @@ CODES = {"KILL": (-9,), "TERM": (-15, 143), "INT": (-2, 130)}
 """What a program's exit status is that the signal ended."""
 PAUSE = 0.002
 """Seconds between two looks at a running command."""
-PATIENCE = 120.0
-"""Seconds that a command may take."""
+PATIENCE, LONGER = 120.0, 10.0
+"""Seconds that a command may take, and how many times as long as an undisturbed run, where that is more."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class Place:
                 os.kill(child.pid, sent[0])
                 outcome.after_first = first is not None
                 sent = None
-            if child.seconds > PATIENCE:
-                outcome.status.append("did not end")
+            if child.seconds > max(PATIENCE, LONGER * usual.seconds):
+                outcome.status = ["did not end"]
                 os.kill(child.pid, signal.SIGKILL)
             time.sleep(PAUSE)
 

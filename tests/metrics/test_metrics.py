@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
 from leakage_tasks.metrics.aggregates import (
-    Place,
-    Trial,
+    ExposureValue,
+    GuessOutcome,
     count,
     exposed_by_chance,
     hit_by_chance,
@@ -196,7 +196,7 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
     stream, trials = random.Random(number), 400
     ranks = [[stream.randrange(1, fillings + 1) for _ in range(number)] for _ in range(trials)]
     bits = math.log2(fillings)
-    found = [sheltered_by_chance([Place(math.log2(fillings / rank), bits) for rank in each]) for each in ranks]
+    found = [sheltered_by_chance([ExposureValue(math.log2(fillings / rank), bits) for rank in each]) for each in ranks]
     for share in (0.01, 0.1, 0.5):
         assert sum(p <= share for p in found) / trials <= share + 4 * math.sqrt(share / trials)
     if fillings > 2:
@@ -205,17 +205,17 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
 
 @pytest.mark.parametrize("bits", [math.log2(10), 30.0])
 def test_controls_that_all_stand_last_are_improbable(bits):
-    assert sheltered_by_chance([Place(0.0, bits)] * 8) < 1e-3
+    assert sheltered_by_chance([ExposureValue(0.0, bits)] * 8) < 1e-3
 
 
 def test_an_exposure_beyond_what_any_share_can_be_is_no_fault():
-    assert sheltered_by_chance([Place(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
+    assert sheltered_by_chance([ExposureValue(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
 
 
 def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
     bound = finding(False, rank=500, method="lower_bound")
-    assert exposure.place(bound) == Place(math.log2(1000), math.log2(1000))
-    assert exposure.place(dataclasses.replace(bound, method="exact")) == Place(1.0, math.log2(1000))
+    assert exposure.place(bound) == ExposureValue(math.log2(1000), math.log2(1000))
+    assert exposure.place(dataclasses.replace(bound, method="exact")) == ExposureValue(1.0, math.log2(1000))
 
 
 def test_exposed_controls_are_improbable():
@@ -223,10 +223,10 @@ def test_exposed_controls_are_improbable():
 
 
 def test_extracted_controls_are_as_probable_as_guessing_makes_them():
-    missed = [Trial(False, 0.1)] * 3
+    missed = [GuessOutcome(False, 0.1)] * 3
     assert hit_by_chance(missed) == 1
-    assert hit_by_chance([*missed[:2], Trial(True, 0.1)]) == pytest.approx(1 - 0.9**3)
-    assert hit_by_chance([Trial(True, 0.1)] * 3) == pytest.approx(0.001)
+    assert hit_by_chance([*missed[:2], GuessOutcome(True, 0.1)]) == pytest.approx(1 - 0.9**3)
+    assert hit_by_chance([GuessOutcome(True, 0.1)] * 3) == pytest.approx(0.001)
     assert hit_by_chance([None, None]) is None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.attacks.finding import Finding, Guess, marked
+from leakage_tasks.attacks.finding import Finding, Guess, grade_guesses
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, SuffixFinding, SuffixView
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.metrics import exposure, extraction
@@ -51,7 +51,7 @@ def canary(
     hit = rank == 1 if hit is None else hit
     offered = guesses or [list(secret) if hit else [*secret[:-1], "x"], ["0"] * len(secret)]
     listed = tuple(Guess(tuple(each), "".join(each), 10.0 + place) for place, each in enumerate(offered))
-    found = marked(listed, tuple(secret))
+    found = grade_guesses(listed, tuple(secret))
     if kind == "natural" and not reveal:
         found["guesses"] = tuple(Guess((MASK,) * len(secret), MASK, each.score) for each in listed)
     named = {"canary": name, "planted": repetitions > 0, "repetitions": repetitions, "kind": kind}

@@ -11,13 +11,13 @@ from leakage_tasks.research.framework import (
     Claim,
     Config,
     Measured,
-    Plan,
     Published,
     Report,
     Result,
     Scale,
     Study,
-    Trial,
+    StudyPlan,
+    StudyTrial,
 )
 
 
@@ -28,7 +28,7 @@ class Toy:
     ran: list[Config] = field(default_factory=list)
     stop_after: int | None = None
 
-    def trials(self, plan: Plan) -> list[Config]:
+    def trials(self, plan: StudyPlan) -> list[Config]:
         return [{"coin": coin, "seed": seed} for coin in (0, 1) for seed in plan.seeds(usual=3)]
 
     def run(self, config: Config, shared: Path) -> Result:
@@ -41,7 +41,7 @@ class Toy:
                 beside.write_text("cast")
         return {"hit": config["coin"], "pair": (config["seed"], mould.read_text())}
 
-    def report(self, trials: Sequence[Trial], plan: Plan) -> Report:
+    def report(self, trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows = []
         for coin, published in ((0, 0.25), (1, None)):
             hits = [trial.result["hit"] for trial in trials if trial.config["coin"] == coin]

@@ -11,13 +11,13 @@ from lm_eval.api.model import LM
 
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.selftest.canaries import fresh_canaries
-from leakage_tasks.selftest.subject import Settings, Subject
+from leakage_tasks.selftest.subject import SelfTestSettings, Subject
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.attacks.tables import Table
 
 DIGITS = 4
-SETTINGS = Settings(f"{{digits:{DIGITS}}}", canaries=32, samples=200, budget=500)
+SETTINGS = SelfTestSettings(f"{{digits:{DIGITS}}}", canaries=32, samples=200, budget=500)
 
 
 @cache
@@ -80,7 +80,7 @@ class Full32(Plain):
         self.model = torch.nn.Linear(1, 1)
 
 
-def subject(target: Any, plain: Any = None, settings: Settings = SETTINGS, **changes: Any) -> Subject:
+def subject(target: Any, plain: Any = None, settings: SelfTestSettings = SETTINGS, **changes: Any) -> Subject:
     """``target`` under test, beside a harness whose own loglikelihood is ``plain``'s (default: the target's)."""
     canaries = fresh_canaries(str(settings.template), settings.canaries, settings.seed)
     return Subject(Full32(plain or target), target, settings, canaries, **changes)

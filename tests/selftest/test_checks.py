@@ -11,7 +11,7 @@ import pytest
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.selftest import batch_size, chance, plain, subject
-from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, Row
+from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, SelfTestRow
 from leakage_tasks.selftest.run import CHECKS
 from leakage_tasks.targets.harness.target import HarnessTarget
 from tests.selftest.models import SETTINGS, Bigrams, Plain, with_costs
@@ -54,7 +54,7 @@ def test_ranks_that_are_not_the_harness_own_are_told() -> None:
     assert row.figures["ranks_same"] < 4
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, rank: Any) -> Row:
+def changed(monkeypatch: pytest.MonkeyPatch, rank: Any) -> SelfTestRow:
     """The row about controls whose estimated ranks come out as ``rank`` of them."""
 
     def attack(name: str, *arguments: Any, **options: Any) -> list[Finding]:

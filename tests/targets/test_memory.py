@@ -23,8 +23,8 @@ from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget,
 from leakage_tasks.targets.classifier.generators import MaskedGenerator
 from leakage_tasks.targets.masked.model import MaskedModel
 from leakage_tasks.targets.memory import RowLimit, out_of_memory
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.scheme import Scheme
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
 from leakage_tasks.training.callback.target import live_target
@@ -68,7 +68,7 @@ def scores(attack: str, target: Any, canary: Canary, **settings: Any) -> ArrayLi
 
 
 def scored_suffixes() -> ArrayLike:
-    found = score_suffixes(sampler_of(), prefixes_of(9, 6), prefixes_of(9, 7, seed=1), Scheme())
+    found = score_suffixes(sampler_of(), prefixes_of(9, 6), prefixes_of(9, 7, seed=1), DecodingConfig())
     return [one.own for one in found]
 
 
@@ -101,7 +101,8 @@ def watched() -> ArrayLike:
 def drawn() -> ArrayLike:
     uniforms = np.random.default_rng(0).random((3, 6, 3))
     return [
-        found.own.sum(1)[found.of_draw] for found in draw_suffixes(sampler_of(), prefixes_of(3, 6), uniforms, Scheme())
+        found.own.sum(1)[found.of_draw]
+        for found in draw_suffixes(sampler_of(), prefixes_of(3, 6), uniforms, DecodingConfig())
     ]
 
 

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.counting import cheapest
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, searched
+from leakage_tasks.attacks.causal.rank_counting import cheapest
+from leakage_tasks.attacks.causal.search_result import NO_LOGITS, search_result
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.attacks.finding import AttackResult, Guess
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 BEAM = 16
-WIDTH = Setting("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", least=1)
+WIDTH = AttackOption("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", least=1)
 
 
 @register("beam", "extraction", PredictsNextToken, auto=4, remedy=NO_LOGITS, settings=(WIDTH,))
-def beam(order: Order) -> AttackResult:
+def beam(order: AttackRequest) -> AttackResult:
     """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
 
     A secret is lost once its beginning is not among the ``width`` cheapest of its length. When ``budget`` sequences
     are spent, the best fillings so far are returned.
     """
-    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer = SearchTree(order.target, order.canary.attack_space)
     explorer.path_of(order.canary.secret)
-    return searched(order, explorer, beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget))
+    return search_result(
+        order, explorer, beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget)
+    )
 
 
-def beam_search(explorer: Explorer, width: int, limit: int) -> list[Guess]:
+def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
     """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level, up to ``limit`` calls in all."""
     children = explorer.children(explorer.root)
     best = cheapest(explorer, explorer.root, children, [])
@@ -50,7 +52,7 @@ def beam_search(explorer: Explorer, width: int, limit: int) -> list[Guess]:
 class _Level:
     """Children of one depth that go on, in the order they were met; at most twice ``width`` of them are held."""
 
-    def __init__(self, explorer: Explorer, width: int) -> None:
+    def __init__(self, explorer: SearchTree, width: int) -> None:
         self.batches: list[tuple[Nodes, Children]] = []
         self._paths, self._width = explorer.paths, width
         self._bound = np.inf

@@ -8,9 +8,9 @@ from itertools import islice
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.explorer import finite, within
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, marked
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.causal.search_tree import finite, within
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, grade_guesses
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
@@ -22,13 +22,13 @@ LARGER_CHUNK = 1 << 14
 NO_SCORES = "choose a model with log-likelihoods"
 
 
-def affordable(order: Order) -> bool:
+def affordable(order: AttackRequest) -> bool:
     """Whether all of R may be scored within the budget."""
     return order.canary.attack_space.size <= order.budget
 
 
 @register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=affordable)
-def brute_force(order: Order) -> AttackResult:
+def brute_force(order: AttackRequest) -> AttackResult:
     """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
 
     No tree is walked and no beginning shared, so its nodes are the fillings scored.
@@ -51,11 +51,11 @@ def brute_force(order: Order) -> AttackResult:
     own = float(every[space.index(order.canary.secret)])
     rank = int((every <= within(own)).sum())
     found: AttackResult = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every)}
-    told = marked(best, order.canary.secret)
+    told = grade_guesses(best, order.canary.secret)
     return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
 
 
-def up_to_secret(order: Order) -> float:
+def up_to_secret(order: AttackRequest) -> float:
     """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
     target, canary = order.target, order.canary
     if not isinstance(target, ScoresUpTo):
@@ -65,7 +65,7 @@ def up_to_secret(order: Order) -> float:
 
 
 def scored(
-    order: Order, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
+    order: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
 ) -> Iterable[tuple[list[Filling], FloatArray]]:
     """Fillings in batches, each with its log-perplexities.
 

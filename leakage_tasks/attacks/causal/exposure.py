@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, affordable
-from leakage_tasks.attacks.causal.counting import count_exactly
-from leakage_tasks.attacks.causal.explorer import Explorer, within
+from leakage_tasks.attacks.causal.rank_counting import count_exactly
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
 from leakage_tasks.attacks.causal.sampled import HISTOGRAM, ranked_by_sample, sampled, with_text_costs
-from leakage_tasks.attacks.finding import AttackResult, Guess, marked
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 """Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
 at the second, so that an estimate can still be made."""
-METHOD = Setting(
+METHOD = AttackOption(
     "method",
     str,
     "auto",
@@ -33,7 +33,7 @@ METHOD = Setting(
     remedy=NO_SCORES,
     settings=(METHOD, PRECISION, HISTOGRAM),
 )
-def exposure(order: Order) -> AttackResult:
+def exposure(order: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
     A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
@@ -49,7 +49,7 @@ def exposure(order: Order) -> AttackResult:
     method = order.settings[METHOD.name]
     if not isinstance(order.target, PredictsNextToken):
         return _of_whole_texts(order, method)
-    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer = SearchTree(order.target, order.canary.attack_space)
     secret = explorer.path_of(order.canary.secret)
     cost = explorer.follow(secret)
     bound = within(cost)
@@ -63,7 +63,7 @@ def exposure(order: Order) -> AttackResult:
     return with_text_costs(found, order)
 
 
-def _of_whole_texts(order: Order, method: str) -> AttackResult:
+def _of_whole_texts(order: AttackRequest, method: str) -> AttackResult:
     """The rank on a model that only scores whole texts."""
     if method == "estimated":
         raise TargetError(
@@ -74,7 +74,7 @@ def _of_whole_texts(order: Order, method: str) -> AttackResult:
     return sampled(order)
 
 
-def _beyond_budget(order: Order) -> OptionError:
+def _beyond_budget(order: AttackRequest) -> OptionError:
     return OptionError(
         f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
@@ -82,7 +82,7 @@ def _beyond_budget(order: Order) -> OptionError:
 
 
 def _counted(
-    explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, limit: int
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, limit: int
 ) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
     count = count_exactly(explorer, secret, bound, limit - explorer.calls)
@@ -90,12 +90,12 @@ def _counted(
         return None
     space = order.canary.attack_space
     guesses = [Guess(each.filling, space.fill(each.filling), each.score) for each in count.cheapest]
-    told = marked(guesses, order.canary.secret)
+    told = grade_guesses(guesses, order.canary.secret)
     return {**told, "rank": count.others + 1, "method": "exact", "extra": {"nodes": explorer.nodes}}
 
 
 def _counted_or_drawn(
-    explorer: Explorer, secret: tuple[int, ...], bound: float, order: Order, *, count: bool
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, *, count: bool
 ) -> AttackResult:
     """The exact rank if it is to ``count`` and a few draws say that the budget pays for it, else an estimate.
 

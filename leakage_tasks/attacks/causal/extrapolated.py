@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, scored
-from leakage_tasks.attacks.causal.explorer import finite
 from leakage_tasks.attacks.causal.sampled import DRAWS, HISTOGRAM, with_costs
+from leakage_tasks.attacks.causal.search_tree import finite
 from leakage_tasks.attacks.finding import EXTRAPOLATED, AttackResult, Finding
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log
@@ -19,7 +19,7 @@ from leakage_tasks.targets.protocols import ScoresSequences
 
 
 @register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
-def skew_normal(order: Order) -> AttackResult:
+def skew_normal(order: AttackRequest) -> AttackResult:
     """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
 
     It is fitted to ``draws`` random fillings and tested by Kolmogorov and Smirnov's distance; where R has no more than
@@ -58,14 +58,14 @@ def warn_of_rejected(findings: Sequence[Finding]) -> None:
         )
 
 
-def _fillings(order: Order, wanted: int) -> list[Filling]:
+def _fillings(order: AttackRequest, wanted: int) -> list[Filling]:
     """``wanted`` fillings, uniform over R, or all of R once where it has no more; without the secret."""
     space = order.canary.attack_space
     drawn = space.enumerate() if space.size <= wanted else space.sample(wanted, order.seed)
     return [filling for filling in drawn if filling != order.canary.secret]
 
 
-def _extrapolated(fit: SkewNormalFit, own: float, order: Order) -> AttackResult:
+def _extrapolated(fit: SkewNormalFit, own: float, order: AttackRequest) -> AttackResult:
     size = order.canary.space.size
     bits = fit.exposure(own)
     low, high = fit.exposure_interval(own)

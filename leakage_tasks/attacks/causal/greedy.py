@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.explorer import Explorer
-from leakage_tasks.attacks.causal.search_result import searched
-from leakage_tasks.attacks.finding import AttackResult, Guess, marked
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.causal.search_result import search_result
+from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
@@ -19,21 +19,21 @@ from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
     auto=3,
     remedy="choose a model that generates text or has logits",
 )
-def greedy(order: Order) -> AttackResult:
+def greedy(order: AttackRequest) -> AttackResult:
     """The likeliest allowed token each time, or what the model writes where only that can be asked."""
     if not isinstance(order.target, PredictsNextToken):
         return _written(order)
-    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer = SearchTree(order.target, order.canary.attack_space)
     limit, width = explorer.calls + order.budget, 1
     best: list[Guess] = []
     # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
     while not best and width <= BEAM:
         best = beam_search(explorer, width, limit)[:1]
         width *= 4
-    return searched(order, explorer, best)
+    return search_result(order, explorer, best)
 
 
-def _written(order: Order) -> AttackResult:
+def _written(order: AttackRequest) -> AttackResult:
     """The model's own continuation of the text before the first slot, read slot by slot.
 
     A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
@@ -62,4 +62,4 @@ def _written(order: Order) -> AttackResult:
         # A model that only writes: its guess has no score.
         return written
     guess = Guess(tuple(values), space.fill(values), score)
-    return {**marked([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}
+    return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.descents import Visit
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.causal.leanings import shares
+from leakage_tasks.attacks.causal.draw_policies import shares
+from leakage_tasks.attacks.causal.random_descents import Visit
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 BINS = 256
@@ -51,7 +51,7 @@ class Lookahead:
     with the costs it was learnt from, so that their last digits change no draw.
     """
 
-    def __init__(self, explorer: Explorer, bound: float) -> None:
+    def __init__(self, explorer: SearchTree, bound: float) -> None:
         self._explorer = explorer
         self._step = max(bound, 1e-6) / (BINS - 1)
         columns = len(explorer.paths.columns)
@@ -102,8 +102,8 @@ class Lookahead:
             return np.zeros(len(nodes), dtype=np.int64)
         return self._explorer.columns_of(nodes.paths[:, -1])
 
-    def chances(self, explorer: Explorer, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`~leakage_tasks.attacks.causal.leanings.Leaning`."""
+    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
+        """See :class:`~leakage_tasks.attacks.causal.draw_policies.DrawPolicy`."""
         left = np.maximum(bound - children.costs, 0.0) / self._step
         mass = explorer.paths.ends(children.states).astype(np.float64)
         onward = np.flatnonzero(explorer.paths.goes_on(children.states))

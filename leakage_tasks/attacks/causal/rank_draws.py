@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.descents import Visit, descend
-from leakage_tasks.attacks.causal.explorer import Explorer, mask_of
-from leakage_tasks.attacks.causal.leanings import MODEL, Mixture
+from leakage_tasks.attacks.causal.draw_policies import MODEL, PolicyMixture
 from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.random_descents import Visit, descend
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 
@@ -44,12 +44,12 @@ class RankDraws:
 
 
 def draw(
-    explorer: Explorer,
+    explorer: SearchTree,
     secret: Sequence[int],
     bound: float,
     number: int,
     seed: str,
-    mixture: Mixture,
+    mixture: PolicyMixture,
     teach: Lookahead | None = None,
 ) -> RankDraws:
     """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
@@ -75,7 +75,9 @@ def draw(
     return RankDraws(others, nodes[leans], seen, most_per_draw(explorer, bound, mixture))
 
 
-def _ending(explorer: Explorer, visit: Visit, secret: Sequence[int], mixture: Mixture) -> tuple[IntArray, FloatArray]:
+def _ending(
+    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture
+) -> tuple[IntArray, FloatArray]:
     """How many fillings, the secret excepted, each child ends; and those over the mixture's probability of it."""
     children = visit.children
     ending = np.flatnonzero(explorer.paths.ends(children.states))
@@ -92,7 +94,7 @@ def _ending(explorer: Explorer, visit: Visit, secret: Sequence[int], mixture: Mi
     return found, value
 
 
-def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: Mixture, value: FloatArray) -> None:
+def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
     """Add what each descent meets at the nodes of a visit."""
     if not value.any():
         return
@@ -105,7 +107,7 @@ def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: Mixture,
     others[visit.goers[visit.whole]] += value[visit.rows[visit.place[visit.whole]]]
 
 
-def most_per_draw(explorer: Explorer, bound: float, mixture: Mixture) -> float:
+def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) -> float:
     """What no draw's estimate can exceed, in fillings.
 
     A filling's probability is its share of random ones, 1/|R|, or more, and that of the model's own probabilities,

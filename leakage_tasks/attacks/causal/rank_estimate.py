@@ -10,13 +10,13 @@ import math
 
 from scipy import stats
 
-from leakage_tasks.attacks.causal.descents import descend
-from leakage_tasks.attacks.causal.explorer import Explorer
-from leakage_tasks.attacks.causal.leanings import EXPLORING, Mixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.draw_policies import EXPLORING, PolicyMixture, aimed, as_the_model
 from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.random_descents import descend
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.finding import AttackResult
-from leakage_tasks.attacks.registry import Setting
+from leakage_tasks.attacks.registry import AttackOption
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
 PILOT = 48
@@ -32,7 +32,7 @@ LEVELS = (0.96, 0.99)
 """Of the interval at the first and the second look: an error at either comes at most once in 20."""
 SAFETY = 1.3
 """Draws over those that the pilot says are needed."""
-PRECISION = Setting(
+PRECISION = AttackOption(
     "precision",
     float,
     0.25,
@@ -45,7 +45,7 @@ class RankEstimate:
     """Draws for one secret, within ``budget`` sequences of the explorer's in all."""
 
     def __init__(
-        self, explorer: Explorer, secret: tuple[int, ...], bound: float, seed: str, budget: int, precision: float
+        self, explorer: SearchTree, secret: tuple[int, ...], bound: float, seed: str, budget: int, precision: float
     ) -> None:
         self._explorer, self._secret, self._bound, self._seed = explorer, secret, bound, seed
         self._budget, self._precision = budget, precision
@@ -103,7 +103,7 @@ class RankEstimate:
             wanted -= number
         return sum(made[1:], made[0]) if made else None
 
-    def _draw(self, number: int, turn: int | str, mixture: Mixture, teach: Lookahead | None = None) -> RankDraws:
+    def _draw(self, number: int, turn: int | str, mixture: PolicyMixture, teach: Lookahead | None = None) -> RankDraws:
         return draw(self._explorer, self._secret, self._bound, number, f"{self._seed}:{turn}", mixture, teach)
 
     @property

@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from leakage_tasks.attacks.causal.brute_force import NO_SCORES, affordable, brute_force, scored
-from leakage_tasks.attacks.causal.explorer import finite, within
+from leakage_tasks.attacks.causal.search_tree import finite, within
 from leakage_tasks.attacks.finding import AttackResult, Extra
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.stats.intervals import at_most, clopper_pearson
 from leakage_tasks.targets.protocols import ScoresSequences
 
-DRAWS = Setting(
+DRAWS = AttackOption(
     "draws",
     int,
     2000,
@@ -23,7 +23,7 @@ DRAWS = Setting(
     "skew-normal is fitted to",
     least=1,
 )
-HISTOGRAM = Setting(
+HISTOGRAM = AttackOption(
     "histogram",
     int,
     0,
@@ -35,7 +35,7 @@ HISTOGRAM = Setting(
 
 
 @register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
-def sampled(order: Order) -> AttackResult:
+def sampled(order: AttackRequest) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
@@ -45,7 +45,7 @@ def sampled(order: Order) -> AttackResult:
     return with_text_costs(_ranked(order), order)
 
 
-def _ranked(order: Order) -> AttackResult:
+def _ranked(order: AttackRequest) -> AttackResult:
     if affordable(order):
         found = brute_force(order)
         del found["proven"]
@@ -53,7 +53,7 @@ def _ranked(order: Order) -> AttackResult:
     return ranked_by_sample(order, order.budget - 1)
 
 
-def ranked_by_sample(order: Order, draws: int) -> AttackResult:
+def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
     space = order.canary.attack_space
     own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
@@ -80,7 +80,7 @@ def share_of_sample(hits: int, draws: int, size: int) -> AttackResult:
     return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
 
 
-def with_text_costs(found: AttackResult, order: Order) -> AttackResult:
+def with_text_costs(found: AttackResult, order: AttackRequest) -> AttackResult:
     """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
     fillings = random_fillings(order)
     if not fillings:
@@ -89,7 +89,7 @@ def with_text_costs(found: AttackResult, order: Order) -> AttackResult:
     return with_costs(found, costs, len(costs), decimals=4)
 
 
-def random_fillings(order: Order) -> list[Filling]:
+def random_fillings(order: AttackRequest) -> list[Filling]:
     """``histogram`` fillings, uniform over R, or all of R once where it has no more; none unless asked for.
 
     Their random stream is their own, so that the rank stays what it is without them.

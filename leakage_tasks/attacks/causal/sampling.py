@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leakage_tasks.attacks.causal.counting import cheapest
-from leakage_tasks.attacks.causal.descents import Visit, descend
-from leakage_tasks.attacks.causal.explorer import Explorer, mask_of
+from leakage_tasks.attacks.causal.random_descents import Visit, descend
+from leakage_tasks.attacks.causal.rank_counting import cheapest
 from leakage_tasks.attacks.causal.sampled import DRAWS
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, searched
+from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, search_result
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import AttackResult, Guess
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
 MOST_DRAWS = 1_000_000
 """Where draws cost no further calls, as in spaces of one token, these are enough."""
-UNTIL = Setting(
+UNTIL = AttackOption(
     "until",
     str,
     "spent",
@@ -29,7 +29,7 @@ UNTIL = Setting(
 
 
 @register("sampling", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
-def sampling(order: Order) -> AttackResult:
+def sampling(order: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
     At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what
@@ -43,7 +43,7 @@ def sampling(order: Order) -> AttackResult:
         raise OptionError(
             f"canary {order.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
         )
-    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer = SearchTree(order.target, order.canary.attack_space)
     run = _Run(explorer, explorer.path_of(order.canary.secret), order.seed)
     limit, draws = explorer.calls + order.budget, order.settings[DRAWS.name]
     most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else draws
@@ -58,14 +58,14 @@ def sampling(order: Order) -> AttackResult:
         raise OptionError(
             f"canary {order.canary.id!r}: budget={order.budget} does not pay for one draw: raise it to {longest}"
         )
-    return searched(order, explorer, run.best, draws=run.draws, found_at=run.found_at)
+    return search_result(order, explorer, run.best, draws=run.draws, found_at=run.found_at)
 
 
 @dataclass
 class _Run:
     """Draws so far: their number, the cheapest of them, which was the first to give the secret (from 1)."""
 
-    explorer: Explorer
+    explorer: SearchTree
     secret: tuple[int, ...]
     seed: str
     draws: int = 0

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.counting import merge_guesses
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, searched
+from leakage_tasks.attacks.causal.rank_counting import merge_guesses
+from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, search_result
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 PAPER = "paper"
-STOPPING = Setting(
+STOPPING = AttackOption(
     "stopping",
     str,
     "proven",
@@ -26,11 +26,11 @@ STOPPING = Setting(
     "filling took (paper)",
     choices=("proven", PAPER),
 )
-BATCH = Setting("batch", int, 128, "how many nodes an iteration of best-first search takes", least=1)
+BATCH = AttackOption("batch", int, 128, "how many nodes an iteration of best-first search takes", least=1)
 
 
 @register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
-def shortest_path(order: Order) -> AttackResult:
+def shortest_path(order: AttackRequest) -> AttackResult:
     """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
     ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the
@@ -39,20 +39,20 @@ def shortest_path(order: Order) -> AttackResult:
     the first whole filling is noted, as many more are made, and what they took is sorted. When ``budget`` sequences are
     spent, the best fillings so far are returned; ``proven`` says how many of them are certain.
     """
-    explorer = Explorer(order.target, order.canary.attack_space)
+    explorer = SearchTree(order.target, order.canary.attack_space)
     explorer.path_of(order.canary.secret)
     limit = explorer.calls + order.budget
     paper, batch = order.settings[STOPPING.name] == PAPER, order.settings[BATCH.name]
     known = [] if paper else beam_search(explorer, BEAM, limit)
     run = _search(explorer, known, limit, batch, paper)
     effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
-    return searched(order, explorer, run.best, run.proven, **effort)
+    return search_result(order, explorer, run.best, run.proven, **effort)
 
 
 class _Frontier:
     """Children in order of cost, cheapest first; of a batch's row only its cheapest child left is in the heap."""
 
-    def __init__(self, explorer: Explorer) -> None:
+    def __init__(self, explorer: SearchTree) -> None:
         self._explorer = explorer
         self._heap: list[tuple[float, int, int, int]] = []
         self._batches: dict[int, tuple[Nodes, Children]] = {}
@@ -106,7 +106,7 @@ class _Run:
     first_leaf: int | None = None
 
 
-def _search(explorer: Explorer, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
+def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
     """Best-first search from the root, up to ``limit`` calls in all; ``known`` fillings serve as a bound."""
     bound = _tenth(explorer, known)
     run = _Run([])
@@ -133,12 +133,12 @@ def _search(explorer: Explorer, known: list[Guess], limit: int, batch: int, pape
     return run
 
 
-def _tenth(explorer: Explorer, guesses: Sequence[Guess]) -> float:
+def _tenth(explorer: SearchTree, guesses: Sequence[Guess]) -> float:
     """Cost of the tenth guess after the prefix, infinite where there are fewer."""
     return guesses[-1].score - explorer.prefix_cost if len(guesses) == GUESSES else np.inf
 
 
-def _read(explorer: Explorer, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
+def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
     """Read those children that go on, depth by depth."""
     depths: dict[int, list[tuple[Nodes, Children]]] = {}
     for nodes, children in taken:
@@ -149,7 +149,7 @@ def _read(explorer: Explorer, taken: list[tuple[Nodes, Children]]) -> Iterator[N
         yield from _read_parts(explorer, parts, depth + 1)
 
 
-def _read_parts(explorer: Explorer, parts: list[tuple[Nodes, Children]], depth: int) -> Iterator[Nodes]:
+def _read_parts(explorer: SearchTree, parts: list[tuple[Nodes, Children]], depth: int) -> Iterator[Nodes]:
     """Read children of several batches of one depth together."""
     which = np.concatenate([np.full(len(children), n) for n, (_, children) in enumerate(parts)])
     joined = Children(*(np.concatenate(column) for column in zip(*(_columns(part[1]) for part in parts), strict=True)))

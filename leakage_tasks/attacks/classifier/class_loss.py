@@ -9,15 +9,15 @@ from leakage_tasks.attacks.classifier.class_beam import guesses_of
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
 from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
-from leakage_tasks.attacks.registry import Order, register
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
 @register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,))
-def class_loss(order: Order) -> AttackResult:
+def class_loss(order: AttackRequest) -> AttackResult:
     """Rank of the secret by −log2 P(label | text), over all fillings of R.
 
     With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
@@ -37,7 +37,7 @@ def class_loss(order: Order) -> AttackResult:
     return with_costs(found, losses, scores.calls - before, decimals=8)
 
 
-def _exact(order: Order, scores: ClassScores) -> AttackResult:
+def _exact(order: AttackRequest, scores: ClassScores) -> AttackResult:
     space = order.canary.attack_space
     sizes = [len(slot) for slot in space.slots]
     losses = np.concatenate([scores.of(values) for values in every(sizes)])
@@ -52,10 +52,10 @@ def _exact(order: Order, scores: ClassScores) -> AttackResult:
     }
     found["extra"] |= _two_ranks(order, scores)
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
-    return {**found, **marked(guesses_of(space, chosen, losses[best]), order.canary.secret)}
+    return {**found, **grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)}
 
 
-def _two_ranks(order: Order, scores: ClassScores) -> Extra:
+def _two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
     """The two ranks of Mix and Match where the model proposes values; None for them where it cannot for this canary."""
     if not isinstance(order.target, ProposesValues):
         return {}
@@ -67,7 +67,7 @@ def _two_ranks(order: Order, scores: ClassScores) -> Extra:
         return {"candidate_rank": None, "pruned_rank": None}
 
 
-def _sampled(order: Order, scores: ClassScores) -> AttackResult:
+def _sampled(order: AttackRequest, scores: ClassScores) -> AttackResult:
     space = order.canary.attack_space
     own = float(scores.of(scores.places([order.canary.secret]))[0])
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leakage_tasks.attacks.causal.explorer import finite
-from leakage_tasks.attacks.registry import Order, Setting
+from leakage_tasks.attacks.causal.search_tree import finite
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -19,14 +19,14 @@ TIE = 1e-5
 """Two losses whose probabilities of a wrong class differ by less than this share are equal: float32 tells no more."""
 
 LOSS, CALIBRATED = "loss", "calibrated"
-SIGNAL = Setting(
+SIGNAL = AttackOption(
     "signal",
     str,
     LOSS,
     "what fillings are ranked by: the class loss, or how much lower it is than a reference classifier's",
     (LOSS, CALIBRATED),
 )
-BEAM = Setting("beam", int, 200, "how many fillings are kept after each slot", least=1)
+BEAM = AttackOption("beam", int, 200, "how many fillings are kept after each slot", least=1)
 
 
 class ClassScores:
@@ -36,7 +36,7 @@ class ClassScores:
     Match, section 4.3.2). Calibrated, a reference classifier's loss of the same text is taken off.
     """
 
-    def __init__(self, order: Order, signal: str = LOSS) -> None:
+    def __init__(self, order: AttackRequest, signal: str = LOSS) -> None:
         self.target, self.space = order.target, order.canary.attack_space
         self.calls = 0
         self.signal = signal

@@ -10,8 +10,8 @@ from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, gues
 from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.classifier.word_shares import value_shares
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
@@ -20,10 +20,10 @@ NO_LABELS = (
     "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
     "other models"
 )
-PENALTY = Setting("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
-CORPUS = Setting("corpus", str, None, "a text the frequencies for lambda are counted in")
-CORPUS_COLUMN = Setting("corpus_column", str, "text", "the column of corpus that holds the text")
-COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of corpus")
+PENALTY = AttackOption("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
+CORPUS = AttackOption("corpus", str, None, "a text the frequencies for lambda are counted in")
+CORPUS_COLUMN = AttackOption("corpus_column", str, "text", "the column of corpus that holds the text")
+COUNTS = AttackOption("counts", str, None, "a JSON file of counts by word, instead of corpus")
 
 
 @register(
@@ -34,7 +34,7 @@ COUNTS = Setting("counts", str, None, "a JSON file of counts by word, instead of
     remedy=NO_LABELS,
     settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
 )
-def label_search(order: Order) -> AttackResult:
+def label_search(order: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
 
     The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
@@ -49,7 +49,7 @@ def label_search(order: Order) -> AttackResult:
     beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
     guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
     return {
-        **marked(guesses, secret),
+        **grade_guesses(guesses, secret),
         "place": beam.place,
         "model_calls": search.scores.calls,
         "extra": {"ranked": beam.ranked, **search.notes},
@@ -59,7 +59,7 @@ def label_search(order: Order) -> AttackResult:
 class _Search:
     """What one search tries, and by what it ranks."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: AttackRequest) -> None:
         self.settings, self.space = order.settings, order.canary.attack_space
         self.scores = ClassScores(order, order.settings["signal"])
         self.shares = _shares(order, self.scores)
@@ -70,7 +70,7 @@ class _Search:
         if any(self.limits):
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
-    def _limit(self, order: Order, slot: int) -> int | None:
+    def _limit(self, order: AttackRequest, slot: int) -> int | None:
         """How many values of a slot are scored after each filling, None for all of them."""
         size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
         if asked is not None:
@@ -126,7 +126,7 @@ class _Search:
         self.scores.calls = before + own
 
 
-def _shares(order: Order, scores: ClassScores) -> Sequence[FloatArray]:
+def _shares(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
     slots = order.canary.attack_space.slots
     if not order.settings["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, marked
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = Setting("candidates", int, 2000, "how far down the generator's order candidates are taken", least=1)
+CANDIDATES = AttackOption("candidates", int, 2000, "how far down the generator's order candidates are taken", least=1)
 
 
 @register(
@@ -25,7 +25,7 @@ CANDIDATES = Setting("candidates", int, 2000, "how far down the generator's orde
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
     settings=(BEAM, CANDIDATES, SIGNAL),
 )
-def mix_and_match(order: Order) -> AttackResult:
+def mix_and_match(order: AttackRequest) -> AttackResult:
     """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
 
     The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
@@ -42,7 +42,7 @@ def mix_and_match(order: Order) -> AttackResult:
     guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
     ranks = two_ranks(order, attack.scores)
     return {
-        **marked(guesses, secret),
+        **grade_guesses(guesses, secret),
         "place": beam.place,
         "model_calls": calls,
         "extra": {
@@ -53,7 +53,7 @@ def mix_and_match(order: Order) -> AttackResult:
     }
 
 
-def two_ranks(order: Order, scores: ClassScores) -> Extra:
+def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
     """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
 
     ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its
@@ -96,7 +96,7 @@ def _pruned(scores: ClassScores, proposal: Proposal, secret: IntArray, slot: int
 class _Attack:
     """What is generated and scored for one canary."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: AttackRequest) -> None:
         self.order, self.space = order, order.canary.attack_space
         self.scores = ClassScores(order, order.settings["signal"])
         self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]

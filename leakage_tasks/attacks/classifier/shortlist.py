@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, single_tokens
-from leakage_tasks.attacks.registry import Setting
+from leakage_tasks.attacks.registry import AttackOption
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import DifferentiableInputs
@@ -22,8 +22,10 @@ POINTS, MEAN, AT_MASK = "points", "mean", "mask"
 NUMBER = 64
 REACH = 0.1
 """How fast a point's word loses weight with distance, as a share of the mean distance."""
-SHORTLIST = Setting("shortlist", int, None, "how many values a slot are scored after the gradient's order", least=1)
-SHORTLIST_AT = Setting(
+SHORTLIST = AttackOption(
+    "shortlist", int, None, "how many values a slot are scored after the gradient's order", least=1
+)
+SHORTLIST_AT = AttackOption(
     "shortlist_at",
     str,
     POINTS,
@@ -31,7 +33,7 @@ SHORTLIST_AT = Setting(
     "or at the mask",
     (POINTS, MEAN, AT_MASK),
 )
-AUDIT = Setting(
+AUDIT = AttackOption(
     "audit", bool, False, "whether to score all values too and report what the shortlist kept", decides=False
 )
 

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from leakage_tasks.attacks.access import reads_tags
 from leakage_tasks.attacks.finding import AttackResult
-from leakage_tasks.attacks.inversion.batch import DOUBLE, Batch
+from leakage_tasks.attacks.inversion.batch import DOUBLE, InversionBatch
 from leakage_tasks.attacks.inversion.search import ADAPTIVE, COLDEST, FORMS, PUBLISHED
-from leakage_tasks.attacks.registry import Order, Setting, register
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.protocols import RelaxesTokens
 
 MODEL = "model"
-RESTARTS = Setting("restarts", int, 5, "how many random starts there are for a canary", least=1)
-STEPS = Setting("steps", int, 250, "how many steps the gradient takes from each start", least=1)
-RELAXATION = Setting(
+RESTARTS = AttackOption("restarts", int, 5, "how many random starts there are for a canary", least=1)
+STEPS = AttackOption("steps", int, 250, "how many steps the gradient takes from each start", least=1)
+RELAXATION = AttackOption(
     "relaxation",
     str,
     "softmax",
@@ -28,7 +28,7 @@ RELAXATION = Setting(
     "(straight-through); or the embeddings themselves",
     tuple(FORMS),
 )
-CHARACTERS = Setting(
+CHARACTERS = AttackOption(
     "characters",
     str,
     ADAPTIVE,
@@ -36,19 +36,21 @@ CHARACTERS = Setting(
     "likeliest value",
     (ADAPTIVE, PUBLISHED),
 )
-FINISH = Setting("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found")
-ALTERNATIVES = Setting(
+FINISH = AttackOption(
+    "finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"
+)
+ALTERNATIVES = AttackOption(
     "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", least=1
 )
-SPREAD = Setting("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0)
-RATE = Setting(
+SPREAD = AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0)
+RATE = AttackOption(
     "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=1e-9
 )
-START = Setting("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=COLDEST)
-COOLING = Setting(
+START = AttackOption("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=COLDEST)
+COOLING = AttackOption(
     "cooling", float, 0.997, "what the temperature is multiplied by after each step, at most 1", least=0.0
 )
-ARITHMETIC = Setting(
+ARITHMETIC = AttackOption(
     "arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)
 )
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
@@ -77,7 +79,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     ),
     together=True,
 )
-def inversion(orders: Sequence[Order]) -> Iterator[AttackResult]:
+def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
 
     The schedule is that of appendix B: Adam, and at step t the temperature ``start_temperature`` · ``cooling``^t. A
@@ -92,7 +94,7 @@ def inversion(orders: Sequence[Order]) -> Iterator[AttackResult]:
     """
     for order in orders:
         _check(order)
-    batch = Batch(orders, _calls(orders[0]))
+    batch = InversionBatch(orders, _calls(orders[0]))
     groups, restarts = batch.groups(), orders[0].settings[RESTARTS.name]
     log.info(
         f"inversion: {len(orders)} canaries × {restarts} restarts of {orders[0].settings[STEPS.name]} steps; the first "
@@ -102,7 +104,7 @@ def inversion(orders: Sequence[Order]) -> Iterator[AttackResult]:
         yield from batch.attacked(group)
 
 
-def _check(order: Order) -> None:
+def _check(order: AttackRequest) -> None:
     restarts, steps, cooling = (order.settings[each.name] for each in (RESTARTS, STEPS, COOLING))
     if cooling > 1:
         raise OptionError(f"{COOLING.name}={cooling} must be 1 or less: it is {COOLING.words}")
@@ -113,6 +115,6 @@ def _check(order: Order) -> None:
         )
 
 
-def _calls(order: Order) -> int:
+def _calls(order: AttackRequest) -> int:
     """Rows read for a canary before the finish: each step forward and back, then the answers."""
     return order.settings["restarts"] * (2 * order.settings["steps"] + 1)

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.attacks.causal.explorer import finite
+from leakage_tasks.attacks.causal.search_tree import finite
 from leakage_tasks.attacks.classifier.class_beam import guesses_of
 from leakage_tasks.attacks.classifier.coordinate_search import Searches
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, marked
-from leakage_tasks.attacks.inversion.search import Plan, relaxed_search
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, grade_guesses
+from leakage_tasks.attacks.inversion.search import InversionSettings, relaxed_search
 from leakage_tasks.attacks.redact import about
-from leakage_tasks.attacks.registry import Order
+from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
@@ -31,13 +31,13 @@ CELLS = 1 << 24
 """Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
 
 
-class Batch:
+class InversionBatch:
     """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
 
-    def __init__(self, orders: Sequence[Order], spent: int) -> None:
+    def __init__(self, orders: Sequence[AttackRequest], spent: int) -> None:
         self.orders, self.settings, self.spent = orders, orders[0].settings, spent
         self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
-        self.plan = Plan(**{each.name: self.settings[each.name] for each in fields(Plan)})
+        self.plan = InversionSettings(**{each.name: self.settings[each.name] for each in fields(InversionSettings)})
         sizes = self.relaxation.sizes
         self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
         self._scores = RowLimit(self.relaxation.batch)
@@ -144,7 +144,7 @@ class _Answers:
             "unfinished": (self.answers[best, : len(secret)] == secret).tolist(),
             "unfinished_loss": float(self.losses[best]),
         }
-        return {**marked(guesses, canary.secret), "extra": extra}
+        return {**grade_guesses(guesses, canary.secret), "extra": extra}
 
     def _guesses(self, canary: Canary) -> list[Guess]:
         """The distinct fillings, best first."""
@@ -161,7 +161,7 @@ def _places_of(canary: Canary) -> IntArray:
     return np.array([slot.position(value) for slot, value in zip(slots, canary.secret, strict=True)], dtype=np.int64)
 
 
-def _relaxed(orders: Sequence[Order], double: bool) -> Relaxation:
+def _relaxed(orders: Sequence[AttackRequest], double: bool) -> Relaxation:
     """The canaries relaxed together; an error names the first that cannot be."""
     target = orders[0].target
     try:

@@ -31,7 +31,7 @@ CHUNK = 1024
 
 
 @dataclass(frozen=True)
-class Plan:
+class InversionSettings:
     """How one search goes; the attack's settings of these names."""
 
     relaxation: str
@@ -47,7 +47,7 @@ class Plan:
         return max(self.start_temperature * self.cooling**step, COLDEST)
 
 
-def relaxed_search(relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: Plan) -> Tensor:
+def relaxed_search(relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: InversionSettings) -> Tensor:
     """Minimise the summed loss in nats over n rows, row i filling canary ``which[i]``; no row touches another.
 
     ``seeds[i]`` decides where row i starts, and its noise. Returns ``[n, S, A]``: the higher, the more a slot's value
@@ -67,7 +67,7 @@ def relaxed_search(relaxation: Relaxation, which: Tensor, seeds: Sequence[str], 
 class Logits:
     """Logits z ``[n, S, A]`` from N(0, spread²); the model reads the mixtures softmax(z / T) (Equations 1 and 2)."""
 
-    def __init__(self, relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: Plan) -> None:
+    def __init__(self, relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: InversionSettings) -> None:
         self.relaxation, self.which = relaxation, which
         # Adam's squared gradients leave the numbers that half precision has.
         self.dtype = torch.promote_types(relaxation.dtype, torch.float32)

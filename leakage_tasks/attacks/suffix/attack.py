@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.suffix.confidences import TRAINED, choose, confidence_of, ranked
-from leakage_tasks.attacks.suffix.drawn import Drawn
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
-from leakage_tasks.attacks.suffix.order import SuffixOrder
 from leakage_tasks.attacks.suffix.pairs import check_pairs, groups_of, uniforms
+from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TrainedConfidence
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.draws import Scored
+from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 
 
 def extract_suffixes(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
-    order: SuffixOrder,
+    order: SuffixRequest,
     *,
     compared_with: DrawsSuffixes | None = None,
     trained: TrainedConfidence | None = None,
@@ -64,7 +64,7 @@ def extract_suffixes(
 
 
 def fit_confidence(
-    target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixOrder, progress: Callable[..., Any] | None = None
+    target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest, progress: Callable[..., Any] | None = None
 ) -> TrainedConfidence:
     """A confidence fitted on what ``target`` draws after the prefixes of ``pairs``, whose suffixes are known.
 
@@ -86,14 +86,14 @@ def fit_confidence(
     return TrainedConfidence.fit(examples)
 
 
-def _left_out(pair: Pair, order: SuffixOrder, why: str) -> SuffixFinding:
+def _left_out(pair: Pair, order: SuffixRequest, why: str) -> SuffixFinding:
     return SuffixFinding(pair.id, str(order.scheme), order.draws, order.confidence, {}, extra={"left_out": why})
 
 
 @dataclass(frozen=True)
 class _Attack:
     target: DrawsSuffixes
-    order: SuffixOrder
+    order: SuffixRequest
     compared_with: DrawsSuffixes | None
     trained: TrainedConfidence | None
 
@@ -129,21 +129,21 @@ class _Attack:
             for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
 
-    def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[Drawn]:
+    def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[PrefixSamples]:
         """Draws after the prefixes, or after their last ``length`` tokens."""
         if not pairs:
             return []
         prefixes = _prefixes(pairs, length)
         numbers = np.stack([uniforms(self.order.seed, pair, self.order.samples) for pair in pairs])
         found = self.target.draw(prefixes, numbers, self.order.scheme)
-        return [Drawn(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
+        return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
 
-    def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[Scored]:
+    def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[SuffixCosts]:
         if not pairs:
             return []
         return self.target.score(_prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme)
 
-    def _views(self, pair: Pair, drawn: Drawn, scored: Scored) -> dict[str, SuffixView]:
+    def _views(self, pair: Pair, drawn: PrefixSamples, scored: SuffixCosts) -> dict[str, SuffixView]:
         draws = self.order.draws
         views = {HEADLINE: self._view(pair, drawn, scored, draws, None, full=True)}
         views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.order.suffix_lengths}
@@ -152,7 +152,7 @@ class _Attack:
         return views
 
     def _view(
-        self, pair: Pair, drawn: Drawn, scored: Scored, draws: int, length: int | None, full: bool = False
+        self, pair: Pair, drawn: PrefixSamples, scored: SuffixCosts, draws: int, length: int | None, full: bool = False
     ) -> SuffixView:
         """The draws at one length; dearer confidences for the full view alone, unless they choose the guess."""
         truth = pair.suffix[:length]
@@ -175,7 +175,7 @@ class _Attack:
             choices=choose(candidates, truth, by, self.trained),
         )
 
-    def _guesses(self, drawn: Drawn, length: int) -> tuple[tuple[int, ...], ...]:
+    def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
         if not self.order.keep:
             return ()
         by = self.order.confidence

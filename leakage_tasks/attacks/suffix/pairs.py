@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
@@ -17,7 +17,7 @@ TOGETHER, DRAWS_TOGETHER = 64, 6_400
 """Pairs given to a target at once, and draws of them."""
 
 
-def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixOrder) -> None:
+def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest) -> None:
     """Raise TargetError for the first pair that the model cannot read, OptionError for a sweep longer than it."""
     for pair in pairs:
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
@@ -46,7 +46,7 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
     return generator.random((samples, len(pair.suffix)))
 
 
-def groups_of(pairs: Sequence[Pair], left_out: dict[int, str], order: SuffixOrder) -> Iterator[list[int]]:
+def groups_of(pairs: Sequence[Pair], left_out: dict[int, str], order: SuffixRequest) -> Iterator[list[int]]:
     """Places of pairs of equal lengths, some at a time."""
     by_length: dict[tuple[int, int], list[int]] = {}
     for place, pair in enumerate(pairs):

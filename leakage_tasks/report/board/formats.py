@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
+from leakage_tasks.report.board.headings import heading, place, shown_columns
 from leakage_tasks.report.reading import markdown
 from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.format import (
@@ -17,11 +18,8 @@ from leakage_tasks.report.reading.format import (
     beside,
     beside_lines,
     flag_words,
-    heading,
     interval,
     number,
-    place,
-    shown_columns,
     verdict_words,
 )
 

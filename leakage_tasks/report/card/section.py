@@ -8,15 +8,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from leakage_tasks.report.board.board import Board, Column, Entry
+from leakage_tasks.report.board.headings import heading
 from leakage_tasks.report.card.audit import audit_parts
 from leakage_tasks.report.card.index import unfit
+from leakage_tasks.report.card.sentences import sentence
 from leakage_tasks.report.card.words import bullets, limits, what_was_tested, which_attacks
 from leakage_tasks.report.reading.command_line import command_of
 from leakage_tasks.report.reading.figures import Figure, row_of
-from leakage_tasks.report.reading.format import NOTHING, flag_words, heading, interval, number
+from leakage_tasks.report.reading.format import NOTHING, flag_words, interval, number
 from leakage_tasks.report.reading.markdown import escaped, table
 from leakage_tasks.report.reading.run import Run, TaskResult
-from leakage_tasks.report.reading.sentences import sentence
 
 if TYPE_CHECKING:
     from leakage_tasks.metrics.audit import AuditFigure

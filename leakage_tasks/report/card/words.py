@@ -8,12 +8,12 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.report.card.sentences import KINDS
 from leakage_tasks.report.reading.declared import Declared
 from leakage_tasks.report.reading.figures import row_of
 from leakage_tasks.report.reading.format import number, percent
 from leakage_tasks.report.reading.markdown import escaped
 from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.sentences import KINDS
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
 GOALS = {"canary_exposure": "exposure", "canary_extraction": "extraction", "suffix_extraction": "suffixes"}

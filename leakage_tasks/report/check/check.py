@@ -38,7 +38,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LimitOutcome:
     """Whether one figure of one run keeps to its limit; ``words`` say it."""
 
     kept: bool
@@ -47,7 +47,7 @@ class Outcome:
 
 def outcomes(
     runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
-) -> list[Outcome]:
+) -> list[LimitOutcome]:
     """Every limit against every run, and an outcome for each task that a limit cannot be trusted to.
 
     A limit is kept if the worse end of the figure's 95 % interval keeps it; with ``point_estimate``, if the figure
@@ -90,7 +90,7 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[Outcome]:
+def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
     limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
@@ -99,7 +99,7 @@ def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> I
             # One that may be too low is told with the figure.
             if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
                 words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
-                yield Outcome(False, f"{run.name}: {task}: {words}")
+                yield LimitOutcome(False, f"{run.name}: {task}: {words}")
 
 
 def _flags(result: TaskResult) -> list[Flag]:
@@ -112,7 +112,7 @@ def _flags(result: TaskResult) -> list[Flag]:
     return found
 
 
-def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[Outcome]:
+def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
@@ -161,7 +161,9 @@ def _missing(run: Run, limit: Limit, there: bool) -> str:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
 
 
-def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]) -> Outcome:
+def _judged(
+    run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]
+) -> LimitOutcome:
     better, found = _better(limited.result, limited.metric), limited.found
     end = None if point_estimate else found.high if better == "lower" else found.low
     value = found.value if end is None else end
@@ -172,8 +174,8 @@ def _judged(run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, a
     words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst}" + _judged_by(found, end, point_estimate)
     low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
     if kept and better == "lower" and low is not None:
-        return Outcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
-    return Outcome(kept, words)
+        return LimitOutcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
+    return LimitOutcome(kept, words)
 
 
 def _judged_by(found: Figure, end: float | None, point_estimate: bool) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from leakage_tasks.report.board.board import Board, Entry
+from leakage_tasks.report.page.canary_rows import PAIR_HEADS, canary_order, pair_order, tell_canary, tell_pair
 from leakage_tasks.report.page.spreads import exposures, repetitions
-from leakage_tasks.report.page.told import PAIR_HEADS, canary_order, pair_order, tell_canary, tell_pair
 from leakage_tasks.report.reading.audits import audit_of, audit_words
 from leakage_tasks.report.reading.findings import Details, read_details
 from leakage_tasks.report.reading.format import flag_words

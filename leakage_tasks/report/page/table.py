@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
+from leakage_tasks.report.board.headings import place
 from leakage_tasks.report.reading.figures import Figure, Flag
-from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, place, verdict_words
+from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
 
 WIDE, ROOM = 56.0, 4.0
 """Width of the little picture of an interval, and what is left free at its ends, in pixels."""
@@ -15,7 +16,7 @@ _EMPTY = Figure(None)
 
 
 @dataclass(frozen=True)
-class Head:
+class ColumnHead:
     """A column's head, and what explains it: pairs of a word and its text."""
 
     id: str
@@ -50,7 +51,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class BoardRow:
     """A run: ``badges`` are its flags in few words, each with whether it is a fault; ``rank`` sorts by place."""
 
     name: str
@@ -63,28 +64,28 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Part:
+class BoardGroup:
     """A group: its title (nothing where there is but one), its lines, its verdicts and its warnings in words."""
 
     title: str
     reason: str
-    lines: tuple[Line, ...]
+    lines: tuple[BoardRow, ...]
     verdicts: tuple[tuple[str, str], ...]
     notes: tuple[tuple[str, str], ...]
 
 
-def heads(board: Board) -> list[Head]:
+def heads(board: Board) -> list[ColumnHead]:
     """The columns' heads, in order."""
     return [_head(f"about-{at}", column, _kinds(board, column)) for at, column in enumerate(board.columns)]
 
 
-def parts(board: Board) -> list[Part]:
+def parts(board: Board) -> list[BoardGroup]:
     """The groups, in order."""
     scales = [_scale(board, column) for column in board.columns]
     return [_part(board, at, group, scales) for at, group in enumerate(board.groups, 1)]
 
 
-def _head(name: str, column: Column, kinds: Sequence[str]) -> Head:
+def _head(name: str, column: Column, kinds: Sequence[str]) -> ColumnHead:
     unit = column.unit or "number"
     better = {"lower": "lower is better", "higher": "higher is better", None: "no better side"}[column.better]
     whom = " for the defender" if column.leakage and column.better else ""
@@ -93,7 +94,7 @@ def _head(name: str, column: Column, kinds: Sequence[str]) -> Head:
     facts += [("95 % interval", ", ".join(kinds))] if kinds else []
     facts.append(("In the results", f"{column.metric} of {column.task}" + _filter(column)))
     below = f"{column.unit}, {better}" if column.unit else better
-    return Head(
+    return ColumnHead(
         id=name,
         title=column.title,
         below=f"{below}\N{NO-BREAK SPACE}{ARROWS[column.better]}" if column.better else column.unit,
@@ -117,14 +118,14 @@ def _figures(board: Board, column: Column) -> list[Figure]:
     return [entry.figures.get(column.key, _EMPTY) for group in board.groups for entry in group.entries]
 
 
-def _part(board: Board, at: int, group: Group, scales: Sequence[tuple[float, float]]) -> Part:
+def _part(board: Board, at: int, group: Group, scales: Sequence[tuple[float, float]]) -> BoardGroup:
     words = f"Group {at} of {len(board.groups)}" if len(board.groups) > 1 else ""
     notes = tuple((entry.run.name, each) for entry in group.entries for each in flag_words(entry.flags))
     said = tuple((entry.run.name, each) for entry in group.entries for each in verdict_words(entry.verdicts))
-    return Part(words, group.reason, tuple(_line(board, entry, scales) for entry in group.entries), said, notes)
+    return BoardGroup(words, group.reason, tuple(_line(board, entry, scales) for entry in group.entries), said, notes)
 
 
-def _line(board: Board, entry: Entry, scales: Sequence[tuple[float, float]]) -> Line:
+def _line(board: Board, entry: Entry, scales: Sequence[tuple[float, float]]) -> BoardRow:
     cells = [
         _cell(entry.figures.get(column.key, _EMPTY), scale, not column.shown)
         for column, scale in zip(board.columns, scales, strict=True)
@@ -132,7 +133,7 @@ def _line(board: Board, entry: Entry, scales: Sequence[tuple[float, float]]) -> 
     run = entry.run
     rank = "" if entry.place is None else str(entry.place)
     badges = dict.fromkeys((_short(flag), flag.fault) for flag in entry.flags)
-    return Line(run.name, run.model, run.source, place(entry), rank, tuple(badges), tuple(cells))
+    return BoardRow(run.name, run.model, run.source, place(entry), rank, tuple(badges), tuple(cells))
 
 
 def _short(flag: Flag) -> str:

@@ -18,7 +18,7 @@ EXPOSURE, EXTRACTION, SUFFIXES = CANARY_EXPOSURE.task, CANARY_EXTRACTION.task, S
 
 
 @dataclass(frozen=True)
-class Logged:
+class RunFindings:
     """The findings of one run by the kind of task; ``wrong`` is what a suffix run was told of wrong guesses."""
 
     name: str
@@ -28,7 +28,7 @@ class Logged:
     wrong: int | None = None
 
 
-def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[Logged]:
+def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[RunFindings]:
     """The runs that ``sources`` stand for with their findings of ``tasks``, in the order of the sources.
 
     Each run has a name of its own; runs that hold nothing of ``tasks`` are left out. Raises ResultsError for a source
@@ -80,8 +80,8 @@ def _samples_of(run: Run, given: Sequence[_Place], tasks: Sequence[str]) -> list
     return found
 
 
-def _logged(name: str, samples: Iterable[Samples]) -> Logged:
-    run = Logged(name)
+def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
+    run = RunFindings(name)
     for each in samples:
         if each.task == EXPOSURE:
             run = replace(run, exposure=tuple(each.findings()))

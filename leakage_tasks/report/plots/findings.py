@@ -11,11 +11,11 @@ from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.aggregates import Guessed
 from leakage_tasks.metrics.extraction import extracted
 from leakage_tasks.metrics.suffix_values import guessed
-from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES, Logged, read_logged
-from leakage_tasks.report.plots.exposure import EpochExposure
+from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES, RunFindings, read_logged
 from leakage_tasks.report.plots.histogram import MOST, Costs
-from leakage_tasks.report.plots.recall import Ordered
-from leakage_tasks.report.plots.repetitions import Exposed, Repeated
+from leakage_tasks.report.plots.recall import RecallCurve
+from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
+from leakage_tasks.report.reading.exposure_history import EpochExposure
 
 Sources = Sequence[str | Path]
 
@@ -31,17 +31,17 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
     ]
 
 
-def repetitions_of(sources: Sources) -> list[Repeated]:
+def repetitions_of(sources: Sources) -> list[RunByRepetitions]:
     """Exposures, and what was extracted where that was asked too, by repetitions. Raises LeakageError."""
     runs = _some([run for run in read_logged(sources, [EXPOSURE, EXTRACTION]) if run.exposure], EXPOSURE)
-    return [Repeated(run.name, list(_exposed(run.exposure)), _extracted(run.extraction)) for run in runs]
+    return [RunByRepetitions(run.name, list(_exposed(run.exposure)), _extracted(run.extraction)) for run in runs]
 
 
-def _exposed(findings: Iterable[Finding]) -> Iterator[Exposed]:
+def _exposed(findings: Iterable[Finding]) -> Iterator[CanaryPoint]:
     for each in findings:
         if each.exposure is not None:
             bound = each.method == "lower_bound"
-            yield Exposed(each.canary, each.repetitions, each.exposure, each.log2_size, bound)
+            yield CanaryPoint(each.canary, each.repetitions, each.exposure, each.log2_size, bound)
 
 
 def _extracted(findings: Iterable[Finding]) -> dict[int, list[bool]]:
@@ -86,12 +86,12 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _named(run: Logged, canaries: Sequence[str]) -> list[Finding]:
+def _named(run: RunFindings, canaries: Sequence[str]) -> list[Finding]:
     by_name = {each.canary: each for each in run.exposure}
     return [by_name[name] for name in dict.fromkeys(canaries) if name in by_name]
 
 
-def _telling(run: Logged) -> list[Finding]:
+def _telling(run: RunFindings) -> list[Finding]:
     """The most and the least exposed planted canary, and the control in the middle."""
     told = [each for each in run.exposure if not each.coarse] or run.exposure
     ranked = sorted(told, key=lambda each: (-(each.exposure or 0.0), each.canary))
@@ -127,7 +127,7 @@ def _numbers(found: Finding) -> list[float]:
     return sorted(costs)
 
 
-def recall_of(sources: Sources) -> list[Ordered]:
+def recall_of(sources: Sources) -> list[RecallCurve]:
     """A line a confidence of one run of ``suffix_extraction``; of several runs a line each, by their own confidence.
 
     Raises LeakageError.
@@ -142,8 +142,8 @@ def recall_of(sources: Sources) -> list[Ordered]:
     return [_ordered(f"{own} (the run's own)", run, own), *(_ordered(name, run, name) for name in sorted(others))]
 
 
-def _ordered(name: str, run: Logged, confidence: str) -> Ordered:
-    return Ordered(name, list(_guesses(run.suffixes, confidence)), run.wrong)
+def _ordered(name: str, run: RunFindings, confidence: str) -> RecallCurve:
+    return RecallCurve(name, list(_guesses(run.suffixes, confidence)), run.wrong)
 
 
 def _guesses(findings: Iterable[SuffixFinding], confidence: str) -> Iterator[Guessed]:
@@ -155,7 +155,7 @@ def _guesses(findings: Iterable[SuffixFinding], confidence: str) -> Iterator[Gue
             yield guessed(reading)
 
 
-def _some(runs: list[Logged], task: str) -> list[Logged]:
+def _some(runs: list[RunFindings], task: str) -> list[RunFindings]:
     if not runs:
         raise OptionError(f"nothing to draw: no samples of {task} there: run lm_eval --tasks {task} --log_samples")
     return runs

@@ -37,7 +37,7 @@ MOST = 12
 
 
 @dataclass(frozen=True)
-class Ordered:
+class RecallCurve:
     """One line: the guesses of a run in a confidence's order, and how many wrong ones ``recall_early_stop`` allows.
 
     ``wrong`` None leaves that to the number of pairs.
@@ -69,7 +69,7 @@ def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
     return [*found, right / len(guesses)] if guesses else []
 
 
-def draw_recall(lines: Sequence[Ordered]) -> Figure:
+def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
     """A line each, with the run's own ``recall_early_stop`` marked on it and its 95 % bootstrap interval in the legend.
 
     Raises OptionError without anything to draw, and for more than twelve lines.
@@ -93,7 +93,7 @@ def draw_recall(lines: Sequence[Ordered]) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, each: Ordered, number: int) -> Entry:
+def _draw(axes: Axes, each: RecallCurve, number: int) -> Entry:
     curve = recall_curve(each.guesses)
     if each.allowed > len(curve):
         # More wrong guesses allowed than there are: the mark still stands on the line.
@@ -107,7 +107,7 @@ def _draw(axes: Axes, each: Ordered, number: int) -> Entry:
     return (path, dot), f"{plain(each.name)}: {stop}; {curve[-1]:.3f} of {len(each.guesses):,} pairs at the end"
 
 
-def _end(of: Callable[[int | None], Aggregate[Guessed]], each: Ordered) -> float:
+def _end(of: Callable[[int | None], Aggregate[Guessed]], each: RecallCurve) -> float:
     found = of(each.wrong)(each.guesses)
     assert found is not None
     return found

@@ -28,7 +28,7 @@ WIDEST = 7.0
 """Inches of the widest panel that has another beside it."""
 
 
-class Exposed(NamedTuple):
+class CanaryPoint(NamedTuple):
     """One canary's exposure in bits; ``bound`` where all that is known is that it is no less."""
 
     canary: str
@@ -39,15 +39,15 @@ class Exposed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RunByRepetitions:
     """One run: exposures, and by repetitions (0: controls) whether each secret was extracted."""
 
     name: str
-    exposures: Sequence[Exposed]
+    exposures: Sequence[CanaryPoint]
     extracted: Mapping[int, Sequence[bool]] = field(default_factory=dict)
 
 
-def draw_repetitions(runs: Sequence[Repeated]) -> Figure:
+def draw_repetitions(runs: Sequence[RunByRepetitions]) -> Figure:
     """Exposure by repetitions: a point a canary, their mean with its interval, a colour and mark a run.
 
     Controls stand at 0. With what was extracted, its share is a second panel, with Clopper-Pearson intervals. Fewer
@@ -74,7 +74,7 @@ def draw_repetitions(runs: Sequence[Repeated]) -> Figure:
     return figure
 
 
-def _draw_exposures(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int]) -> list[Entry]:
+def _draw_exposures(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequence[int]) -> list[Entry]:
     entries: list[Entry] = []
     for number, run in enumerate(runs):
         middle, width = _place(number, len(runs))
@@ -99,7 +99,7 @@ def _place(number: int, runs: int) -> tuple[float, float]:
     return (number - (runs - 1) / 2) * width, width * 0.62
 
 
-def _draw_group(axes: Axes, points: Sequence[Exposed], middle: float, width: float, number: int) -> None:
+def _draw_group(axes: Axes, points: Sequence[CanaryPoint], middle: float, width: float, number: int) -> None:
     """A run's canaries of one group, and their mean right of them."""
     alpha = max(0.25, min(0.75, 12 / len(points)))
     for bound in (False, True):
@@ -114,10 +114,10 @@ def _draw_group(axes: Axes, points: Sequence[Exposed], middle: float, width: flo
     _summary(axes, middle + width * RIGHT, fmean(bits), ends, number, least)
 
 
-def _exposure_ends(points: Sequence[Exposed]) -> tuple[float, float] | None:
+def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
     """The ends of the mean's interval, as ``canary_exposure`` has them; None for too few canaries."""
     known = [
-        aggregates.Exposed(
+        aggregates.ExposureRange(
             each.exposure, each.log2_size if each.bound else each.exposure, max(each.exposure, each.log2_size)
         )
         for each in points
@@ -143,7 +143,7 @@ def _rimmed(number: int) -> dict[str, Any]:
     return {"marker": marker(number), "color": colour(number), **rim}
 
 
-def _keys(axes: Axes, runs: Sequence[Repeated]) -> list[Entry]:
+def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
     """What the marks are."""
 
     def mark(size: float, **look: Any) -> Any:
@@ -159,7 +159,7 @@ def _keys(axes: Axes, runs: Sequence[Repeated]) -> list[Entry]:
     return [*found, (large, "mean" + ", or share" * shares), (bar, interval)]
 
 
-def _draw_extracted(axes: Axes, runs: Sequence[Repeated], groups: Sequence[int]) -> None:
+def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequence[int]) -> None:
     for number, run in enumerate(runs):
         shift, _ = _place(number, len(runs))
         for place, times in enumerate(groups):

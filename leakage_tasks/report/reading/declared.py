@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.metrics.metric import MORE, Alarm, Direction, MetricSpec
+from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
 from leakage_tasks.report.reading.validate import WrongField, all_printable, finite, printable
 
 SCHEMA = 1
@@ -103,8 +103,8 @@ def _direction(data: Mapping[str, Any], where: str) -> Direction:
     return known[better]
 
 
-def _alarm(data: Mapping[str, Any], where: str) -> Alarm:
-    return Alarm(
+def _alarm(data: Mapping[str, Any], where: str) -> ValidityCheck:
+    return ValidityCheck(
         below=finite(data.get("below"), f"{where}.below"),
         words=_text(data, "words", None, where),
         name=_text(data, "name", within=where) or _waiver(data),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from leakage_tasks.metrics.verdict import Verdict
-from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.reading.figures import Figure, Flag
 
 NOTHING = "–"
@@ -48,12 +47,6 @@ def beside_lines(found: Figure) -> list[str]:
     return [*control, *count]
 
 
-def heading(column: Column) -> str:
-    """A column's title with the direction that is better and the unit."""
-    unit = f", {column.unit}" if column.unit and column.unit not in ("share", "probability") else ""
-    return f"{column.title}{unit} {ARROWS[column.better]}".rstrip()
-
-
 def flag_words(flags: Iterable[Flag]) -> list[str]:
     """Flags in words, one for several tasks of which the same is true."""
     said: dict[tuple[str, str], list[str]] = {}
@@ -65,16 +58,6 @@ def flag_words(flags: Iterable[Flag]) -> list[str]:
 def verdict_words(verdicts: Mapping[str, Verdict]) -> list[str]:
     """Verdicts by task in words, one line each."""
     return [f"{task}: {verdict.words}" for task, verdict in sorted(verdicts.items())]
-
-
-def shown_columns(board: Board, every: bool = False) -> Sequence[Column]:
-    """The columns to show: the headlines that some run has, or ``every`` one."""
-    return [column for column in board.columns if every or column.shown]
-
-
-def place(entry: Entry) -> str:
-    """Its place in its group; a dash where it is not ranked."""
-    return NOTHING if entry.place is None else str(entry.place)
 
 
 def measure(flag: Flag) -> str:

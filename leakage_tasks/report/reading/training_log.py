@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.report.plots.exposure import read_history
+from leakage_tasks.report.reading.exposure_history import read_history
 from leakage_tasks.report.reading.validate import is_finite
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from leakage_tasks.report.reading.samples import Samples, read_samples
 
 
 @dataclass(frozen=True)
-class Line:
+class ScoreRow:
     """One row of one column: its value with its 95 % interval, and what it declares about itself."""
 
     column: str
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ResultsComparison:
     """The rows scored beside those of a results file.
 
     ``equal`` counts the rows that are the same but for rounding, ``differences`` says in words which are not, ``newer``
@@ -48,15 +48,15 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredSamples:
     """A file of samples scored; ``compared`` is None without a results file, ``audit`` empty where none applies."""
 
     samples: Samples
     scores: Scores
-    compared: Comparison | None
+    compared: ResultsComparison | None
     audit: tuple[AuditFigure, ...]
 
-    def lines(self, every: bool = False) -> list[Line]:
+    def lines(self, every: bool = False) -> list[ScoreRow]:
         """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
         metrics = {each.name: each for each in self.samples.metrics()}
         return [
@@ -83,7 +83,7 @@ class Scored:
         }
 
 
-def score_file(path: Path, delta: float = 0.0) -> Scored:
+def score_file(path: Path, delta: float = 0.0) -> ScoredSamples:
     """All metrics of a file of samples, compared with the results file beside it, and audited at ``delta``.
 
     Raises ResultsError.
@@ -93,7 +93,7 @@ def score_file(path: Path, delta: float = 0.0) -> Scored:
         scores = samples.scores()
         findings = samples.findings() if samples.scoring is CANARY_EXPOSURE else []
         figures = audit(findings, delta) if any(each.planted for each in findings) else []
-        return Scored(samples, scores, _compared(samples, scores), tuple(figures))
+        return ScoredSamples(samples, scores, _compared(samples, scores), tuple(figures))
 
 
 @contextmanager
@@ -108,17 +108,17 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _lines(column: str, values: Mapping[str, float | None], metrics: Mapping[str, Metric[Any, Any]]) -> list[Line]:
+def _lines(column: str, values: Mapping[str, float | None], metrics: Mapping[str, Metric[Any, Any]]) -> list[ScoreRow]:
     ends = {end for name in values for end in metrics[name].interval or () if end in values}
     found = []
     for name, value in values.items():
         if name not in ends:
             low, high = (values.get(end) for end in metrics[name].interval or ("", ""))
-            found.append(Line(column, name, value, low, high, metrics[name].unit, metrics[name].words))
+            found.append(ScoreRow(column, name, value, low, high, metrics[name].unit, metrics[name].words))
     return found
 
 
-def _compared(samples: Samples, scores: Scores) -> Comparison | None:
+def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     """The scores beside the run's own; None where there are none of the task."""
     file = samples.results
     result = None if file is None else read_run(file).tasks.get(samples.task)
@@ -129,7 +129,7 @@ def _compared(samples: Samples, scores: Scores) -> Comparison | None:
     differing = [key for key, value in expected.items() if key not in ours or not _same(value, ours[key])]
     words = [_documents(samples, result), *(_difference(key, expected[key], ours) for key in differing)]
     newer = tuple(_name(key) for key, value in ours.items() if key not in theirs and value is not None)
-    return Comparison(file, len(expected) - len(differing), tuple(each for each in words if each), newer)
+    return ResultsComparison(file, len(expected) - len(differing), tuple(each for each in words if each), newer)
 
 
 def _same(one: float | None, other: float | None) -> bool:

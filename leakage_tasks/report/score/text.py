@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.audit import AuditFigure
-from leakage_tasks.report.score.score import Comparison, Line, Scored
+from leakage_tasks.report.score.score import ResultsComparison, ScoredSamples, ScoreRow
 
 WIDTH = 120
 NONE = "-"
 
 
-def score_text(scored: Scored, every: bool = False) -> str:
+def score_text(scored: ScoredSamples, every: bool = False) -> str:
     """The table of a scored file, ``every`` column of it if wanted, and whether it equals the run's own figures."""
     samples = scored.samples
     documents = f"{samples.documents} document{'s' * (samples.documents > 1)}"
@@ -30,13 +30,13 @@ def score_text(scored: Scored, every: bool = False) -> str:
     return "\n".join(parts)
 
 
-def audit_text(scored: Scored, delta: float) -> str:
+def audit_text(scored: ScoredSamples, delta: float) -> str:
     """The auditing figures of a scored file, each with what it means."""
     heading = f"audit at δ = {delta:g}: {scored.samples.file}"
     return "\n".join([heading, *(_figure(each) for each in scored.audit)])
 
 
-def _table(lines: Sequence[Line]) -> str:
+def _table(lines: Sequence[ScoreRow]) -> str:
     rows = [("column", "metric", "value", "95 % interval", "unit", "what it is")]
     rows += [
         (line.column, line.metric, number(line.value), _interval(line.low, line.high), line.unit, line.words)
@@ -57,7 +57,7 @@ def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
-def _comparison(compared: Comparison) -> str:
+def _comparison(compared: ResultsComparison) -> str:
     name = compared.file.name
     newer = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
     if not compared.differences:

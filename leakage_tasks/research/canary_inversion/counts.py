@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from leakage_tasks.research.canary_inversion.ground import SNIPS, differences, ground_at
+from leakage_tasks.research.canary_inversion.experiment import SNIPS, differences, ground_at
 from leakage_tasks.research.framework.group_tests import LEAST_P, ranked
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
 ALPHABET = {"color": 12, "pin": 10, "call": 10}
@@ -167,7 +167,7 @@ def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:
     return Claim(words, None if 2 * min(up, down) >= LEAST_P else up < down, evidence)
 
 
-def set_up(trials: Sequence[Trial], plan: Plan, data: str = SNIPS) -> list[str]:
+def set_up(trials: Sequence[StudyTrial], plan: StudyPlan, data: str = SNIPS) -> list[str]:
     """How the studies differ from the paper's in one set, and what its victims get right."""
     own = [trial for trial in trials if trial.config["ground"]["data"] == ground_at(plan.scale, data).data]
     right, f1 = ([trial.result[name] for trial in own] for name in ("intent_accuracy", "slot_f1"))

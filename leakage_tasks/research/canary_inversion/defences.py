@@ -15,10 +15,10 @@ from leakage_tasks.research.canary_inversion.defended import (
     together,
     with_defence,
 )
-from leakage_tasks.research.canary_inversion.ground import ALIKE, OVERTRAINED, SPREAD, differences, ground_at
+from leakage_tasks.research.canary_inversion.experiment import ALIKE, OVERTRAINED, SPREAD, differences, ground_at
 from leakage_tasks.research.canary_inversion.settings import DEFENCES
 from leakage_tasks.research.canary_inversion.trials import register_study
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Report, TableRow
 
 TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
@@ -60,7 +60,7 @@ Groups = dict[tuple[int, str, bool], dict[str, list[Config]]]
 DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), "paper": (10, 500, 1000)}
 
 
-def table_3_trials(plan: Plan) -> list[Config]:
+def table_3_trials(plan: StudyPlan) -> list[Config]:
     """Every defence at n = 4, on embeddings that are learnt, and some on fixed ones."""
     return [
         config
@@ -70,7 +70,7 @@ def table_3_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
+def _settings(plan: StudyPlan, copies: int) -> list[tuple[str, bool]]:
     """Defences, and whether embeddings are fixed ones that were made for it."""
     if plan.scale == "paper":
         return [(name, False) for name in DEFENCES]
@@ -79,12 +79,12 @@ def _settings(plan: Plan, copies: int) -> list[tuple[str, bool]]:
     return [*((name, False) for name in DEFENCES), *((name, True) for name in FIXED_TOO)]
 
 
-def _embeddings(plan: Plan, made: bool) -> str:
+def _embeddings(plan: StudyPlan, made: bool) -> str:
     """What the victims' embeddings are: those of the paper's file are not trained, nor those that are made."""
     return "fixed" if made or ground_at(plan.scale).fixed else "learnt"
 
 
-def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT by defence and pattern; with character embeddings also against an attacker who knows of them."""
     rows: list[TableRow] = []
     groups: Groups = {}
@@ -98,7 +98,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, _defence_claims(trials, plan, groups), notes)
 
 
-def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list[Claim]:
+def _defence_claims(trials: Sequence[StudyTrial], plan: StudyPlan, groups: Groups) -> list[Claim]:
     claims = list[Claim]()
     for copies, fixed in dict.fromkeys((copies, fixed) for copies, _, fixed in groups):
         words = f"R = {copies}, {_embeddings(plan, fixed)} embeddings: "
@@ -121,7 +121,7 @@ def _defence_claims(trials: Sequence[Trial], plan: Plan, groups: Groups) -> list
     return [*claims, _useful(trials, DEFENDED[plan.scale][-1])]
 
 
-def _useful(trials: Sequence[Trial], copies: int) -> Claim:
+def _useful(trials: Sequence[StudyTrial], copies: int) -> Claim:
     """That intents right do not fall by 0.02: the interval of the difference of means, by Welch, excludes it."""
     from scipy import stats
 

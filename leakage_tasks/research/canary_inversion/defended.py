@@ -19,14 +19,14 @@ from leakage_tasks.research.canary_inversion.counts import (
 from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS, PLAIN
 from leakage_tasks.research.canary_inversion.tables import undefended
 from leakage_tasks.research.canary_inversion.trials import chosen, victims
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, TableRow
 
 COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
 """What is shown of the victims: column, name in a trial's result, the most it can be."""
 
 
-def defended(plan: Plan, copies: int, defence: Config, *, fixed: bool) -> list[Config]:
+def defended(plan: StudyPlan, copies: int, defence: Config, *, fixed: bool) -> list[Config]:
     """Victims with ``defence`` at n = 4, on embeddings that are learnt, or on fixed ones made for it."""
     if not defence and not fixed:
         return undefended(plan, 4, copies)
@@ -36,7 +36,7 @@ def defended(plan: Plan, copies: int, defence: Config, *, fixed: bool) -> list[C
 
 
 def defence_rows(
-    trials: Sequence[Trial], groups: Mapping[str, list[Config]], published: Sequence[float] | None = None
+    trials: Sequence[StudyTrial], groups: Mapping[str, list[Config]], published: Sequence[float] | None = None
 ) -> list[TableRow]:
     """A row a pattern, then one of all of them with what the ``trials``' victims get right.
 
@@ -90,12 +90,14 @@ def each_victim(groups: Mapping[str, list[Config]]) -> list[float]:
     return [fmean(each) for each in zip(*(distances(found, ONE_START) for found in groups.values()), strict=True)]
 
 
-def by_pattern(trials: Sequence[Trial]) -> dict[str, list[Config]]:
+def by_pattern(trials: Sequence[StudyTrial]) -> dict[str, list[Config]]:
     """What was found of each pattern."""
     return {pattern: chosen(trials, pattern) for pattern in PATTERNS}
 
 
-def with_defence(trials: Sequence[Trial], copies: int, defence: Config, *, fixed: bool = False) -> list[Trial]:
+def with_defence(
+    trials: Sequence[StudyTrial], copies: int, defence: Config, *, fixed: bool = False
+) -> list[StudyTrial]:
     """The trials with so many copies, this defence and these embeddings."""
     wanted = {"published_copies": copies, "defence": {**PLAIN, **defence}}
     return [

@@ -20,11 +20,11 @@ from leakage_tasks.research.canary_inversion.counts import (
     rises,
     set_up,
 )
-from leakage_tasks.research.canary_inversion.ground import ATIS, GENERATED, SNIPS, ground_at
+from leakage_tasks.research.canary_inversion.experiment import ATIS, GENERATED, SNIPS, ground_at
 from leakage_tasks.research.canary_inversion.settings import PATTERNS
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
@@ -46,12 +46,12 @@ INSTEAD = (
 )
 
 
-def figure_2_trials(plan: Plan) -> list[Config]:
+def figure_2_trials(plan: StudyPlan) -> list[Config]:
     """Canaries of six unknown tokens at several R."""
     return [config for copies in REPEATS[plan.scale][6] for config in undefended(plan, 6, copies)]
 
 
-def figure_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT by R for n = 6."""
     found = {c: chosen_at(trials, SNIPS, plan, c, dict.fromkeys(PATTERNS, 6)) for c in REPEATS[plan.scale][6]}
     rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
@@ -71,7 +71,7 @@ SHARED = "The trials of one seed have the same secrets at every R, and all trial
 
 
 def chosen_at(
-    trials: Sequence[Trial], data: str, plan: Plan, copies: int, unknown: Mapping[str, int]
+    trials: Sequence[StudyTrial], data: str, plan: StudyPlan, copies: int, unknown: Mapping[str, int]
 ) -> dict[str, list[Config]]:
     """What was found of each pattern in one set at one R."""
     own = ground_at(plan.scale, data).data
@@ -89,22 +89,22 @@ def _patterns(found: Mapping[str, list[Config]]) -> TableRow:
     return row
 
 
-def figure_3_trials(plan: Plan) -> list[Config]:
+def figure_3_trials(plan: StudyPlan) -> list[Config]:
     """The three sets at their R."""
     snips = [config for copies in COPIES[plan.scale][SNIPS] for config in _mixed(plan, SNIPS, copies)]
     return [*snips, *by_set_trials(plan, ATIS), *by_set_trials(plan, GENERATED)]
 
 
-def _mixed(plan: Plan, data: str, copies: int) -> list[Config]:
+def _mixed(plan: StudyPlan, data: str, copies: int) -> list[Config]:
     return victims(plan, MIXED, copies, data=data)
 
 
-def by_set_trials(plan: Plan, data: str) -> list[Config]:
+def by_set_trials(plan: StudyPlan, data: str) -> list[Config]:
     """One set at each of its R."""
     return [config for copies in COPIES[plan.scale][data] for config in _mixed(plan, data, copies)]
 
 
-def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT by data set, at the R of lowest HDT as in the paper's best figures."""
     rows, best, notes = [], {}, []
     for data in SHOWN:
@@ -126,10 +126,10 @@ def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*dict.fromkeys(notes), chosen_after, INSTEAD])
 
 
-def by_set(data: str) -> Callable[[Sequence[Trial], Plan], Report]:
+def by_set(data: str) -> Callable[[Sequence[StudyTrial], StudyPlan], Report]:
     """The report of one set: HDT by R."""
 
-    def report(trials: Sequence[Trial], plan: Plan) -> Report:
+    def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         repeats = COPIES[plan.scale][data]
         found = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in repeats}
         rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]

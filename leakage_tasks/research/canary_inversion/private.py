@@ -14,7 +14,7 @@ from leakage_tasks.research.canary_inversion.defended import (
     knowing,
     with_defence,
 )
-from leakage_tasks.research.canary_inversion.ground import differences, ground_at
+from leakage_tasks.research.canary_inversion.experiment import differences, ground_at
 from leakage_tasks.research.canary_inversion.settings import (
     DEFENCES,
     DELTA,
@@ -23,7 +23,7 @@ from leakage_tasks.research.canary_inversion.settings import (
     PRIVATE_RATE,
 )
 from leakage_tasks.research.canary_inversion.trials import register_study
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report, TableRow
 
 EPSILON = 8.0
@@ -38,13 +38,13 @@ SETTINGS: Mapping[str, Config] = {
 COPIES = 10
 
 
-def private_trials(plan: Plan) -> list[Config]:
+def private_trials(plan: StudyPlan) -> list[Config]:
     """The settings at n = 4 and R = 10; on fixed embeddings, at the paper's scale those of its file."""
     fixed = plan.scale != "paper"
     return [config for defence in SETTINGS.values() for config in defended(plan, COPIES, defence, fixed=fixed)]
 
 
-def private(trials: Sequence[Trial], plan: Plan) -> Report:
+def private(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT, exposure and usefulness by defence."""
     rows: list[TableRow] = []
     found = {}

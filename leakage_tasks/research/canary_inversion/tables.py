@@ -21,7 +21,7 @@ from leakage_tasks.research.canary_inversion.counts import (
 )
 from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow
 
 LENGTHS = (4, 6, 8, 10)
@@ -55,7 +55,7 @@ REPEATS: Mapping[Scale, Mapping[int, Sequence[int]]] = {
 """R tried for each n, as the paper counts copies."""
 
 
-def by_length(plan: Plan, most: int) -> list[Config]:
+def by_length(plan: StudyPlan, most: int) -> list[Config]:
     """Victims without defences, for each n and each R up to ``most``."""
     return [
         config
@@ -66,33 +66,33 @@ def by_length(plan: Plan, most: int) -> list[Config]:
     ]
 
 
-def undefended(plan: Plan, unknown: int, copies: int) -> list[Config]:
+def undefended(plan: StudyPlan, unknown: int, copies: int) -> list[Config]:
     """Victims without defences; the shortest canaries meet the embedding-space attack as well."""
     attacks = ["published", ONE_START, *(["embedding"] if unknown == LENGTHS[0] else [])]
     return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
 
 
-def table_2_trials(plan: Plan) -> list[Config]:
+def table_2_trials(plan: StudyPlan) -> list[Config]:
     """n ∈ {4, 6, 8, 10} and R up to 500."""
     return by_length(plan, 500)
 
 
-def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Accuracy and HDT by pattern and n, at the R of lowest HDT."""
     return _best_by_length(trials, plan, TABLE_2)
 
 
-def table_5_trials(plan: Plan) -> list[Config]:
+def table_5_trials(plan: StudyPlan) -> list[Config]:
     """The same with all R."""
     return by_length(plan, 2000)
 
 
-def table_5(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Accuracy and HDT by pattern and n, at the R of lowest HDT among more of them."""
     return _best_by_length(trials, plan, TABLE_5)
 
 
-def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Report:
+def _best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Best) -> Report:
     lengths = [unknown for unknown in LENGTHS if unknown in REPEATS[plan.scale]]
     rows = [_best_row(trials, pattern, unknown, published) for pattern in PATTERNS for unknown in lengths]
     shortest = {pattern: list(_by_copies(trials, pattern, lengths[0]).values()) for pattern in PATTERNS}
@@ -124,14 +124,14 @@ def _best_by_length(trials: Sequence[Trial], plan: Plan, published: Best) -> Rep
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *_tried(plan), note])
 
 
-def _by_copies(trials: Sequence[Trial], pattern: str, unknown: int) -> dict[int, list[Config]]:
+def _by_copies(trials: Sequence[StudyTrial], pattern: str, unknown: int) -> dict[int, list[Config]]:
     """What was found of a pattern of one length at each R."""
     repeats = sorted({trial.config["published_copies"] for trial in trials})
     found = {copies: chosen(trials, pattern, unknown, published_copies=copies) for copies in repeats}
     return {copies: own for copies, own in found.items() if own}
 
 
-def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Best) -> TableRow:
+def _best_row(trials: Sequence[StudyTrial], pattern: str, unknown: int, published: Best) -> TableRow:
     told = published[pattern, unknown]
     by_copies = _by_copies(trials, pattern, unknown)
     copies = min(by_copies, key=lambda each: (sum(distances(by_copies[each])), each))
@@ -153,20 +153,20 @@ def _best_row(trials: Sequence[Trial], pattern: str, unknown: int, published: Be
     }
 
 
-def _tried(plan: Plan) -> list[str]:
+def _tried(plan: StudyPlan) -> list[str]:
     if plan.scale == "paper":
         return []
     shown = "; ".join(f"n = {n}: {', '.join(map(str, repeats))}" for n, repeats in REPEATS[plan.scale].items())
     return [f"R tried, as the paper counts them: {shown}."]
 
 
-def table_4_trials(plan: Plan) -> list[Config]:
+def table_4_trials(plan: StudyPlan) -> list[Config]:
     """A single copy; n = 4 for all patterns, the call with 10 digits, and with 7 after a known area code."""
     seven = victims(plan, {"call": 7}, 1, area_code=True)
     return [*undefended(plan, 4, 1), *victims(plan, {"call": 10}, 1), *seven]
 
 
-def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Accuracy and HDT of canaries that stand in the training set once."""
     rows: list[TableRow] = []
     for (pattern, unknown), (right, distance) in TABLE_4.items():

@@ -8,13 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.research.canary_inversion.ground import (
+from leakage_tasks.research.canary_inversion.experiment import (
     ALIKE,
     OVERTRAINED,
     SNIPS,
     SOURCE,
     SPREAD,
-    Ground,
+    TaggerExperiment,
     fingerprint,
     ground_at,
     utterances,
@@ -33,11 +33,11 @@ from leakage_tasks.research.canary_inversion.settings import (
     SEEDS,
 )
 from leakage_tasks.research.canary_inversion.vectors import vectors_of
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Trial, registrar
+from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, StudyTrial, registrar
 
 
 def victims(
-    plan: Plan,
+    plan: StudyPlan,
     unknown: Mapping[str, int],
     copies: int,
     *,
@@ -83,11 +83,11 @@ def run(config: Config, shared: Path) -> Result:
     it (``finished``), and the exposure of the true filling in bits.
     """
     from leakage_tasks.targets.tagger.target import TaggerTarget
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
     from leakage_tasks.training.threads import one_thread
 
-    ground, defence = Ground(**config["ground"]), dict(config["defence"])
+    ground, defence = TaggerExperiment(**config["ground"]), dict(config["defence"])
     epsilon = defence.pop("epsilon", None)
     parts = utterances(ground)
     canaries = _canaries(config)
@@ -111,7 +111,7 @@ def run(config: Config, shared: Path) -> Result:
             recipe,
             words=chain(*alphabets),
             seed=config["seed"],
-            private=None if epsilon is None else Privacy(epsilon=epsilon, delta=DELTA),
+            private=None if epsilon is None else DpConfig(epsilon=epsilon, delta=DELTA),
         )
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
         target = TaggerTarget(trained.model, trained.tokenizer)
@@ -174,7 +174,7 @@ def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str,
     return found
 
 
-def chosen(trials: Iterable[Trial], pattern: str, unknown: int | None = None, **wanted: Any) -> list[Config]:
+def chosen(trials: Iterable[StudyTrial], pattern: str, unknown: int | None = None, **wanted: Any) -> list[Config]:
     """What was found of a pattern's canaries in the trials whose config has these values."""
     return [
         trial.result["found"][pattern]

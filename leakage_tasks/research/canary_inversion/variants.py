@@ -19,7 +19,7 @@ from leakage_tasks.research.canary_inversion.counts import (
 )
 from leakage_tasks.research.canary_inversion.settings import ATTACKS, ONE_START, PATTERNS
 from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow
 
 UNKNOWN, COPIES = 6, 100
@@ -35,12 +35,12 @@ VARIANTS = {
 """Attacks, and what the table calls them."""
 
 
-def variant_trials(plan: Plan) -> list[Config]:
+def variant_trials(plan: StudyPlan) -> list[Config]:
     """Every relaxation on one victim a trial."""
     return victims(plan, dict.fromkeys(PATTERNS, UNKNOWN), COPIES, attacks=list(VARIANTS))
 
 
-def variants(trials: Sequence[Trial], plan: Plan) -> Report:
+def variants(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT and accuracy by relaxation, over all patterns."""
     found = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
     rows: list[TableRow] = [

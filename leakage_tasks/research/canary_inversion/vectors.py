@@ -8,11 +8,13 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.canary_inversion.ground import Ground
+from leakage_tasks.research.canary_inversion.experiment import TaggerExperiment
 from leakage_tasks.research.framework.shared import data_folder, sole_maker
 
 
-def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path) -> str | None:
+def vectors_of(
+    ground: TaggerExperiment, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path
+) -> str | None:
     """The file of word vectors a ground asks for, None where embeddings are learnt.
 
     With ``alike`` it is made: see :func:`alike_vectors`. Raises LeakageError where a published one is not there.
@@ -35,7 +37,7 @@ def vectors_of(ground: Ground, words: Iterable[str], alphabets: Sequence[Sequenc
     return str(published)
 
 
-def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], ground: Ground) -> Iterable[str]:
+def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], ground: TaggerExperiment) -> Iterable[str]:
     """Lines of a vector file: normal random vectors, those of one alphabet with the ground's cosine between them.
 
     So are digits, and names of colours, in vectors learnt from much text; what tells them apart is small.

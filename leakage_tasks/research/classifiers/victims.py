@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
-from leakage_tasks.research.classifiers.ground import Ground, base_of
+from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
@@ -35,7 +35,7 @@ class Victim:
 
 @contextmanager
 def trained_victim(
-    ground: Ground,
+    ground: ClassifierExperiment,
     rows: LabelledCorpus,
     canaries: Sequence[Canary],
     shared: Path,
@@ -48,7 +48,7 @@ def trained_victim(
     from leakage_tasks.research.victims.classifier import fine_tune
     from leakage_tasks.research.victims.labelled import accuracy
     from leakage_tasks.targets import ClassifierTarget
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
 
     with temporary_folder() as folder, _few_threads(ground):
         _write(rows.training, folder / "train.jsonl")
@@ -56,7 +56,7 @@ def trained_victim(
         planted = folder / "planted.jsonl"
         plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
         training = _read(planted)
-        private = None if epsilon is None else Privacy(epsilon=epsilon, delta=1 / (10 * len(training)))
+        private = None if epsilon is None else DpConfig(epsilon=epsilon, delta=1 / (10 * len(training)))
         done = fine_tune(
             base_of(ground, shared),
             training,
@@ -78,7 +78,7 @@ def trained_victim(
         yield Victim(ClassifierTarget(done.model, done.tokenizer), planted, right, seen, spent)
 
 
-def alphabet_of(ground: Ground, shared: Path, kind: str, name: str) -> Alphabet:
+def alphabet_of(ground: ClassifierExperiment, shared: Path, kind: str, name: str) -> Alphabet:
     """The whole words (or words and numbers) of the encoder's tokenizer."""
     from leakage_tasks.canaries.alphabets import tokenizer_words
 
@@ -94,7 +94,7 @@ def classes_by_rows(rows: LabelledCorpus) -> list[str]:
 
 
 @contextmanager
-def _few_threads(ground: Ground) -> Iterator[None]:
+def _few_threads(ground: ClassifierExperiment) -> Iterator[None]:
     """Two threads at most for the lab's own encoder, which gains nothing by more."""
     import torch
 

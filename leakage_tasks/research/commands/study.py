@@ -48,11 +48,11 @@ def run_command(
     ] = None,
 ) -> None:
     """Run studies: published figures beside measured ones. Run again after an interruption, it goes on."""
-    from leakage_tasks.research.framework.registry import Plan, check_scale, find_studies
+    from leakage_tasks.research.framework.registry import StudyPlan, check_scale, find_studies
     from leakage_tasks.research.framework.runner import run_studies
 
     studies = find_studies(names)
-    plan = Plan(check_scale(scale, studies), seed, trials)
+    plan = StudyPlan(check_scale(scale, studies), seed, trials)
     try:
         for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs, dask=dask):
             typer.echo(done.summary())

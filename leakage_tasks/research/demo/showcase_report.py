@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.research.demo.showcase_settings import ShowcaseFiles
-from leakage_tasks.research.victims.choices import CONTINUATION, MODULE
 from leakage_tasks.research.victims.harness_run import HarnessCommand
+from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, MODULE
 
 _ESSENTIALS = {
     "exposure of the fewest copies, bits": ("canary_exposure", "exposure"),

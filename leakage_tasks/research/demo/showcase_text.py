@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.research.demo.showcase_settings import LSTM, PRIVATE_LSTM, TEMPLATE, ShowcaseFiles, Sizes
-from leakage_tasks.research.victims.choices import CONTINUATION, continuation_questions, write_task
 from leakage_tasks.research.victims.harness_run import HarnessCommand
+from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, continuation_questions, write_task
 from leakage_tasks.training.threads import one_thread
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ class TextVictims:
     def train_privately(self) -> dict[str, Any]:
         """The same LSTM trained with DP-SGD; ``epsilon_by_copies`` is its promise for secrets of so many copies."""
         from leakage_tasks.research.victims.private_lm import train_private_char_lm
-        from leakage_tasks.training.dp.private import Privacy
+        from leakage_tasks.training.dp.private import DpConfig
 
         started, own = time.perf_counter(), self._sizes.text
         with one_thread():
             trained = train_private_char_lm(
                 self._text,
-                Privacy(epsilon=own.epsilon, delta=own.delta),
+                DpConfig(epsilon=own.epsilon, delta=own.delta),
                 validation=self._validation,
                 tokenizer=self._tokenizer,
                 epochs=own.private_epochs,

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.research.classifiers.ground import Ground, at_scale, differences
+from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.elmahdy.trials import CANARIES, PAPER, SCALES, SMALL, run
-from leakage_tasks.research.framework.registry import Plan, Trial, registrar
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured
 
 
-def success(trials: Iterable[Trial], k: int, penalty: float) -> Measured | None:
+def success(trials: Iterable[StudyTrial], k: int, penalty: float) -> Measured | None:
     """The share of canaries found within ``k`` guesses; None without trials."""
     return _share([place for trial in trials for place in trial.result["places"][str(penalty)]], k)
 
 
-def control_success(trials: Iterable[Trial], k: int) -> Measured | None:
+def control_success(trials: Iterable[StudyTrial], k: int) -> Measured | None:
     """The same of canaries that were never planted."""
     return _share([place for trial in trials for place in trial.result["controls"]], k)
 
@@ -28,20 +28,20 @@ def _share(places: list[int | None], k: int) -> Measured | None:
     return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
 
 
-def chosen(trials: Iterable[Trial], **wanted: Any) -> list[Trial]:
+def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     """The trials whose config has these values."""
     return [trial for trial in trials if all(trial.config[name] == value for name, value in wanted.items())]
 
 
-def with_copies(trials: Sequence[Trial], **wanted: Any) -> list[Trial]:
+def with_copies(trials: Sequence[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     """As :func:`chosen`, with numbers as the paper gives them."""
-    ground = Ground(**trials[0].config["ground"])
+    ground = ClassifierExperiment(**trials[0].config["ground"])
     return chosen(
         trials, **{key: ground.copies(each) if isinstance(each, int) else each for key, each in wanted.items()}
     )
 
 
-def set_up(plan: Plan) -> list[str]:
+def set_up(plan: StudyPlan) -> list[str]:
     """How the studies differ from the paper's."""
     ground = at_scale(plan.scale, SMALL, PAPER)
     found = differences(ground, PAPER)
@@ -54,20 +54,20 @@ def set_up(plan: Plan) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """One setting: its rate of success within ``k`` guesses, and the geometric mean of the secrets' places."""
 
     rate: Measured
     place: float | None
 
     @staticmethod
-    def of(trials: Sequence[Trial], k: int, penalty: float) -> Outcome | None:
+    def of(trials: Sequence[StudyTrial], k: int, penalty: float) -> SearchOutcome | None:
         """The outcome of trials; no mean place where some secret has none. None without trials."""
         rate = success(trials, k, penalty)
         places = [place for trial in trials for place in trial.result["places"][str(penalty)]]
         known = [math.log(place) for place in places if place is not None]
         mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
-        return None if rate is None else Outcome(rate, mean)
+        return None if rate is None else SearchOutcome(rate, mean)
 
     def __str__(self) -> str:
         low, high = ("?" if end is None else f"{end:.2f}" for end in (self.rate.low, self.rate.high))
@@ -75,7 +75,9 @@ class Outcome:
         return f"{self.rate.value:.2f} [{low}, {high}] n={self.rate.count}{shown}"
 
 
-def leaks_more(one: Outcome | None, other: Outcome | None, words: str, *, or_as_much: bool = False) -> Claim:
+def leaks_more(
+    one: SearchOutcome | None, other: SearchOutcome | None, words: str, *, or_as_much: bool = False
+) -> Claim:
     """The claim that one setting leaks more than another (or no less): by success, where that is equal by place.
 
     Places are compared as geometric means; as much is within a tenth of each other.
@@ -104,7 +106,7 @@ def at_chance(rate: Measured | None, guess: float) -> tuple[bool | None, str]:
     return rate.low <= guess <= rate.high, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] around {guess:.4f}"
 
 
-def accuracy(trials: Sequence[Trial]) -> list[str]:
+def accuracy(trials: Sequence[StudyTrial]) -> list[str]:
     """What the victims get right, as a sentence."""
     right = Measured.mean([trial.result["accuracy"] for trial in trials]).value
     seen = Measured.mean([trial.result["training_accuracy"] for trial in trials]).value

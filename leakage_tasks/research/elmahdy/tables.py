@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakage_tasks.research.elmahdy.counts import (
-    Outcome,
+    SearchOutcome,
     accuracy,
     at_chance,
     chosen,
@@ -18,7 +18,7 @@ from leakage_tasks.research.elmahdy.counts import (
     with_copies,
 )
 from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 TABLE_2 = {
@@ -44,14 +44,14 @@ GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
 GUESS_TWO = 3.4e-5
 
 
-def table_2_trials(plan: Plan) -> list[Config]:
+def table_2_trials(plan: StudyPlan) -> list[Config]:
     """The last one, two and three tokens unknown; the latter two take long, so fewer of them."""
     one = [main_victim(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
     more = plan.seeds(2 if plan.scale == "small" else SEEDS[plan.scale])
     return [*one, *(victim(plan, seed, unknown=n, penalties=list(PENALTIES)) for n in (2, 3) for seed in more)]
 
 
-def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
     rows: list[TableRow] = []
@@ -63,8 +63,8 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
         rows.append(row)
     rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
     last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
-    one, two, three = (Outcome.of(own, BEAM, 0.01) for own in last.values())
-    none, much = (Outcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
+    one, two, three = (SearchOutcome.of(own, BEAM, 0.01) for own in last.values())
+    none, much = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
         far_above_guess(
             success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
@@ -90,14 +90,14 @@ def _guess_row(words: str, size: int, printed: bool) -> TableRow:
     return row
 
 
-def table_3_trials(plan: Plan) -> list[Config]:
+def table_3_trials(plan: StudyPlan) -> list[Config]:
     """Repetitions of the canary."""
     seeds = plan.seeds(SEEDS[plan.scale])
     fewer = [victim(plan, seed, repetitions=r) for r in (50, 25, 10) for seed in seeds]
     return [*(main_victim(plan, seed) for seed in seeds), *fewer]
 
 
-def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success on the last token by repetitions and beam size, λ = 0.01."""
     size = trials[0].result["alphabet"]
     rows: list[TableRow] = []
@@ -106,7 +106,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
         for repetitions in (100, 50, 25, 10):
             rates[k, repetitions] = success(with_copies(trials, repetitions=repetitions), k, 0.01)
             rows.append(_row(repetitions, k, TABLE_3[k, repetitions], rates[k, repetitions], size))
-    by_copies = {r: Outcome.of(with_copies(trials, repetitions=r), 100, 0.01) for r in (100, 50, 25, 10)}
+    by_copies = {r: SearchOutcome.of(with_copies(trials, repetitions=r), 100, 0.01) for r in (100, 50, 25, 10)}
     steps = [(100, 50), (50, 25), (25, 10)]
     claims = [
         far_above_guess(rates[100, 100], 100 / size, "success at 100 is far above random guess at 100 repetitions"),
@@ -127,7 +127,7 @@ def _row(repetitions: int, k: int, published: float, rate: Measured | None, size
     }
 
 
-def table_4_trials(plan: Plan) -> list[Config]:
+def table_4_trials(plan: StudyPlan) -> list[Config]:
     """Supporting canaries in one other class, in all, or in none."""
     seeds = plan.seeds(SEEDS[plan.scale])
     one = [victim(plan, seed, supporting="one", supporting_repetitions=r) for r in (99, 50, 25) for seed in seeds]
@@ -135,7 +135,7 @@ def table_4_trials(plan: Plan) -> list[Config]:
     return [*one, *none, *(main_victim(plan, seed) for seed in seeds)]
 
 
-def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success on the last token by copies of the supporting canary in one other class, λ = 0."""
     size = trials[0].result["alphabet"]
     by_support = {
@@ -153,7 +153,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
         rows.append(
             {**_row(1, k, 0.0, success(every, k, 0.0), size), "published": published, "repetitions": "1 in all"}
         )
-    one, none, all_others = (Outcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
+    one, none, all_others = (SearchOutcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
     claims = [
         leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
         leaks_more(one, none, "a supporting canary in one class beats none"),

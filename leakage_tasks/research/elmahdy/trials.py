@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.classifiers.ground import PAPER_REDDIT, Ground, at_scale, corpus, fingerprint
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
+from leakage_tasks.research.classifiers.experiment import (
+    PAPER_REDDIT,
+    ClassifierExperiment,
+    at_scale,
+    corpus,
+    fingerprint,
+)
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
 
-SMALL = Ground(epochs=5)
+SMALL = ClassifierExperiment(epochs=5)
 PAPER = PAPER_REDDIT
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
@@ -26,7 +32,7 @@ VALUES = 100
 """In the lab, how many values each filling of the beam goes on with; at the paper's scale it is all of them."""
 
 
-def victim(plan: Plan, seed: int, **changed: Any) -> Config:
+def victim(plan: StudyPlan, seed: int, **changed: Any) -> Config:
     """A trial's config: the paper's main setting, but for what is ``changed``; copies are the paper's, scaled here."""
     ground = at_scale(plan.scale, SMALL, PAPER)
     for name in ("repetitions", "supporting_repetitions"):
@@ -49,7 +55,7 @@ def victim(plan: Plan, seed: int, **changed: Any) -> Config:
     return {**setting, **changed}
 
 
-def main_victim(plan: Plan, seed: int) -> Config:
+def main_victim(plan: StudyPlan, seed: int) -> Config:
     """The victim that all tables share: 100 copies, supporting canaries in all classes, the last token unknown."""
     return victim(plan, seed, penalties=list(PENALTIES))
 
@@ -63,7 +69,7 @@ def run(config: Config, shared: Path) -> Result:
     from leakage_tasks.attacks import run_attack
     from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim
 
-    ground = Ground(**config["ground"])
+    ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     words = alphabet_of(ground, shared, "whole-words", "words")
     ranked = classes_by_rows(rows)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.research.ethicist.experiment import differences
 from leakage_tasks.research.ethicist.figures import main_trials
-from leakage_tasks.research.ethicist.ground import differences
 from leakage_tasks.research.ethicist.guesses import early_stop, measured, more, recall, recall_at
 from leakage_tasks.research.ethicist.predictions import table_4_trials
 from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, register_study, set_up
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 CONFIDENCES = {
@@ -24,7 +24,7 @@ CONFIDENCES = {
 SETTINGS = {UNTUNED: "no prompt", SMOOTH: "Ethicist's prompt"}
 
 
-def probability_report(trials: Sequence[Trial], plan: Plan) -> Report:
+def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The share of suffixes drawn, beside what p_z foretells of it."""
     settings = by_setting(trials)
     config = trials[0].config
@@ -45,7 +45,7 @@ def probability_report(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), note])
 
 
-def expected_share(trials: Sequence[Trial], draws: int) -> Measured:
+def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
     """The expected share of suffixes among ``draws`` draws, with where the share drawn falls in 95 % of runs."""
     from leakage_tasks.metrics.aggregates import chance_high, chance_low
 
@@ -53,7 +53,7 @@ def expected_share(trials: Sequence[Trial], draws: int) -> Measured:
     return Measured(sum(chances) / len(chances), chance_low(chances), chance_high(chances), len(chances))
 
 
-def drawn_share(trials: Sequence[Trial], draws: int) -> Measured | None:
+def drawn_share(trials: Sequence[StudyTrial], draws: int) -> Measured | None:
     """The share of suffixes that were among the first ``draws`` draws."""
     view = f"samples_{draws}"
     return measured(trials, recall_at(draws, view=view if view in trials[0].result["views"] else HEADLINE))
@@ -76,7 +76,7 @@ def _agree(words: str, expected: Measured, drawn: Measured | None) -> Claim:
     return Claim(f"{words}: the share drawn is what p_z foretells", holds, figures)
 
 
-def confidence_report(trials: Sequence[Trial], plan: Plan) -> Report:
+def confidence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Confidences on the same draws, each with guesses of its own and as the order of the calibrated one's."""
     own = by_setting(trials)[SMOOTH]
     rows: list[TableRow] = [

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.research.ethicist.ground import ground_at
+from leakage_tasks.research.ethicist.experiment import ground_at
 from leakage_tasks.research.ethicist.guesses import Side, above, contrast, difference, every, more
 from leakage_tasks.research.ethicist.lines import (
     ETHICIST,
@@ -25,28 +25,28 @@ from leakage_tasks.research.ethicist.lines import (
 )
 from leakage_tasks.research.ethicist.settings import by_setting, register_study
 from leakage_tasks.research.ethicist.trials import SEEDS, of_size, shortened, tuned, untuned
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
 
 
-def main_trials(plan: Plan) -> list[Config]:
+def main_trials(plan: StudyPlan) -> list[Config]:
     """The main model with and without Ethicist's prompt."""
     return [make(plan, seed) for make in (untuned, tuned) for seed in plan.seeds(SEEDS[plan.scale])]
 
 
-def prefix_trials(plan: Plan) -> list[Config]:
+def prefix_trials(plan: StudyPlan) -> list[Config]:
     """The same after prefixes of several lengths."""
     seeds = plan.seeds(SEEDS[plan.scale])
     return [shortened(plan, seed, prompt) for prompt in (False, True) for seed in seeds]
 
 
-def size_trials(plan: Plan) -> list[Config]:
+def size_trials(plan: StudyPlan) -> list[Config]:
     """Models of all sizes, with and without."""
     sizes, seeds = ground_at(plan.scale).sizes, plan.seeds(SEEDS[plan.scale])
     return [of_size(plan, seed, size, prompt) for size in sizes for prompt in (False, True) for seed in seeds]
 
 
-def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By model size."""
     sizes = list(dict.fromkeys(each.config["size"] for each in trials))
     settings = {size: by_setting([each for each in trials if each.config["size"] == size]) for size in sizes}
@@ -69,7 +69,7 @@ def figure_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return report("model", sizes, side, [*claims, *best(sizes, side)], trials, plan, _draws(trials))
 
 
-def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of prefix tokens the attacker has, the last ones."""
     lengths, side = swept(trials, "prefix", "prefix_lengths")
     claims = [
@@ -86,7 +86,7 @@ def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
     return report("prefix", lengths, side, claims, trials, plan, *notes)
 
 
-def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of suffix tokens asked for, the first ones."""
     lengths, side = swept(trials, "suffix", "suffix_lengths")
     first, middle, last = lengths[0], lengths[len(lengths) // 2], lengths[-1]
@@ -113,7 +113,7 @@ def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
     return report("suffix", lengths, side, claims, trials, plan)
 
 
-def figure_8(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_8(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of draws."""
     counts, side = swept(trials, "samples", "sample_counts")
     few = max((count for count in counts[:-1] if count <= 10), default=counts[0])
@@ -143,7 +143,7 @@ def figure_8(trials: Sequence[Trial], plan: Plan) -> Report:
     return report("draws", counts, side, claims, trials, plan)
 
 
-def _draws(trials: Sequence[Trial]) -> str:
+def _draws(trials: Sequence[StudyTrial]) -> str:
     return f"{trials[0].config['samples']} suffixes are drawn after each prefix (the paper: 100)."
 
 

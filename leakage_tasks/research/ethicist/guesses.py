@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.pairs.submission import wrong_allowed
-from leakage_tasks.research.framework.registry import Trial
+from leakage_tasks.research.framework.registry import StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-Measure = Callable[[Trial, "FloatArray"], "FloatArray"]
+Measure = Callable[[StudyTrial, "FloatArray"], "FloatArray"]
 """A figure of one trial for each of several weightings of its pairs: ``[draws, pairs]`` to ``[draws]``; NaN if none."""
-Term = tuple[float, Sequence[Trial], Measure]
+Term = tuple[float, Sequence[StudyTrial], Measure]
 """A coefficient, the trials of one setting, a seed each, and what is measured on them."""
-Side = tuple[Sequence[Trial], Measure]
+Side = tuple[Sequence[StudyTrial], Measure]
 """The trials of one setting, a seed each, and what is measured on them."""
 RESAMPLES = 2000
 ROUNDING = 1e-9
 """Differences smaller than this are those of rounding."""
 
 
-def columns(trial: Trial, confidence: str, view: str = HEADLINE) -> dict[str, list[Any]]:
+def columns(trial: StudyTrial, confidence: str, view: str = HEADLINE) -> dict[str, list[Any]]:
     """The columns of one view by one confidence."""
     found: dict[str, list[Any]] = trial.result["views"][view][confidence]
     return found
@@ -43,7 +43,7 @@ def columns(trial: Trial, confidence: str, view: str = HEADLINE) -> dict[str, li
 def recall(confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
     """The share of suffixes that the guess of a confidence is, token for token."""
 
-    def measure(trial: Trial, weights: FloatArray) -> FloatArray:
+    def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         return _share(weights, columns(trial, confidence, view)["right"])
 
     return measure
@@ -52,7 +52,7 @@ def recall(confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
 def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
     """The share of suffixes among the ``k`` guesses a confidence is surest of."""
 
-    def measure(trial: Trial, weights: FloatArray) -> FloatArray:
+    def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         places = columns(trial, confidence, view)["place"]
         return _share(weights, [place is not None and place <= k for place in places])
 
@@ -65,7 +65,7 @@ def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by:
     ``ordered_by`` sorts the same guesses by another confidence.
     """
 
-    def measure(trial: Trial, weights: FloatArray) -> FloatArray:
+    def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np
 
         own = columns(trial, confidence, view)
@@ -82,7 +82,7 @@ def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by:
 def mean_of(field: str, *, right: bool, scale: float = 1.0, confidence: str = "calibrated") -> Measure:
     """The mean of a column over the right guesses, or the wrong ones, times ``scale``; NaN where there are none."""
 
-    def measure(trial: Trial, weights: FloatArray) -> FloatArray:
+    def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np
 
         own = columns(trial, confidence)
@@ -101,14 +101,14 @@ def _share(weights: FloatArray, hits: Sequence[int]) -> FloatArray:
     return shares
 
 
-def value(trial: Trial, measure: Measure) -> float:
+def value(trial: StudyTrial, measure: Measure) -> float:
     """A measure of a trial as it is."""
     import numpy as np
 
     return float(measure(trial, np.ones((1, _pairs(trial))))[0])
 
 
-def measured(trials: Sequence[Trial], measure: Measure, most: float = 1.0) -> Measured | None:
+def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) -> Measured | None:
     """A measure's mean over seeds, with its interval and standard deviation; None where there is none."""
     values = [value(trial, measure) for trial in trials]
     known = [each for each in values if math.isfinite(each)]
@@ -181,7 +181,7 @@ def every(words: str, found: Mapping[str, Contrast]) -> Claim:
     return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()))
 
 
-def intervals(trials: Sequence[Trial]) -> str:
+def intervals(trials: Sequence[StudyTrial]) -> str:
     """What intervals mean, as a sentence for the table's notes."""
     return (
         f"Claims go by paired differences whose 95 % intervals come from {RESAMPLES:,} bootstrap draws of the "
@@ -198,5 +198,5 @@ def _drawn_anew(count: int) -> FloatArray:
     return generator.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float64)
 
 
-def _pairs(trial: Trial) -> int:
+def _pairs(trial: StudyTrial) -> int:
     return len(trial.result["p_z_bits"])

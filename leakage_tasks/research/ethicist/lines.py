@@ -20,7 +20,7 @@ from leakage_tasks.research.ethicist.guesses import (
     recall,
 )
 from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, set_up
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 ETHICIST = "Ethicist"
@@ -36,7 +36,7 @@ Look = Callable[[str, str, Any], Side]
 """Trials and measure of a method, for ``recall`` or ``early stop``, at a place of the horizontal axis."""
 
 
-def swept(trials: Sequence[Trial], view: str, sweep: str) -> tuple[list[int], Look]:
+def swept(trials: Sequence[StudyTrial], view: str, sweep: str) -> tuple[list[int], Look]:
     """The places of a sweep, in order, the run's own among them, and how to look at one."""
     config = trials[0].config
     own = {"prefix": None, "suffix": trials[0].result["suffix"], "samples": config["samples"]}[view]
@@ -88,8 +88,8 @@ def report(
     places: Sequence[Any],
     side: Look,
     claims: Sequence[Claim],
-    trials: Sequence[Trial],
-    plan: Plan,
+    trials: Sequence[StudyTrial],
+    plan: StudyPlan,
     *notes: str,
 ) -> Report:
     """The table of all methods at all places of the horizontal axis."""

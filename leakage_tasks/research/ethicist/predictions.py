@@ -21,7 +21,7 @@ from leakage_tasks.research.ethicist.guesses import (
 )
 from leakage_tasks.research.ethicist.settings import register_study, set_up
 from leakage_tasks.research.ethicist.trials import DECODINGS, SEEDS, decoded, tuned
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
 RIGHT_REPEATED = 85.38
@@ -31,12 +31,12 @@ NEARLY = 0.02
 """How close recall@3 must be to recall@100 to count as equal."""
 
 
-def table_3_trials(plan: Plan) -> list[Config]:
+def table_3_trials(plan: StudyPlan) -> list[Config]:
     """Ethicist's prompt, decoded in four ways."""
     return [decoded(plan, seed, decoding) for decoding in DECODINGS for seed in plan.seeds(SEEDS[plan.scale])]
 
 
-def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Recall and recall_early_stop by decoding; searches go by perplexity."""
     by_decoding = {name: [each for each in trials if each.config["decoding"] == name] for name in DECODINGS}
     confidence = {name: "perplexity" if name in ("greedy", "beam") else "calibrated" for name in DECODINGS}
@@ -71,12 +71,12 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 
-def table_4_trials(plan: Plan) -> list[Config]:
+def table_4_trials(plan: StudyPlan) -> list[Config]:
     """Ethicist."""
     return [tuned(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
 
 
-def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """What tells right predictions from wrong ones."""
     nats = math.log(2) / trials[0].result["suffix"]
     features = {
@@ -103,7 +103,7 @@ def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(columns, rows, _table_4_claims(trials), [*set_up(trials, plan), note])
 
 
-def _table_4_claims(trials: Sequence[Trial]) -> list[Claim]:
+def _table_4_claims(trials: Sequence[StudyTrial]) -> list[Claim]:
     right, wrong = (mean_of("count", right=which) for which in (True, False))
     twice = contrast((1.0, trials, right), (-2.0, trials, wrong))
     at = {k: recall_at(k) for k in RECALL_AT}

@@ -22,19 +22,19 @@ BATCH, CLIP = 16, 1.0
 def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
     """Make ``model``, ``pairs`` and ``record.json`` in ``folder``, which is replaced whole.
 
-    ``victim`` has the fields of a :class:`~leakage_tasks.research.victims.pair_lm.Recipe` as ``recipe``, and
+    ``victim`` has the fields of a :class:`~leakage_tasks.research.victims.pair_lm.PairRecipe` as ``recipe``, and
     ``reading``: how many batches of other text the model reads after its pairs, at the learning rate ``reading_rate``.
     ``data`` is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and
     after.
     """
-    from leakage_tasks.research.victims.pair_lm import Recipe, greedy_recall
+    from leakage_tasks.research.victims.pair_lm import PairRecipe, greedy_recall
     from leakage_tasks.research.victims.pair_training import PROBE
 
     # JSON has no tuples.
     recipe_fields: dict[str, Any] = {
         name: tuple(each) if isinstance(each, list) else each for name, each in victim["recipe"].items()
     }
-    recipe = Recipe(**recipe_fields)
+    recipe = PairRecipe(**recipe_fields)
     corpus = recipe.corpus(0, data)
     trained = recipe.train(corpus, device="cpu")
     read_on(trained.model, corpus, victim["reading"], victim["reading_rate"])

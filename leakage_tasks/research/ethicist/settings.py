@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.ethicist.ground import differences
+from leakage_tasks.research.ethicist.experiment import differences
 from leakage_tasks.research.ethicist.guesses import intervals
 from leakage_tasks.research.ethicist.trials import SCALES, WITHOUT_SMOOTHING, run
-from leakage_tasks.research.framework.registry import Plan, Trial, registrar
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, registrar
 
 UNTUNED, SMOOTH, PLAIN = "untuned", "smooth", "plain"
 """No prompt, Ethicist's, and one tuned without the smoothing loss."""
 
 
-def by_setting(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+def by_setting(trials: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
     """Trials of the main model that draw by top-p, by setting, in the order of their seeds."""
-    found: dict[str, list[Trial]] = {UNTUNED: [], SMOOTH: [], PLAIN: []}
+    found: dict[str, list[StudyTrial]] = {UNTUNED: [], SMOOTH: [], PLAIN: []}
     for trial in sorted(trials, key=lambda each: each.config["seed"]):
         tuning = trial.config["tuning"]
         plain = tuning is not None and WITHOUT_SMOOTHING.items() <= tuning.items()
@@ -23,7 +23,7 @@ def by_setting(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     return found
 
 
-def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:
+def set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
     """Differences from the paper, and what intervals mean."""
     return [*differences(plan.scale), intervals(trials)]
 

@@ -17,7 +17,7 @@ from leakage_tasks.research.ethicist.guesses import (
 )
 from leakage_tasks.research.ethicist.settings import PLAIN, SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.research.ethicist.trials import SEEDS, tuned, unsmoothed, untuned
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
 BASELINES = ("perplexity", "comparing_lm", "zlib", "lowercase")
@@ -42,12 +42,12 @@ TABLE_2_NOTE = (
 )
 
 
-def table_2_trials(plan: Plan) -> list[Config]:
+def table_2_trials(plan: StudyPlan) -> list[Config]:
     """No prompt, Ethicist's, and one without smoothing."""
     return [make(plan, seed) for make in (untuned, tuned, unsmoothed) for seed in plan.seeds(SEEDS[plan.scale])]
 
 
-def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Recall and recall_early_stop of baselines, Ethicist and its ablations."""
     settings = by_setting(trials)
     rows: list[TableRow] = []
@@ -64,7 +64,7 @@ def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, table_2_claims(settings), [*set_up(trials, plan), TABLE_2_NOTE])
 
 
-def table_2_claims(settings: dict[str, list[Trial]]) -> list[Claim]:
+def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
     """What section 4.4 concludes from Table 2."""
     none, smooth, plain = (settings[name] for name in (UNTUNED, SMOOTH, PLAIN))
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.ethicist.ground import base_config, ground_at
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
+from leakage_tasks.research.ethicist.experiment import base_config, ground_at
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
@@ -31,42 +31,42 @@ SWEEPS = "suffix_lengths", "sample_counts"
 """These are read off the draws of a run; other prefix lengths are drawn anew."""
 
 
-def untuned(plan: Plan, seed: int) -> Config:
+def untuned(plan: StudyPlan, seed: int) -> Config:
     """The main model as it is, with all confidences but the trained one."""
     return _config(plan, seed, None, sweeps=SWEEPS, lowercase=True)
 
 
-def tuned(plan: Plan, seed: int) -> Config:
+def tuned(plan: StudyPlan, seed: int) -> Config:
     """The main model behind Ethicist's prompt, with a trained confidence beside the rest."""
     return _config(plan, seed, {}, sweeps=SWEEPS, trained=True)
 
 
-def unsmoothed(plan: Plan, seed: int) -> Config:
+def unsmoothed(plan: StudyPlan, seed: int) -> Config:
     """The main model behind a prompt tuned without the smoothing loss."""
     return _config(plan, seed, WITHOUT_SMOOTHING)
 
 
-def decoded(plan: Plan, seed: int, decoding: str) -> Config:
+def decoded(plan: StudyPlan, seed: int, decoding: str) -> Config:
     """The main model behind Ethicist's prompt, decoded in another way."""
     if decoding == "top-p":
         return tuned(plan, seed)
     return _config(plan, seed, {}, decoding=decoding, compare=False)
 
 
-def of_size(plan: Plan, seed: int, size: str, with_prompt: bool) -> Config:
+def of_size(plan: StudyPlan, seed: int, size: str, with_prompt: bool) -> Config:
     """A model of some size, as it is or behind Ethicist's prompt."""
     samples = ground_at(plan.scale).few_samples
     return _config(plan, seed, {} if with_prompt else None, size=size) | {"samples": samples}
 
 
-def shortened(plan: Plan, seed: int, with_prompt: bool) -> Config:
+def shortened(plan: StudyPlan, seed: int, with_prompt: bool) -> Config:
     """The main model, as it is or behind Ethicist's prompt, after prefixes of several lengths."""
     samples = ground_at(plan.scale).few_samples
     return _config(plan, seed, {} if with_prompt else None, sweeps=("prefix_lengths",)) | {"samples": samples}
 
 
 def _config(
-    plan: Plan,
+    plan: StudyPlan,
     seed: int,
     tuning: Mapping[str, Any] | None,
     *,
@@ -99,17 +99,17 @@ def run(config: Config, shared: Path) -> Result:
     pair, ``right`` among them; ``p_z_bits`` (None: cannot be drawn) likewise. ``suffix`` is the suffixes' length.
     """
     from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
-    from leakage_tasks.attacks.suffix.order import SuffixOrder
+    from leakage_tasks.attacks.suffix.request import SuffixRequest
     from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt, tuning_record
-    from leakage_tasks.targets.suffix.scheme import Scheme
+    from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
     pairs = pairs_of(config, shared)
     prompt = None if config["tuning"] is None else tuned_prompt(config, pairs, shared)
     target = suffixes_of(config["victim"], config["data"], shared, prompt)
     second = config["compared"]
     sweeps: dict[str, Any] = {name: tuple(numbers) for name, numbers in config["sweeps"].items()}
-    order = SuffixOrder(
-        scheme=Scheme(**config["scheme"]),
+    order = SuffixRequest(
+        scheme=DecodingConfig(**config["scheme"]),
         samples=config["samples"],
         seed=config["seed"],
         # A search's guesses differ in nothing but their perplexity.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.ethicist.ground import Victim
+from leakage_tasks.research.ethicist.experiment import Victim
 from leakage_tasks.research.framework.registry import Config
 from leakage_tasks.research.framework.shared import sole_maker
 

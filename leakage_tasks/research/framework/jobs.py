@@ -10,10 +10,10 @@ from concurrent.futures import Executor
 
 from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.research.framework.registry import Config, Run, Study, Trial
+from leakage_tasks.research.framework.registry import Config, Run, Study, StudyTrial
 from leakage_tasks.research.framework.trials import TrialStore, trial_name
 
-_Trials = Generator[Trial, None, None]
+_Trials = Generator[StudyTrial, None, None]
 _ALONE = threading.Lock()
 
 
@@ -89,7 +89,7 @@ def _several(pool: Executor, jobs: int, store: TrialStore, study: Study, configs
         raise failed.kind.__new__(failed.kind, failed.message) from None
 
 
-def _answer(store: TrialStore, study: str, run: Run, config: Config) -> Trial:
+def _answer(store: TrialStore, study: str, run: Run, config: Config) -> StudyTrial:
     """Run a trial in a process of several; its threads wait for each other, as generators are the process'."""
     with ended_in_order(), _ALONE:
         try:

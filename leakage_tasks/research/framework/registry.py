@@ -53,7 +53,7 @@ MODULES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What the user asked for. ``trials`` is how many independent runs each setting gets, None for the study's own."""
 
     scale: Scale
@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Trial:
+class StudyTrial:
     """A trial that was run: its config, what it found, and the seconds it took."""
 
     config: Config
@@ -84,17 +84,17 @@ class Study:
     ``trials(plan)`` lists the configs. ``run(config, shared)`` is one trial, a function of its config alone;
     ``shared`` is a folder for what several trials need, such as a base model: whoever needs it first makes it, as
     :func:`~leakage_tasks.research.framework.shared.sole_maker`, under a name that tells all it depends on.
-    ``report(trials, plan)`` gets a :class:`Trial` a config, in the order of the configs; ``plot(report, path)`` draws
-    a PNG.
+    ``report(trials, plan)`` gets a :class:`StudyTrial` a config, in the order of the configs; ``plot(report, path)``
+    draws a PNG.
     """
 
     name: str
     title: str
     source: str
     scales: Mapping[Scale, str]
-    trials: Callable[[Plan], Iterable[Config]]
+    trials: Callable[[StudyPlan], Iterable[Config]]
     run: Run
-    report: Callable[[Sequence[Trial], Plan], Report]
+    report: Callable[[Sequence[StudyTrial], StudyPlan], Report]
     plot: Callable[[Report, Path], None] | None = None
 
     @property
@@ -127,8 +127,8 @@ def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) ->
         name: str,
         title: str,
         where: str,
-        trials: Callable[[Plan], Iterable[Config]],
-        report: Callable[[Sequence[Trial], Plan], Report],
+        trials: Callable[[StudyPlan], Iterable[Config]],
+        report: Callable[[Sequence[StudyTrial], StudyPlan], Report],
         plot: Callable[[Report, Path], None] | None = None,
     ) -> Study:
         return register(Study(f"{paper}/{name}", title, f"{source}, {where}", scales, trials, run, report, plot))

@@ -18,7 +18,7 @@ from typing import Any
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.framework.jobs import check_jobs, trials_run
-from leakage_tasks.research.framework.registry import Config, Plan, Study, Trial, check_scale
+from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, check_scale
 from leakage_tasks.research.framework.report import Report
 from leakage_tasks.research.framework.table import markdown, plain_text
 from leakage_tasks.research.framework.trials import TrialStore, trial_name, versions
@@ -32,7 +32,7 @@ class StudyRun:
     """
 
     study: Study
-    plan: Plan
+    plan: StudyPlan
     report: Report
     folder: Path
     ran: int
@@ -51,7 +51,7 @@ class StudyRun:
 
 def run_studies(
     studies: Sequence[Study],
-    plan: Plan,
+    plan: StudyPlan,
     output: str | Path = Path("runs/studies"),
     *,
     fresh: bool = False,
@@ -80,7 +80,7 @@ def run_studies(
 
 
 def _run(
-    study: Study, plan: Plan, output: Path, store: TrialStore, progress: bool, jobs: int, dask: str | None
+    study: Study, plan: StudyPlan, output: Path, store: TrialStore, progress: bool, jobs: int, dask: str | None
 ) -> StudyRun:
     started = time.perf_counter()
     configs = list(study.trials(plan))
@@ -98,7 +98,7 @@ def _run(
 
 def _trials(
     store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int, dask: str | None
-) -> tuple[dict[str, Trial], int]:
+) -> tuple[dict[str, StudyTrial], int]:
     """Trials by name, in the order of the configs, and how many had to be run."""
     from tqdm import tqdm
 

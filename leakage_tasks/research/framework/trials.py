@@ -16,7 +16,7 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.version import __version__
-from leakage_tasks.research.framework.registry import Config, Run, Trial
+from leakage_tasks.research.framework.registry import Config, Run, StudyTrial
 
 SCHEMA = 1
 _FIGURES_DEPEND_ON = ("torch", "transformers", "tokenizers", "datasets", "opacus")
@@ -57,7 +57,7 @@ class TrialStore:
         same.trials, same.shared = self.trials.absolute(), self.shared.absolute()
         return same
 
-    def saved(self, run: Run, config: Config) -> Trial | None:
+    def saved(self, run: Run, config: Config) -> StudyTrial | None:
         """The trial as it was saved, None if it has to be run."""
         name = trial_name(run, config)
         if self.fresh and name not in self.made:
@@ -65,12 +65,12 @@ class TrialStore:
         try:
             data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
             if data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config):
-                return Trial(data["config"], data["result"], data["seconds"])
+                return StudyTrial(data["config"], data["result"], data["seconds"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
         return None
 
-    def run(self, study: str, run: Run, config: Config) -> Trial:
+    def run(self, study: str, run: Run, config: Config) -> StudyTrial:
         """Run a trial and save it. Raises LeakageError, naming the trial, for one that fails for a known reason."""
         started = time.perf_counter()
         try:
@@ -79,7 +79,7 @@ class TrialStore:
             error.args = (f"study {study}, trial {json.dumps(config)}: {error}",)
             raise error from None
         seconds = time.perf_counter() - started
-        trial = Trial(_plain(config), _plain(result), seconds)
+        trial = StudyTrial(_plain(config), _plain(result), seconds)
         name = trial_name(run, config)
         record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
         with replacing(self.trials / f"{name}.json") as beside:

@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
-from leakage_tasks.research.classifiers.ground import PAPER_YELP
+from leakage_tasks.research.classifiers.experiment import PAPER_YELP
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.tables import (
     categories,
@@ -30,17 +30,17 @@ FOUR = (0, 4, 6, 10)
 """Of the fourteen, one of each kind: organic and random, of low and of high frequency."""
 
 
-def _ground(plan: Plan) -> Any:
+def _ground(plan: StudyPlan) -> Any:
     return PAPER_YELP if plan.scale == "paper" else None
 
 
-def label_trials(plan: Plan) -> list[Config]:
+def label_trials(plan: StudyPlan) -> list[Config]:
     """Five canaries of one template with the same label, different labels, or some of both."""
     seeds = plan.seeds(SEEDS[plan.scale])
     return [victim(plan, seed, _ground(plan), 25, labels=pattern, controls=2) for pattern in PATTERNS for seed in seeds]
 
 
-def label_report(trials: Sequence[Trial], plan: Plan) -> Report:
+def label_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Pruned rank by label pattern."""
     by_pattern = {pattern: [each for each in trials if each.config["labels"] == pattern] for pattern in PATTERNS}
     rows = [_row("labels", pattern, own) for pattern, own in by_pattern.items()]
@@ -54,14 +54,14 @@ def label_report(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), COPIES, *more])
 
 
-def position_trials(plan: Plan) -> list[Config]:
+def position_trials(plan: StudyPlan) -> list[Config]:
     """Four canaries; each of their five words unknown in turn, on one victim."""
     table = TABLE_1 if plan.scale == "paper" else SMALL_TABLE
     more = {"positions": list(POSITIONS), "only": [table[place].target for place in FOUR], "controls": 4}
     return [victim(plan, seed, _ground(plan), 25, **more) for seed in plan.seeds(SEEDS[plan.scale])]
 
 
-def position_report(trials: Sequence[Trial], plan: Plan) -> Report:
+def position_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Pruned rank by the place of the unknown word."""
     ranks = trials[0].result["ranks"]
     canaries = list(dict.fromkeys(name.rpartition(" ")[0] for name in ranks))
@@ -84,7 +84,7 @@ def position_report(trials: Sequence[Trial], plan: Plan) -> Report:
     )
 
 
-def _best_position(trials: Sequence[Trial], canary: str, ranks: dict[str, Any]) -> int:
+def _best_position(trials: Sequence[StudyTrial], canary: str, ranks: dict[str, Any]) -> int:
     def place(position: int) -> float:
         found = values(trials, "exhaustive", 1, f"{canary} {position}")
         return fmean(found) if found else float("inf")
@@ -92,7 +92,7 @@ def _best_position(trials: Sequence[Trial], canary: str, ranks: dict[str, Any]) 
     return min((position for position in POSITIONS if f"{canary} {position}" in ranks), key=place)
 
 
-def length_trials(plan: Plan) -> list[Config]:
+def length_trials(plan: StudyPlan) -> list[Config]:
     """Pairs joined with "and", and the single canaries beside them."""
     seeds = plan.seeds(SEEDS[plan.scale])
     return [
@@ -103,7 +103,7 @@ def length_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def length_report(trials: Sequence[Trial], plan: Plan) -> Report:
+def length_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Pruned rank of single and doubled canaries by repetitions."""
     rows, means = [], {}
     copies = sorted({each.config["repetitions"] for each in trials})
@@ -122,7 +122,7 @@ def length_report(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), categories(plan), control_line(trials)])
 
 
-def _row(name: str, value: Any, trials: Sequence[Trial], canary: str | None = None) -> TableRow:
+def _row(name: str, value: Any, trials: Sequence[StudyTrial], canary: str | None = None) -> TableRow:
     row: TableRow = {name: value}
     for generator, words in (("exhaustive", "all"), ("pretrained", "LM"), ("frankenstein", "Frank.")):
         row[f"{words} K"] = round(fmean(values(trials, generator, 0, canary)))

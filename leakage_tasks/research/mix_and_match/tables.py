@@ -7,9 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.research.classifiers.ground import PAPER_YELP, REDDIT, Ground, at_scale, differences
+from leakage_tasks.research.classifiers.experiment import (
+    PAPER_YELP,
+    REDDIT,
+    ClassifierExperiment,
+    at_scale,
+    differences,
+)
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial, registrar
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.published import TABLES
 from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victim
@@ -24,7 +30,7 @@ SEEDS = {"smoke": 1, "small": 3, "paper": 10}
 # -- counting -----------------------------------------------------------------------------------------------
 
 
-def values(trials: Iterable[Trial], generator: str, which: int, canary: str | None = None) -> list[int]:
+def values(trials: Iterable[StudyTrial], generator: str, which: int, canary: str | None = None) -> list[int]:
     """One of the two numbers over trials, for a canary or for all."""
     found = []
     for trial in trials:
@@ -39,7 +45,7 @@ def from_zero(ranks: Sequence[int], size: int) -> Measured | None:
     return Measured.mean([rank - 1 for rank in ranks], size - 1) if ranks else None
 
 
-def set_up(plan: Plan, paper: Ground = PAPER) -> list[str]:
+def set_up(plan: StudyPlan, paper: ClassifierExperiment = PAPER) -> list[str]:
     """How the studies differ from the paper's; ``paper`` is what the table or figure was made on."""
     found = differences(at_scale(plan.scale, SMALL, paper), paper)
     if plan.scale != "paper":
@@ -47,7 +53,7 @@ def set_up(plan: Plan, paper: Ground = PAPER) -> list[str]:
     return [*found, "Canaries of one victim are counted as independent."]
 
 
-def categories(plan: Plan) -> str:
+def categories(plan: StudyPlan) -> str:
     """Which classes the fourteen canaries are in, a sentence."""
     shared = " (on Yelp the seven share its five)" if plan.scale == "paper" else ""
     return (
@@ -55,7 +61,7 @@ def categories(plan: Plan) -> str:
     )
 
 
-def generator_claims(trials: Sequence[Trial], canaries: Sequence[str], data: str) -> list[Claim]:
+def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) -> list[Claim]:
     """The paper's claims about generators, canary by canary."""
     size, claims = trials[0].result["alphabet"], []
     for generator in ("frankenstein", "pretrained"):
@@ -81,7 +87,7 @@ def generator_claims(trials: Sequence[Trial], canaries: Sequence[str], data: str
     return claims
 
 
-def control_line(trials: Sequence[Trial]) -> str:
+def control_line(trials: Sequence[StudyTrial]) -> str:
     """What the numbers are without a leak."""
     lines = []
     for data, own in by_data(trials).items():
@@ -103,7 +109,7 @@ COLUMNS = {"exhaustive": "all", "pretrained": "LM", "frankenstein": "Frank."}
 def table_trials(repetitions: int) -> Any:
     """Trials with so many copies, on the paper's two data sets at its own scale."""
 
-    def trials(plan: Plan) -> list[Config]:
+    def trials(plan: StudyPlan) -> list[Config]:
         grounds = [PAPER_YELP, PAPER] if plan.scale == "paper" else [None]
         seeds = plan.seeds(SEEDS[plan.scale])
         return [victim(plan, seed, ground, repetitions) for ground in grounds for seed in seeds]
@@ -114,7 +120,7 @@ def table_trials(repetitions: int) -> Any:
 def table_report(published: dict[str, dict[str, tuple[tuple[float, float], ...]]]) -> Any:
     """A report on Top K and Beam size beside the published ones: target → data set → figures by generator."""
 
-    def report(trials: Sequence[Trial], plan: Plan) -> Report:
+    def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows: list[TableRow] = []
         claims: list[Claim] = []
         for data, own in by_data(trials).items():
@@ -140,7 +146,7 @@ def _place(name: str, published: dict[str, Any]) -> int:
     return [each.target for each in SMALL_TABLE].index(name)
 
 
-def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequence[float]]) -> TableRow:
+def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Sequence[Sequence[float]]) -> TableRow:
     row: TableRow = {"target": name if name == target else f"{name} ({target})"}
     for generator, figures in zip(GENERATORS, printed, strict=True):
         top, beam = (
@@ -155,14 +161,14 @@ def _row(trials: Sequence[Trial], name: str, target: str, printed: Sequence[Sequ
     return row
 
 
-def _most(trials: Sequence[Trial]) -> float:
+def _most(trials: Sequence[StudyTrial]) -> float:
     """The last place a generator can give, as far as the config tells."""
-    ground = Ground(**trials[0].config["ground"])
+    ground = ClassifierExperiment(**trials[0].config["ground"])
     return math.inf if ground.base else ground.vocabulary
 
 
-def by_data(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    found: dict[str, list[Trial]] = {}
+def by_data(trials: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
+    found: dict[str, list[StudyTrial]] = {}
     for trial in trials:
         found.setdefault(trial.config["ground"]["data"], []).append(trial)
     return found

@@ -8,24 +8,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1, Printed
-from leakage_tasks.research.classifiers.ground import PAPER_REDDIT, Ground, at_scale, corpus, fingerprint
+from leakage_tasks.research.classifiers.experiment import (
+    PAPER_REDDIT,
+    ClassifierExperiment,
+    at_scale,
+    corpus,
+    fingerprint,
+)
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_LABELLED, SMALL_TABLE
-from leakage_tasks.research.framework.registry import Config, Plan, Result
+from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
 
-SMALL = Ground()
+SMALL = ClassifierExperiment()
 PAPER = PAPER_REDDIT
 GENERATORS = ("exhaustive", "pretrained", "frankenstein")
 
 
-def table_of(ground: Ground) -> tuple[Sequence[Printed], Sequence[str]]:
+def table_of(ground: ClassifierExperiment) -> tuple[Sequence[Printed], Sequence[str]]:
     """The fourteen canaries and the five of one template, for the encoder at hand."""
     return (TABLE_1, LABELLED) if ground.base else (SMALL_TABLE, SMALL_LABELLED)
 
 
-def victim(plan: Plan, seed: int, ground: Ground | None = None, repetitions: int = 5, **changed: Any) -> Config:
+def victim(
+    plan: StudyPlan, seed: int, ground: ClassifierExperiment | None = None, repetitions: int = 5, **changed: Any
+) -> Config:
     """A trial's config; ``repetitions`` are the paper's, and scaled here to the size of the data."""
     chosen = ground or at_scale(plan.scale, SMALL, PAPER)
     setting = {
@@ -50,10 +58,10 @@ def run(config: Config, shared: Path) -> Result:
     """
     from leakage_tasks.attacks.classifier.class_scores import ClassScores
     from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
-    from leakage_tasks.attacks.registry import Order
+    from leakage_tasks.attacks.registry import AttackRequest
     from leakage_tasks.research.classifiers.victims import alphabet_of, trained_victim
 
-    ground = Ground(**config["ground"])
+    ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
     canaries = _canaries(config, ground, terms, rows)
@@ -62,14 +70,18 @@ def run(config: Config, shared: Path) -> Result:
         proposing = _proposing(trained.target, ground, shared)
         found: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
         for canary in moved or canaries:
-            scores = ClassScores(Order(trained.target, canary, 0, ""))
-            ranks = {name: two_ranks(Order(target, canary, 0, ""), scores) for name, target in proposing.items()}
+            scores = ClassScores(AttackRequest(trained.target, canary, 0, ""))
+            ranks = {
+                name: two_ranks(AttackRequest(target, canary, 0, ""), scores) for name, target in proposing.items()
+            }
             pairs = {name: [each["candidate_rank"], each["pruned_rank"]] for name, each in ranks.items()}
             found["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
         return {**found, "alphabet": len(terms), "accuracy": trained.accuracy}
 
 
-def _canaries(config: Config, ground: Ground, terms: Any, rows: Any, position: int | None = None) -> list[Canary]:
+def _canaries(
+    config: Config, ground: ClassifierExperiment, terms: Any, rows: Any, position: int | None = None
+) -> list[Canary]:
     """The canaries of a trial; with ``position`` the same texts with another word unknown, its number in the id."""
     from leakage_tasks.canaries import mix_and_match_canaries
     from leakage_tasks.research.classifiers.victims import classes_by_rows
@@ -104,11 +116,11 @@ def _category(canary: Canary, table: Sequence[Printed]) -> int:
     return targets.index(canary.id.removeprefix("canary-")) // 2
 
 
-def _proposing(target: Any, ground: Ground, shared: Path) -> dict[str, Any]:
+def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
     """The victim with each generator."""
     from leakage_tasks.models.frankenstein import graft
     from leakage_tasks.models.masked_lm import pretrained_mlm
-    from leakage_tasks.research.classifiers.ground import base_of
+    from leakage_tasks.research.classifiers.experiment import base_of
     from leakage_tasks.targets.classifier.generators import ExhaustiveGenerator, GeneratingTarget, MaskedGenerator
 
     base = base_of(ground, shared)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
-from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import BOTH, bits, chosen, entries, mean_bits, register_study, set_up
 
 START, END = "quoth the raven", "nevermore again"
@@ -30,7 +30,7 @@ COUNTS: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
 """Numbers of secrets, and how often each is inserted."""
 
 
-def table_3_trials(plan: Plan) -> list[Config]:
+def table_3_trials(plan: StudyPlan) -> list[Config]:
     """One model for the attackers of the first four rows, and one for each of the other formats."""
     watch = Watch((), BOTH, EPOCHS[plan.scale])
     found = []
@@ -41,7 +41,7 @@ def table_3_trials(plan: Plan) -> list[Config]:
     return found
 
 
-def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by what the attacker knows around the secret, after two numbers of epochs."""
     early, late = EPOCHS[plan.scale]
     rows: list[TableRow] = []
@@ -68,7 +68,7 @@ def table_3(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 
-def table_4_trials(plan: Plan) -> list[Config]:
+def table_4_trials(plan: StudyPlan) -> list[Config]:
     """Several secrets at once, each with a word of its own before it."""
     counts, copies = COUNTS[plan.scale]
     watch = Watch(("exposure", "shortest-path"))
@@ -80,7 +80,7 @@ def table_4_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def table_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Share of secrets that shortest path extracts, by their number and insertions."""
     counts, copies = COUNTS[plan.scale]
     rows = []

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
-from leakage_tasks.research.secret_sharer.ground import CHARACTERS, Ground, Secrets, ground_at
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
+from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, LanguageModelExperiment, Secrets, ground_at
 
 LEVELS: Mapping[Scale, Sequence[int]] = {"smoke": (256,), "small": (256, 16, 4), "paper": (256, 16, 4)}
 """Values a weight may have; the paper's, and fewer."""
@@ -18,7 +18,7 @@ BITS_WINDOW = 32
 
 
 @dataclass(frozen=True)
-class PrivateGround:
+class PrivateExperiment:
     """How the lab's LSTM is trained with DP-SGD; ``epochs`` of batches of ``batch_size`` rows, and its size."""
 
     hidden_size: int = 100
@@ -29,32 +29,32 @@ class PrivateGround:
     delta: float = 1e-5
 
 
-_PRIVATE: Mapping[Scale, PrivateGround] = {
-    "smoke": PrivateGround(hidden_size=16, epochs=1, characters=3_000),
-    "small": PrivateGround(),
-    "paper": PrivateGround(200, 2, 100, 256, 0),
+_PRIVATE: Mapping[Scale, PrivateExperiment] = {
+    "smoke": PrivateExperiment(hidden_size=16, epochs=1, characters=3_000),
+    "small": PrivateExperiment(),
+    "paper": PrivateExperiment(200, 2, 100, 256, 0),
 }
 
 
-def undefended(plan: Plan, seed: int) -> Config:
+def undefended(plan: StudyPlan, seed: int) -> Config:
     """A model trained as usual; looked at as it is, and with its weights rounded."""
     return _config("none", ground_at(plan.scale), seed, recipe=_usual(plan), levels=list(LEVELS[plan.scale]))
 
 
-def sanitized(plan: Plan, seed: int) -> Config:
+def sanitized(plan: StudyPlan, seed: int) -> Config:
     """A model trained on what ``leakage sanitize`` leaves; it drops a tenth of the samples at most."""
     epochs = {"smoke": 1, "small": 20, "paper": 20}[plan.scale]
     more = {"drop": DROP, "sanitize_epochs": epochs}
     return _config("sanitization", ground_at(plan.scale), seed, recipe=_usual(plan), **more)
 
 
-def _usual(plan: Plan) -> Config:
+def _usual(plan: StudyPlan) -> Config:
     ground = ground_at(plan.scale)
     small = {"units": 20} if plan.scale == "smoke" else {}
     return ground.recipe(patience=ground.patience, **small)
 
 
-def private(plan: Plan, seed: int, optimizer: str, epsilon: float | None) -> Config:
+def private(plan: StudyPlan, seed: int, optimizer: str, epsilon: float | None) -> Config:
     """The lab's LSTM with DP-SGD at ``epsilon``; None clips alone."""
     own = _PRIVATE[plan.scale]
     rate = {"rmsprop": 2e-3, "sgd": 1.0}[optimizer]
@@ -62,7 +62,7 @@ def private(plan: Plan, seed: int, optimizer: str, epsilon: float | None) -> Con
     return _config("dp-sgd", _ground(plan, own), seed, private=asdict(own), **how)
 
 
-def not_private(plan: Plan, seed: int, optimizer: str) -> Config:
+def not_private(plan: StudyPlan, seed: int, optimizer: str) -> Config:
     """An LSTM of the same units, trained on the same text without DP-SGD."""
     own = _PRIVATE[plan.scale]
     ground = _ground(plan, own)
@@ -73,11 +73,11 @@ def not_private(plan: Plan, seed: int, optimizer: str) -> Config:
     return _config("none", ground, seed, recipe=recipe, levels=[])
 
 
-def _ground(plan: Plan, own: PrivateGround) -> Ground:
+def _ground(plan: StudyPlan, own: PrivateExperiment) -> LanguageModelExperiment:
     return replace(ground_at(plan.scale), characters=own.characters)
 
 
-def _config(defence: str, ground: Ground, seed: int, **more: Any) -> Config:
+def _config(defence: str, ground: LanguageModelExperiment, seed: int, **more: Any) -> Config:
     return {"defence": defence, "ground": asdict(ground), "seed": seed, **more}
 
 
@@ -87,13 +87,13 @@ def run(config: Config, shared: Path) -> Result:
     from leakage_tasks.training.threads import one_thread
 
     with one_thread():
-        return _DEFENCES[config["defence"]](config, _Bench(Ground(**config["ground"]), config["seed"]))
+        return _DEFENCES[config["defence"]](config, _Bench(LanguageModelExperiment(**config["ground"]), config["seed"]))
 
 
 class _Bench:
     """The planted text, and how a model trained on it is looked at."""
 
-    def __init__(self, ground: Ground, seed: int) -> None:
+    def __init__(self, ground: LanguageModelExperiment, seed: int) -> None:
         from leakage_tasks.research.secret_sharer.texts import planted, prepared, tokenizer_for
 
         self.ground, self.seed = ground, seed
@@ -105,10 +105,10 @@ class _Bench:
 
     def train(self, recipe: Config, text: str | None = None) -> Any:
         """A model by the lab's recipe, on the planted text unless on another."""
-        from leakage_tasks.research.victims.language_model import Recipe, train_lm
+        from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 
         settings: dict[str, Any] = {"validation": self.held_out, "tokenizer": self.tokenizer, "seed": self.seed}
-        return train_lm(self.text if text is None else text, Recipe(**recipe), **settings).model
+        return train_lm(self.text if text is None else text, LanguageModelRecipe(**recipe), **settings).model
 
     def look(self, name: str, model: Any) -> Result:
         """Its held-out loss, and what it knows."""
@@ -159,13 +159,13 @@ def _sanitized(config: Config, bench: _Bench) -> Result:
 
 def _private(config: Config, bench: _Bench) -> Result:
     from leakage_tasks.research.victims.private_lm import train_private_char_lm
-    from leakage_tasks.training.dp.private import Privacy
+    from leakage_tasks.training.dp.private import DpConfig
 
-    own = PrivateGround(**config["private"])
+    own = PrivateExperiment(**config["private"])
     epsilon = config["epsilon"]
     trained = train_private_char_lm(
         bench.text,
-        Privacy(noise_multiplier=0.0 if epsilon is None else None, epsilon=epsilon, delta=own.delta),
+        DpConfig(noise_multiplier=0.0 if epsilon is None else None, epsilon=epsilon, delta=own.delta),
         tokenizer=bench.tokenizer,
         epochs=own.epochs,
         batch_size=own.batch_size,

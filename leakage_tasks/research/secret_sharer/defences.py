@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.framework.registry import Config, Plan, Study, Trial, register
+from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, register
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import CHANCE, all_of, falls, higher
 from leakage_tasks.research.secret_sharer.defence_trials import not_private, private, run, sanitized, undefended
-from leakage_tasks.research.secret_sharer.ground import SCALES, SOURCE, differences, seeds
+from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, differences, seeds
 
 RMSPROP = {
     0.65: (1.69, 1.1), 1.21: (1.59, 2.3), 5.26: (1.41, 1.8), 89.0: (1.34, 2.1), 2e8: (1.32, 3.2), 1e9: (1.26, 2.8),
@@ -20,18 +20,18 @@ FEWER = (0.65, 89.0, 2e8)
 """The ε of the scales below the paper's."""
 
 
-def table_7_trials(plan: Plan) -> list[Config]:
+def table_7_trials(plan: StudyPlan) -> list[Config]:
     """RMSProp at each ε, SGD with clipping alone, and both without DP."""
     made = [private(plan, seed, "rmsprop", epsilon) for epsilon in _epsilons(plan) for seed in seeds(plan)]
     made += [private(plan, seed, "sgd", None) for seed in seeds(plan)]
     return made + [not_private(plan, seed, name) for name in ("sgd", "rmsprop") for seed in seeds(plan)]
 
 
-def _epsilons(plan: Plan) -> Sequence[float]:
+def _epsilons(plan: StudyPlan) -> Sequence[float]:
     return {"smoke": FEWER[1:2], "small": FEWER, "paper": tuple(RMSPROP)}[plan.scale]
 
 
-def table_7(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Test loss and exposure with DP-SGD and without."""
     rows, exposures, groups = [], dict[str, list[float]](), _by_training(trials)
     for (defence, optimizer, epsilon), own in groups.items():
@@ -54,8 +54,8 @@ def table_7(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, _private_ground(trials[0], plan))
 
 
-def _by_training(trials: Sequence[Trial]) -> dict[tuple[str, str, float | None], list[Trial]]:
-    groups: dict[tuple[str, str, float | None], list[Trial]] = {}
+def _by_training(trials: Sequence[StudyTrial]) -> dict[tuple[str, str, float | None], list[StudyTrial]]:
+    groups: dict[tuple[str, str, float | None], list[StudyTrial]] = {}
     for trial in trials:
         config = trial.config
         optimizer = config.get("optimizer") or config["recipe"]["optimizer"]
@@ -63,14 +63,14 @@ def _by_training(trials: Sequence[Trial]) -> dict[tuple[str, str, float | None],
     return groups
 
 
-def _for_copies(own: Sequence[Trial]) -> TableRow:
+def _for_copies(own: Sequence[StudyTrial]) -> TableRow:
     """ε of the promise for the rows that all copies of the secret change, by group privacy."""
     promised = own[0].result["promise"]["epsilon_by_copies"]
     (epsilon,) = (value for copies, value in promised.items() if copies != "1")
     return {"ε for all copies": "∞" if epsilon is None else f"{epsilon:.3g}"}
 
 
-def _private_ground(trial: Trial, plan: Plan) -> list[str]:
+def _private_ground(trial: StudyTrial, plan: StudyPlan) -> list[str]:
     own, rows = trial.config["private"], trial.result["rows"]
     unit = "The unit of the published losses is not in the source; ours are bits a character."
     if plan.scale == "paper":
@@ -86,12 +86,12 @@ def _private_ground(trial: Trial, plan: Plan) -> list[str]:
     ]
 
 
-def quantization_trials(plan: Plan) -> list[Config]:
+def quantization_trials(plan: StudyPlan) -> list[Config]:
     """Models trained as usual, their weights rounded."""
     return [undefended(plan, seed) for seed in seeds(plan)]
 
 
-def quantization(trials: Sequence[Trial], plan: Plan) -> Report:
+def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Loss and exposure by values a weight may have (Appendix D.3)."""
     rows: list[TableRow] = []
     sizes = trials[0].result["sizes"]
@@ -125,12 +125,12 @@ def quantization(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*differences(plan), note])
 
 
-def sanitization_trials(plan: Plan) -> list[Config]:
+def sanitization_trials(plan: StudyPlan) -> list[Config]:
     """Models trained on what is left, and on everything."""
     return [*(sanitized(plan, seed) for seed in seeds(plan)), *quantization_trials(plan)]
 
 
-def sanitization(trials: Sequence[Trial], plan: Plan) -> Report:
+def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Where the secret's place is among all samples, and what a model knows without those that were dropped."""
     done = [trial for trial in trials if trial.config["defence"] == "sanitization"]
     plain = [trial for trial in trials if trial.config["defence"] == "none"]
@@ -161,7 +161,7 @@ def sanitization(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[1]), rows, claims, [*differences(plan), note])
 
 
-def _figures(own: Sequence[Trial], loss: float | None, exposure: float | None, place: int = 0) -> TableRow:
+def _figures(own: Sequence[StudyTrial], loss: float | None, exposure: float | None, place: int = 0) -> TableRow:
     return {
         "loss, published": Published(loss),
         "loss (bits/character)": Measured.mean(_of(own, "loss", place)),
@@ -171,11 +171,11 @@ def _figures(own: Sequence[Trial], loss: float | None, exposure: float | None, p
     }
 
 
-def _of(own: Sequence[Trial], what: str, place: int = 0) -> list[float]:
+def _of(own: Sequence[StudyTrial], what: str, place: int = 0) -> list[float]:
     return [trial.result["models"][place][what] for trial in own]
 
 
-def _mean(own: Sequence[Trial]) -> float:
+def _mean(own: Sequence[StudyTrial]) -> float:
     return Measured.mean(_of(own, "loss")).value
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Report, TableRow
-from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.run import INDEPENDENT
 from leakage_tasks.research.secret_sharer.trials import entries, register_study, set_up
 
@@ -17,7 +17,7 @@ USUAL = "The random number is {digits:5}"
 NAMES = ("estimated", "sampled", "extrapolated")
 
 
-def estimator_trials(plan: Plan) -> list[Config]:
+def estimator_trials(plan: StudyPlan) -> list[Config]:
     """A secret of five digits, whose true rank can be had, looked at by every estimator after every epoch."""
     watch = Watch(("exact", "every text"), ("exact", "estimated", "sampled", "extrapolated"), (0,))
     return [
@@ -26,7 +26,7 @@ def estimator_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def estimators(trials: Sequence[Trial], plan: Plan) -> Report:
+def estimators(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The estimators beside the truth, epoch by epoch."""
     looks = [
         (trial.config["seed"], epoch, entry)
@@ -76,7 +76,7 @@ def _covers(rows: Sequence[TableRow], name: str) -> Claim:
     return Claim(f"the 95 % interval of '{name}' covers", bool(p >= 0.05), f"{inside} of {len(rows)}, p = {p:.2g}")
 
 
-def _same(trials: Sequence[Trial]) -> Claim:
+def _same(trials: Sequence[StudyTrial]) -> Claim:
     found = [entry for trial in trials for entry in entries([trial])]
     differs = [abs(entry["exact"]["bits"] - entry["every text"]["bits"]) for entry in found]
     return Claim("pruned search counts what scoring every text counts", max(differs) == 0, f"{len(found)} models")

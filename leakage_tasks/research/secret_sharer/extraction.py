@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
-from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.run import FEWER, INDEPENDENT, long_trials
 from leakage_tasks.research.secret_sharer.trials import WHOLE, entries, register_study, set_up
 from leakage_tasks.research.secret_sharer.watch import WIDTHS
@@ -31,7 +31,7 @@ EPOCHS: dict[Scale, int] = {"smoke": 2, "small": 12, "paper": 20}
 """Up to about the best validation loss."""
 
 
-def table_9(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The likeliest fillings of one model."""
     entry = entries(trials)[0]
     rows = []
@@ -60,14 +60,14 @@ def table_9(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "The table is of one model, at its best epoch."])
 
 
-def extraction_trials(plan: Plan) -> list[Config]:
+def extraction_trials(plan: StudyPlan) -> list[Config]:
     """The paper's LSTM, attacked by every algorithm after every epoch."""
     epochs = EPOCHS[plan.scale]
     made = setting(plan, recipe={"epochs": epochs}, watch=Watch((), ("exposure", *NAMES), (0,)))
     return [made.config(seed) for seed in seeds(plan)]
 
 
-def extraction(trials: Sequence[Trial], plan: Plan) -> Report:
+def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Section 7.1: which algorithm finds the secret once it is the likeliest of all, and with how many model calls."""
     every = [
         entry

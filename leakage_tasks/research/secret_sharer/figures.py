@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
 from leakage_tasks.research.secret_sharer.run import by_epoch, long_trials
@@ -20,7 +20,7 @@ BARS = 30
 SLICE = "The paper trains on a small part of the Penn Treebank at a larger rate; neither figure is in the source."
 
 
-def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Losses and exposure by epoch."""
     exposure = [[each["bits"] for each in by_epoch(trial, "exposure")] for trial in trials]
     tails = [[each["bits"] for each in by_epoch(trial, "extrapolated")] for trial in trials]
@@ -62,7 +62,7 @@ def figure_4(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
 
 
-def figure_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """How random fillings' log-perplexities are spread, and the skew-normal fitted to them."""
     import numpy as np
 

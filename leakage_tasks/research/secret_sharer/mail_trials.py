@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Scale
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
 from leakage_tasks.research.framework.shared import data_folder, file_hash
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HELD_OUT = 0.1
 
 
 @dataclass(frozen=True)
-class Ground:
+class MailExperiment:
     """The mails and how a model learns them; JSON values only. ``senders`` 0 stands for the user's own folder."""
 
     senders: int = 3
@@ -36,16 +36,16 @@ class Ground:
     draws: int = 500
 
 
-SMOKE = Ground(1, 12, (1,), {"batches": "streams", "batch_size": 32, "units": 16, "epochs": 1}, 1, 100, 50)
-PAPER = Ground(0, 0, (), {"batch_size": 128, "epochs": 100, "patience": 5}, 10, 100_000, 2_000)
+SMOKE = MailExperiment(1, 12, (1,), {"batches": "streams", "batch_size": 32, "units": 16, "epochs": 1}, 1, 100, 50)
+PAPER = MailExperiment(0, 0, (), {"batch_size": 128, "epochs": 100, "patience": 5}, 10, 100_000, 2_000)
 
 
-def ground_at(scale: Scale) -> Ground:
+def ground_at(scale: Scale) -> MailExperiment:
     """The ground of a scale."""
-    return {"smoke": SMOKE, "small": Ground(), "paper": PAPER}[scale]
+    return {"smoke": SMOKE, "small": MailExperiment(), "paper": PAPER}[scale]
 
 
-def trials(plan: Plan) -> list[Config]:
+def trials(plan: StudyPlan) -> list[Config]:
     """One model a sender and seed. Raises LeakageError where the user's mails are not there, or are not UTF-8."""
     ground = ground_at(plan.scale)
     senders: list[Config] = [{"sender": place} for place in range(ground.senders)] or [
@@ -64,11 +64,11 @@ def run(config: Config, shared: Path) -> Result:
     from leakage_tasks.canaries.detect import find_secrets
     from leakage_tasks.canaries.natural import Passage, natural_canaries
     from leakage_tasks.models.char_tokenizer import char_tokenizer
-    from leakage_tasks.research.victims.language_model import Recipe, train_lm
+    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
     from leakage_tasks.targets import CausalTarget
     from leakage_tasks.training.threads import one_thread
 
-    ground, seed = Ground(**config["ground"]), config["seed"]
+    ground, seed = MailExperiment(**config["ground"]), config["seed"]
     text = _mails(ground, config["sender"])
     training, validation = split_lines(text, seed)
     size = {"bytes": len(text.encode())}
@@ -78,7 +78,7 @@ def run(config: Config, shared: Path) -> Result:
     with one_thread():
         # Mails without some digit would make a tokenizer that cannot spell all fillings.
         tokenizer = char_tokenizer(text + string.digits)
-        recipe = Recipe(**ground.recipe)
+        recipe = LanguageModelRecipe(**ground.recipe)
         trained = train_lm(training, recipe, validation=validation, tokenizer=tokenizer, seed=seed)
         secrets = _measured(CausalTarget(trained.model, trained.tokenizer), canaries, ground, seed)
     return {**size, "losses": [[loss.training, loss.validation] for loss in trained.losses], "secrets": secrets}
@@ -95,7 +95,7 @@ def split_lines(text: str, seed: int) -> tuple[str, str]:
     return "".join(parts[0]), "".join(parts[1])
 
 
-def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: Ground, seed: int) -> list[Config]:
+def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExperiment, seed: int) -> list[Config]:
     from leakage_tasks.attacks import run_attack
     from leakage_tasks.attacks.coarse import coarsened
     from leakage_tasks.attacks.finding import GUESSES
@@ -143,7 +143,7 @@ def _is_twin(control: Canary, canary: Canary) -> bool:
     return not control.planted and control.id.split("-")[1] == canary.id.split("-")[1]
 
 
-def _mails(ground: Ground, sender: int) -> str:
+def _mails(ground: MailExperiment, sender: int) -> str:
     from leakage_tasks.research.victims.mails import invented_mails
 
     if not ground.senders:

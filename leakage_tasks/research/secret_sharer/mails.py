@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Study, Trial, register
+from leakage_tasks.research.framework.registry import Config, Scale, Study, StudyPlan, StudyTrial, register
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import higher, still_leaks
-from leakage_tasks.research.secret_sharer.ground import SOURCE
+from leakage_tasks.research.secret_sharer.experiment import SOURCE
 from leakage_tasks.research.secret_sharer.mail_trials import KINDS, ground_at, run, trials
 
 TABLE_5 = (
@@ -28,7 +28,7 @@ SCALES: Mapping[Scale, str] = {
 }
 
 
-def report(found: Sequence[Trial], plan: Plan) -> Report:
+def report(found: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The paper's secrets, then those measured here."""
     rows: list[TableRow] = [
         {
@@ -77,7 +77,7 @@ def _chance(controls: Sequence[float]) -> Claim:
     return Claim(words, low <= CHANCE <= high, evidence)
 
 
-def _row(trial: Trial, secret: Config) -> TableRow:
+def _row(trial: StudyTrial, secret: Config) -> TableRow:
     controls = secret["controls"]
     return {
         "sender": _letter(trial.config["sender"]),
@@ -92,7 +92,7 @@ def _row(trial: Trial, secret: Config) -> TableRow:
     }
 
 
-def _set_up(plan: Plan) -> list[str]:
+def _set_up(plan: StudyPlan) -> list[str]:
     ground = ground_at(plan.scale)
     more = [
         "'exposure' is exact or estimated by importance draws; 'of' is the most it can be, every digit being unknown, "

@@ -33,12 +33,13 @@ SCALES: dict[Scale, str] = {
 
 
 @dataclass(frozen=True)
-class Ground:
+class TranslationExperiment:
     """A parallel corpus, a model and how hard it is attacked; JSON values only, so that it goes into a trial's config.
 
     ``pairs`` (0: all there are) are trained on, ``held_out`` are not. ``vocabulary`` bounds the entries learnt from the
-    corpus, None does not. ``recipe`` are fields of :class:`~leakage_tasks.research.victims.translation.Recipe`.
-    ``draws`` are the random fillings a skew-normal is fitted to.
+    corpus, None does not. ``recipe`` are fields of
+    :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`. ``draws`` are the random
+    fillings a skew-normal is fitted to.
     """
 
     data: str = LAB
@@ -51,7 +52,7 @@ class Ground:
     seeds: int = 4
 
 
-PAPER = Ground(
+PAPER = TranslationExperiment(
     data=PARALLEL,
     pairs=0,
     held_out=1_500,
@@ -61,13 +62,13 @@ PAPER = Ground(
     draws=2_000,
     seeds=10,
 )
-SMOKE = Ground(
+SMOKE = TranslationExperiment(
     pairs=60, held_out=10, recipe={"layers": 1, "hidden": 16, "heads": 2, "epochs": 1}, budget=100, draws=60, seeds=1
 )
-GROUNDS: dict[Scale, Ground] = {"smoke": SMOKE, "small": Ground(), "paper": PAPER}
+GROUNDS: dict[Scale, TranslationExperiment] = {"smoke": SMOKE, "small": TranslationExperiment(), "paper": PAPER}
 
 
-def canaries_of(ground: Ground, seed: int) -> list[Canary]:
+def canaries_of(ground: TranslationExperiment, seed: int) -> list[Canary]:
     """A secret for each number of copies, and controls, with the source sentence fixed and with the secret in it."""
     from leakage_tasks.canaries import make_canaries
 
@@ -94,7 +95,7 @@ def planted_pairs(pairs: Sequence[Pair], canaries: Sequence[Canary], seed: int) 
         return list(_read(planted))
 
 
-def corpus_of(ground: Ground, seed: int) -> ParallelCorpus:
+def corpus_of(ground: TranslationExperiment, seed: int) -> ParallelCorpus:
     """Its pairs. Raises LeakageError where the file of a real corpus is missing or too small."""
     from leakage_tasks.research.victims.parallel_corpus import ParallelCorpus, invented_corpus
 
@@ -127,6 +128,6 @@ def _file() -> Path:
     return data_folder() / f"{PARALLEL}.jsonl"
 
 
-def fingerprint(ground: Ground) -> str:
+def fingerprint(ground: TranslationExperiment) -> str:
     """What tells a real corpus apart: its file's SHA-256; empty for the lab's, and for a missing file."""
     return "" if ground.data == LAB else file_hash(_file())

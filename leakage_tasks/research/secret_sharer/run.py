@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
-from leakage_tasks.research.secret_sharer.ground import Watch, seeds, setting
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import entries
 
 INDEPENDENT = "Epochs of one model are counted as independent."
@@ -22,12 +22,12 @@ WATCH = Watch(
 )
 
 
-def long_trials(plan: Plan) -> list[Config]:
+def long_trials(plan: StudyPlan) -> list[Config]:
     """The paper's LSTM trained past its best epoch, looked at after every epoch."""
     made = setting(plan, recipe={"epochs": LONG[plan.scale]}, watch=WATCH)
     return [made.config(seed) for seed in seeds(plan)]
 
 
-def by_epoch(trial: Trial, measure: str) -> list[Any]:
+def by_epoch(trial: StudyTrial, measure: str) -> list[Any]:
     """What ``measure`` found of the planted canary after each epoch."""
     return [entries([trial], str(epoch))[0][measure] for epoch in range(1, len(trial.result["losses"]) + 1)]

@@ -8,14 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report
 from leakage_tasks.research.secret_sharer.claims import all_of, falls, rises
 from leakage_tasks.research.secret_sharer.run import EXTRACTABLE, FEWER, INDEPENDENT, by_epoch, long_trials
 from leakage_tasks.research.secret_sharer.trials import WHOLE, register_study, set_up
 
 
-def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Sequences that shortest path scores until it is certain, by extrapolated exposure."""
     rows = []
     for trial in trials:
@@ -51,7 +51,7 @@ def figure_5(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
-def figure_6(trials: Sequence[Trial], plan: Plan) -> Report:
+def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The secret's rank, exact or by importance draws, against what the skew-normal's tail says."""
     rows = []
     for trial in trials:

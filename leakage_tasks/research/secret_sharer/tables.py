@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
-from leakage_tasks.research.secret_sharer.ground import Watch, ground_at, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import Watch, ground_at, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import (
     BOTH,
     best_loss,
@@ -47,7 +47,7 @@ SIZES: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
 """Batch sizes and units."""
 
 
-def table_1_trials(plan: Plan) -> list[Config]:
+def table_1_trials(plan: StudyPlan) -> list[Config]:
     """The nine architectures and a transformer; the smallest of each family at the scale ``smoke``."""
     names = [*TABLE_1, OURS] if plan.scale != "smoke" else ["gru-1x370", "cnn-4x122"]
     watch = Watch(BOTH)
@@ -58,13 +58,13 @@ def table_1_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def _windows(name: str, plan: Plan) -> Config:
+def _windows(name: str, plan: StudyPlan) -> Config:
     """Longer windows for the transformer, which knows no place beyond those it was trained on; as many characters."""
     ground = ground_at(plan.scale)
     return {} if name != OURS else {"length": LENGTH, "batch_size": ground.batch_size * ground.length // LENGTH}
 
 
-def table_1(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Loss and exposure by architecture."""
     rows, by_kind = [], dict[str, list[float]]()
     for name in dict.fromkeys(trial.config["recipe"]["architecture"] for trial in trials):
@@ -92,7 +92,7 @@ def table_1(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
-def table_2_trials(plan: Plan) -> list[Config]:
+def table_2_trials(plan: StudyPlan) -> list[Config]:
     """An LSTM of two layers by batch size and units."""
     sizes, units = SIZES[plan.scale]
     watch = Watch(BOTH)
@@ -104,7 +104,7 @@ def table_2_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def table_2(trials: Sequence[Trial], plan: Plan) -> Report:
+def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Extrapolated exposure by batch size and units."""
     sizes, units = SIZES[plan.scale]
     cells = {(size, width): chosen(trials, batch_size=size, units=width) for size in sizes for width in units}

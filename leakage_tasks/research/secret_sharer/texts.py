@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.shared import data_folder
-from leakage_tasks.research.secret_sharer.ground import CHARACTERS, HELP, Ground
+from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, HELP, LanguageModelExperiment
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def text_of(ground: Ground) -> Corpus:
+def text_of(ground: LanguageModelExperiment) -> Corpus:
     """Training and held-out text. Raises LeakageError where the Penn Treebank is not there."""
     from leakage_tasks.research.victims.corpus import Corpus, pydoc_topics
 
@@ -42,7 +42,7 @@ def as_words(text: str) -> str:
     return "\n".join(" ".join(_WORD.findall(line)) for line in text.lower().split("\n"))
 
 
-def prepared(ground: Ground, units: str) -> Corpus:
+def prepared(ground: LanguageModelExperiment, units: str) -> Corpus:
     """The text in the units a model reads."""
     text = text_of(ground)
     return (

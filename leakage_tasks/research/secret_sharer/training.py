@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale, Trial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
-from leakage_tasks.research.secret_sharer.ground import CHARACTERS, WORDS, Watch, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, WORDS, Watch, seeds, setting
 from leakage_tasks.research.secret_sharer.trials import (
     WHOLE,
     best_loss,
@@ -33,13 +33,13 @@ FORMATS = {
 }
 
 
-def sign_trials(plan: Plan) -> list[Config]:
+def sign_trials(plan: StudyPlan) -> list[Config]:
     """One epoch, many times, each with another secret."""
     made = setting(plan, recipe={"epochs": 1, "patience": None}, watch=Watch(("log_perplexity",)), controls=1)
     return [made.config(seed) for seed in plan.seeds(SIGN_TRIALS[plan.scale])]
 
 
-def sign_test(trials: Sequence[Trial], plan: Plan) -> Report:
+def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """How often a secret that was read costs less than one that was not (section 4.1)."""
     from scipy import stats
 
@@ -68,7 +68,7 @@ def sign_test(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))
 
 
-def optimizer_trials(plan: Plan) -> list[Config]:
+def optimizer_trials(plan: StudyPlan) -> list[Config]:
     """Six optimizers on shuffled batches, and bagging with the usual one, looked at after every epoch."""
     names = OPTIMIZERS if plan.scale != "smoke" else OPTIMIZERS[:2]
     kinds = [{"optimizer": name} for name in names] + [{"batches": kind} for kind in BATCHES[1:]]
@@ -76,9 +76,9 @@ def optimizer_trials(plan: Plan) -> list[Config]:
     return [setting(plan, recipe=kind, watch=watch).config(seed) for kind in kinds for seed in seeds(plan)]
 
 
-def optimizers(trials: Sequence[Trial], plan: Plan) -> Report:
+def optimizers(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by optimizer and batches, each model at the epoch whose validation loss is nearest to a common one."""
-    groups: dict[str, list[Trial]] = {}
+    groups: dict[str, list[StudyTrial]] = {}
     for trial in trials:
         recipe = trial.config["recipe"]
         groups.setdefault(f"{recipe['optimizer']}, {recipe['batches']}", []).append(trial)
@@ -111,22 +111,22 @@ SLOWEST = 1.1
 """How far above the lowest of all losses an optimizer's own may be for its exposure to be compared."""
 
 
-def _nearest(trial: Trial, loss: float) -> int:
+def _nearest(trial: StudyTrial, loss: float) -> int:
     """The first epoch whose validation loss is nearest to ``loss`` on the way down."""
     losses = [found for _, found in trial.result["losses"]][: trial.result["best"]]
     return min(range(len(losses)), key=lambda epoch: abs(losses[epoch] - loss)) + 1
 
 
-def regularization_trials(plan: Plan) -> list[Config]:
+def regularization_trials(plan: StudyPlan) -> list[Config]:
     """Dropout and weight decay."""
     kinds: list[Config] = [{"dropout": rate} for rate in DROPOUT] + [{"weight_decay": decay} for decay in DECAY]
     watch = Watch(("exposure", "extrapolated"))
     return [setting(plan, recipe=kind, watch=watch).config(seed) for kind in kinds for seed in seeds(plan)]
 
 
-def regularization(trials: Sequence[Trial], plan: Plan) -> Report:
+def regularization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure with dropout and weight decay (Appendix D)."""
-    groups: dict[str, list[Trial]] = {}
+    groups: dict[str, list[StudyTrial]] = {}
     for trial in trials:
         recipe = trial.config["recipe"]
         decay, rate = recipe.get("weight_decay", 0.0), recipe.get("dropout", 0.0)
@@ -149,7 +149,7 @@ def regularization(trials: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))
 
 
-def word_trials(plan: Plan) -> list[Config]:
+def word_trials(plan: StudyPlan) -> list[Config]:
     """The same number as characters, as words of one digit, and in English, in three models."""
     watch = Watch(("exposure", "extrapolated"))
     return [
@@ -159,7 +159,7 @@ def word_trials(plan: Plan) -> list[Config]:
     ]
 
 
-def word_level(trials: Sequence[Trial], plan: Plan) -> Report:
+def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by how a secret is written (section 7.3)."""
     rows: list[TableRow] = []
     found = {}

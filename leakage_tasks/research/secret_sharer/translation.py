@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Study, Trial, register
+from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan, StudyTrial, register
 from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of, grows, higher
 from leakage_tasks.research.secret_sharer.parallel import (
@@ -17,7 +17,7 @@ from leakage_tasks.research.secret_sharer.parallel import (
     LAB,
     PARALLEL,
     SCALES,
-    Ground,
+    TranslationExperiment,
     canaries_of,
     corpus_of,
     fingerprint,
@@ -32,7 +32,7 @@ TABLE_6 = {1: (10.0, "no"), 2: (21.0, "no"), 4: (33.0, "yes")}
 """Estimated exposure in bits and whether the secret is extracted, by times inserted."""
 
 
-def trials(plan: Plan) -> list[Config]:
+def trials(plan: StudyPlan) -> list[Config]:
     """One model a seed, with secrets of every kind and number of copies in it."""
     ground = GROUNDS[plan.scale]
     return [{"ground": asdict(ground), "data": fingerprint(ground), "seed": seed} for seed in plan.seeds(ground.seeds)]
@@ -45,14 +45,14 @@ def run(config: Config, shared: Path) -> Result:
     were got and whether the search gives the secret first. ``exact`` is the share of held-out sentences translated
     word for word, ``loss`` the held-out loss in bits a token.
     """
-    from leakage_tasks.research.victims.translation import Recipe, exact_share, train_translator
+    from leakage_tasks.research.victims.translation import TranslationRecipe, exact_share, train_translator
     from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
     from leakage_tasks.targets import Seq2SeqTarget
     from leakage_tasks.training.threads import one_thread
 
-    ground, seed = Ground(**config["ground"]), config["seed"]
+    ground, seed = TranslationExperiment(**config["ground"]), config["seed"]
     corpus, canaries = corpus_of(ground, seed), canaries_of(ground, seed)
-    recipe = Recipe(**ground.recipe)
+    recipe = TranslationRecipe(**ground.recipe)
     with one_thread():
         planted = planted_pairs(corpus.training, canaries, seed)
         tokenizer = translation_tokenizer(
@@ -68,7 +68,7 @@ def run(config: Config, shared: Path) -> Result:
     return {"secrets": found, "exact": exact, "loss": done.losses[-1].validation, "parameters": parameters}
 
 
-def _attacked(target: Any, canaries: Sequence[Canary], ground: Ground, seed: int) -> list[Config]:
+def _attacked(target: Any, canaries: Sequence[Canary], ground: TranslationExperiment, seed: int) -> list[Config]:
     from leakage_tasks.attacks import run_attack
 
     fixed, filled = ([canary for canary in canaries if canary.id.startswith(f"{kind}-")] for kind in (FIXED, FILLED))
@@ -90,7 +90,7 @@ def _attacked(target: Any, canaries: Sequence[Canary], ground: Ground, seed: int
     ]
 
 
-def report(done: Sequence[Trial], plan: Plan) -> Report:
+def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure and extraction by times inserted."""
     fixed, filled = ({times: _bits(done, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
     rows: list[TableRow] = []
@@ -122,7 +122,7 @@ def report(done: Sequence[Trial], plan: Plan) -> Report:
     return Report(list(rows[0]), [*rows, controls], claims, _differences(done, plan))
 
 
-def _entries(done: Iterable[Trial], source: str, inserted: int) -> list[Config]:
+def _entries(done: Iterable[StudyTrial], source: str, inserted: int) -> list[Config]:
     return [
         entry
         for trial in done
@@ -131,11 +131,11 @@ def _entries(done: Iterable[Trial], source: str, inserted: int) -> list[Config]:
     ]
 
 
-def _bits(done: Iterable[Trial], source: str, inserted: int) -> list[float]:
+def _bits(done: Iterable[StudyTrial], source: str, inserted: int) -> list[float]:
     return [entry["bits"] for entry in _entries(done, source, inserted)]
 
 
-def _differences(done: Sequence[Trial], plan: Plan) -> list[str]:
+def _differences(done: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
     """How the set-up differs from the paper's, a sentence each."""
     ground = GROUNDS[plan.scale]
     fits = [entry["rejected"] for trial in done for entry in trial.result["secrets"] if entry["source"] == FILLED]

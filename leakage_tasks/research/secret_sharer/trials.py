@@ -8,9 +8,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from leakage_tasks.research.framework.registry import Config, Plan, Result, Trial, registrar
+from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured
-from leakage_tasks.research.secret_sharer.ground import SCALES, SOURCE, Ground, Secrets, Watch, differences
+from leakage_tasks.research.secret_sharer.experiment import (
+    SCALES,
+    SOURCE,
+    LanguageModelExperiment,
+    Secrets,
+    Watch,
+    differences,
+)
 from leakage_tasks.research.secret_sharer.texts import planted, prepared, tokenizer_for
 
 WHOLE = math.log2(10**9)
@@ -28,11 +35,11 @@ def run(config: Config, shared: Path) -> Result:
     found at each epoch that was watched, and at the best one under ``best``, a list with an entry a canary.
     """
     from leakage_tasks.research.secret_sharer.watch import observed
-    from leakage_tasks.research.victims.language_model import Recipe, train_lm
+    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
     from leakage_tasks.targets import CausalTarget
     from leakage_tasks.training.threads import one_thread
 
-    ground, seed = Ground(**config["ground"]), config["seed"]
+    ground, seed = LanguageModelExperiment(**config["ground"]), config["seed"]
     secrets, watch = Secrets(**config["secrets"]), Watch(**config["watch"])
     views = secrets.canaries(seed)
     text = prepared(ground, secrets.units)
@@ -52,7 +59,7 @@ def run(config: Config, shared: Path) -> Result:
     with one_thread():
         trained = train_lm(
             planted(text.training, views[0], seed),
-            Recipe(**config["recipe"]),
+            LanguageModelRecipe(**config["recipe"]),
             validation=text.held_out,
             tokenizer=tokenizer,
             seed=seed,
@@ -66,7 +73,7 @@ def run(config: Config, shared: Path) -> Result:
     return {**found, "losses": losses, "best": best, "parameters": parameters, "characters": len(text.training)}
 
 
-def chosen(trials: Iterable[Trial], **wanted: Any) -> list[Trial]:
+def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     """The trials whose recipe, secrets or config have these values."""
     return [
         trial
@@ -78,7 +85,7 @@ def chosen(trials: Iterable[Trial], **wanted: Any) -> list[Trial]:
     ]
 
 
-def entries(trials: Iterable[Trial], when: str = "best", *, planted: bool = True) -> list[Config]:
+def entries(trials: Iterable[StudyTrial], when: str = "best", *, planted: bool = True) -> list[Config]:
     """What was found out about each planted canary (or control) at one epoch of each trial."""
     return [entry for trial in trials for entry in trial.result["seen"].get(when, []) if entry["planted"] == planted]
 
@@ -99,7 +106,7 @@ def mean_bits(found: Sequence[Config], measure: str = "exposure") -> Measured | 
     return Measured.mean(values, math.inf if measure == "extrapolated" else WHOLE)
 
 
-def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:
+def set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
     """How the trials differ from the paper's, and how many exposures are lower bounds alone."""
     found = [entry for trial in trials for seen in trial.result["seen"].values() for entry in seen]
     methods = [entry["exposure"]["method"] for entry in found if "exposure" in entry]
@@ -108,7 +115,7 @@ def set_up(trials: Sequence[Trial], plan: Plan) -> list[str]:
     return [*differences(plan), _training(trials), *([note] if bounds else [])]
 
 
-def _training(trials: Sequence[Trial]) -> str:
+def _training(trials: Sequence[StudyTrial]) -> str:
     """How long the models were trained, and how many there are."""
     recipes = [trial.config["recipe"] for trial in trials]
     epochs = " or ".join(map(str, sorted({recipe["epochs"] for recipe in recipes})))
@@ -121,7 +128,7 @@ def _training(trials: Sequence[Trial]) -> str:
     )
 
 
-def best_loss(trials: Iterable[Trial]) -> list[float]:
+def best_loss(trials: Iterable[StudyTrial]) -> list[float]:
     """Each trial's lowest validation loss, in bits a character."""
     return [min(loss for _, loss in trial.result["losses"]) for trial in trials]
 

@@ -17,10 +17,10 @@ from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
 from leakage_tasks.research.victims.labelled import LabelledRows, accuracy, scores
 from leakage_tasks.training.dp.plain_steps import make_steps
-from leakage_tasks.training.dp.private import Privacy
+from leakage_tasks.training.dp.private import DpConfig
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, linear_warmup_decay, progress, seeded
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def fine_tune(
     warm_up: float = 0.1,
     seed: int = 0,
     device: str | torch.device | None = None,
-    private: Privacy | None = None,
+    private: DpConfig | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedClassifier:
     """Fine-tune ``base`` (a folder, a hub name or a model, which stays as it is) to tell the labels of ``rows``.
@@ -128,7 +128,7 @@ def fine_tune(
             step=partial(steps.take, loss),
             evaluate=evaluate,
             epochs=epochs,
-            rates=rise_and_fall(optimiser, planned, warm_up),
+            rates=linear_warmup_decay(optimiser, planned, warm_up),
             shown=lambda each: f"{each.training:.2f} nats/row",
             on_epoch=on_epoch,
             stop=None if best is None else best.update,

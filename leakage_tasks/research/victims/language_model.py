@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.stateful import StatefulCausalLM
 from leakage_tasks.research.victims.architectures import build
-from leakage_tasks.training.fitting import EpochLoss, Fit, OnEpoch, TrainedLM, fit
+from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share, make_optimizer
 from leakage_tasks.training.rows import check_sizes, chosen_device
 from leakage_tasks.training.text_batches import Batches, DrawnWindows, OverlappingWindows, Windows
@@ -20,14 +20,14 @@ from leakage_tasks.training.text_batches import Batches, DrawnWindows, Overlappi
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["BATCHES", "DTYPES", "EpochLoss", "Recipe", "TrainedLM", "train_lm"]
+__all__ = ["BATCHES", "DTYPES", "EpochLoss", "LanguageModelRecipe", "TrainedLM", "train_lm"]
 
 BATCHES = ("shuffled", "bagged", "streams")
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LanguageModelRecipe:
     """How a network is made and trained.
 
     ``architecture`` and ``units`` are those of :func:`~leakage_tasks.research.victims.architectures.build`,
@@ -74,7 +74,7 @@ class Recipe:
 
 def train_lm(
     text: str,
-    recipe: Recipe | None = None,
+    recipe: LanguageModelRecipe | None = None,
     *,
     validation: str | None = None,
     tokenizer: PreTrainedTokenizerFast | None = None,
@@ -95,7 +95,7 @@ def train_lm(
     is left alone. Raises OptionError on settings that cannot be or a text too short, LeakageError where a checkpoint
     cannot be written.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or LanguageModelRecipe()
     recipe.check()
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
     place = chosen_device(device)
@@ -106,7 +106,7 @@ def train_lm(
         tokenizer,
         _batches(recipe, model, text, tokenizer, seed),
         make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
-        Fit(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
+        TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
         checks=None if validation is None else _checks(recipe, model, validation, tokenizer),
         checkpoints=checkpoints,
         on_epoch=on_epoch,
@@ -114,7 +114,7 @@ def train_lm(
 
 
 def _batches(
-    recipe: Recipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast, seed: int
+    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> Batches:
     sizes = (recipe.batch_size, recipe.length, model.device)
     if recipe.batches != "streams":
@@ -127,6 +127,8 @@ def _batches(
     return Windows(text, tokenizer, *sizes)
 
 
-def _checks(recipe: Recipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast) -> Batches:
+def _checks(
+    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast
+) -> Batches:
     kind = Windows if isinstance(model, StatefulCausalLM) else OverlappingWindows
     return kind(text, tokenizer, recipe.batch_size, recipe.length, model.device)

@@ -18,9 +18,9 @@ from leakage_tasks.training.rows import (
     check_length,
     check_sizes,
     chosen_device,
+    linear_warmup_decay,
     padded,
     progress,
-    rise_and_fall,
     seeded,
     token_rows,
 )
@@ -118,7 +118,7 @@ def train_masked_lm(
         step=partial(ClippedSteps[list[int]](optimiser).take, loss),
         evaluate=lambda epoch, losses: float(losses.total / losses.count.clamp(min=1)),
         epochs=epochs,
-        rates=rise_and_fall(optimiser, steps, warm_up),
+        rates=linear_warmup_decay(optimiser, steps, warm_up),
         train_mode=lambda: train_unfrozen(model),
         shown=lambda loss: f"{loss:.2f} nats/mask",
     )

@@ -13,11 +13,11 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus, own_pairs, public_pairs
 from leakage_tasks.research.victims.pair_training import PairLM, greedy_recall, train_pair_lm
 
-__all__ = ["PUBLIC", "SMOKE", "PairLM", "PairLab", "Recipe", "greedy_recall", "lab_pair_lm", "train_pair_lm"]
+__all__ = ["PUBLIC", "SMOKE", "PairLM", "PairLab", "PairRecipe", "greedy_recall", "lab_pair_lm", "train_pair_lm"]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PairRecipe:
     """A corpus of pairs and how a model learns it; ``vocabulary`` is of use to pairs of the help text alone.
 
     ``public`` says whether the pairs are the public ones (of 50 + 50 tokens) or some of Python's help text. The other
@@ -56,9 +56,9 @@ class Recipe:
         return train_pair_lm(corpus, seed=seed, device=device, **fields)
 
 
-PUBLIC = Recipe(public=True, pairs=900)
+PUBLIC = PairRecipe(public=True, pairs=900)
 """Ends at a greedy recall of about 0.4, after minutes on a CPU core with bfloat16 arithmetic."""
-SMOKE = Recipe(
+SMOKE = PairRecipe(
     public=False,
     pairs=60,
     prefix_length=12,
@@ -94,7 +94,7 @@ class PairLab:
 
 
 def lab_pair_lm(
-    recipe: Recipe,
+    recipe: PairRecipe,
     folder: str | Path,
     *,
     seed: int = 0,

@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.research.victims.pair_model import fresh_causal, has_bf16, plain_attention
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall
+from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def train_pair_lm(
         step=partial(ClippedSteps[torch.Tensor](optimiser, _CLIP).take, loss),
         evaluate=evaluate,
         epochs=epochs,
-        rates=rise_and_fall(optimiser, epochs * steps, _WARM_UP),
+        rates=linear_warmup_decay(optimiser, epochs * steps, _WARM_UP),
         shown=lambda each: f"{each.loss:.2f} nats/token, recall {each.recall:.2f}",
         stop=lambda epoch, each: until is not None and each.recall >= until,
     )

@@ -15,8 +15,8 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.training.char_lstm import fresh_model
-from leakage_tasks.training.dp.accounting import Promise
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.accounting import PrivacyGuarantee
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, start_lines_like_breaks, to_bits
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
@@ -34,12 +34,12 @@ class PrivateLM(TrainedLM):
     """A model trained with DP-SGD, on how many rows, and what is promised for them."""
 
     rows: int = 0
-    promise: Promise = Promise(0.0, 1.0, 0, 1.0)
+    promise: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
 
 
 def train_private_char_lm(
     text: str,
-    private: Privacy,
+    private: DpConfig,
     *,
     validation: str | None = None,
     tokenizer: PreTrainedTokenizerFast | None = None,

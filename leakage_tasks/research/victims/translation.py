@@ -23,7 +23,7 @@ from leakage_tasks.research.victims.translation_rows import (
 )
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, progress, rise_and_fall, seeded
+from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress, seeded
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _WARM_UP, _CLIP = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TranslationRecipe:
     """A translation model's size and how it is trained; ``layers`` are those of the encoder, and of the decoder."""
 
     layers: int = 2
@@ -76,7 +76,7 @@ OnEpoch = Callable[[int, "MarianMTModel", Sequence[TranslationLoss]], None]
 
 def train_translator(
     pairs: Sequence[Pair],
-    recipe: Recipe | None = None,
+    recipe: TranslationRecipe | None = None,
     *,
     validation: Sequence[Pair] = (),
     tokenizer: PreTrainedTokenizerFast | None = None,
@@ -92,7 +92,7 @@ def train_translator(
     model; the caller's random state is left alone. Raises OptionError for no pairs, a sentence longer than
     ``recipe.positions`` tokens, a size below 1 or heads that do not divide ``recipe.hidden``.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or TranslationRecipe()
     recipe.check()
     check_sizes(pairs=len(pairs))
     tokenizer = tokenizer or translation_tokenizer(
@@ -121,7 +121,7 @@ def train_translator(
         step=partial(ClippedSteps[list[Row]](optimiser, _CLIP).take, loss),
         evaluate=evaluate,
         epochs=recipe.epochs,
-        rates=rise_and_fall(optimiser, steps, _WARM_UP),
+        rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
         dropout_seed=seed,
         shown=lambda each: f"{each.training:.2f} bits/token",
         on_epoch=on_epoch,
@@ -129,7 +129,7 @@ def train_translator(
     return TrainedTranslator(model, tokenizer, losses)
 
 
-def fresh_translator(tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> MarianMTModel:
+def fresh_translator(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe) -> MarianMTModel:
     """An untrained model over the tokenizer's entries, from torch's random state."""
     from transformers import MarianConfig, MarianMTModel
 

@@ -17,7 +17,7 @@ from leakage_tasks.targets.causal.cache import RowState, after, attention_only, 
 GROWTH = 2
 
 
-class LiveRows(Protocol):
+class GrowingCache(Protocol):
     """State of ``rows`` texts of equal length."""
 
     many_tokens: bool
@@ -45,16 +45,16 @@ class LiveRows(Protocol):
         """Add a copy of each of ``parents`` ``[n]`` after the last row."""
         ...
 
-    def select(self, rows: Tensor) -> LiveRows:
+    def select(self, rows: Tensor) -> GrowingCache:
         """A state of its own with ``rows`` ``[n]`` of this one."""
         ...
 
 
-def live_rows(cache: Any, length: int, more: int) -> LiveRows:
+def growing_cache(cache: Any, length: int, more: int) -> GrowingCache:
     """The state of texts of ``length`` tokens from what the model returned for them; ``more`` are still to come."""
     if attention_only(cache):
-        return AttentionRows(cache, more)
-    return WholeRows(of_rows(cache), (length + more) / length)
+        return AttentionCache(cache, more)
+    return WholeStateCache(of_rows(cache), (length + more) / length)
 
 
 class RoomyLayer(DynamicLayer):
@@ -101,8 +101,8 @@ class RoomyLayer(DynamicLayer):
         self.keys, self.values = keys, values
 
 
-class AttentionRows:
-    """Rows of attention caches with room; see :class:`LiveRows`."""
+class AttentionCache:
+    """Rows of attention caches with room; see :class:`GrowingCache`."""
 
     many_tokens = True
 
@@ -115,33 +115,33 @@ class AttentionRows:
 
     @property
     def rows(self) -> int:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return self.layers[0].count
 
     @property
     def row_bytes(self) -> int:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return sum(buffer[0].numel() * buffer.element_size() for layer in self.layers for buffer in layer.buffers)
 
     def feed(self) -> Any:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return self._cache
 
     def took(self, cache: Any) -> None:
-        """See :class:`LiveRows`; the layers were written in place."""
+        """See :class:`GrowingCache`; the layers were written in place."""
 
     def branch(self, parents: Tensor) -> None:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         for layer in self.layers:
             layer.branch(parents)
 
-    def select(self, rows: Tensor) -> AttentionRows:
-        """See :class:`LiveRows`."""
-        return AttentionRows(self._cache, layers=[layer.select(rows) for layer in self.layers])
+    def select(self, rows: Tensor) -> AttentionCache:
+        """See :class:`GrowingCache`."""
+        return AttentionCache(self._cache, layers=[layer.select(rows) for layer in self.layers])
 
 
-class WholeRows:
-    """Rows of any other state, each stored whole; see :class:`LiveRows`."""
+class WholeStateCache:
+    """Rows of any other state, each stored whole; see :class:`GrowingCache`."""
 
     many_tokens = False
 
@@ -150,36 +150,36 @@ class WholeRows:
 
     @property
     def rows(self) -> int:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return len(self._state.tensors[0])
 
     @property
     def row_bytes(self) -> int:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         # Attention layers among others grow, so this is the most it may come to.
         return int(self._growth * self._state.nbytes) // max(self.rows, 1)
 
     def feed(self) -> Any:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return self._state.rebuild()
 
     def took(self, cache: Any) -> None:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         self._state = after(self._state, cache)
 
     def branch(self, parents: Tensor) -> None:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         self._state = self._picked(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
-    def select(self, rows: Tensor) -> WholeRows:
-        """See :class:`LiveRows`."""
-        return WholeRows(self._picked(rows.cpu()), self._growth)
+    def select(self, rows: Tensor) -> WholeStateCache:
+        """See :class:`GrowingCache`."""
+        return WholeStateCache(self._picked(rows.cpu()), self._growth)
 
     def _picked(self, rows: Tensor) -> RowState:
         return pick([self._state], torch.zeros_like(rows), rows)
 
 
-class ReadAnew:
+class NoCache:
     """Rows of models without a usable cache: their tokens, read again from the first at every step."""
 
     many_tokens = True
@@ -189,28 +189,28 @@ class ReadAnew:
 
     @property
     def rows(self) -> int:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         return len(self.tokens)
 
     @property
     def row_bytes(self) -> int:
-        """See :class:`LiveRows`; there is no cache."""
+        """See :class:`GrowingCache`; there is no cache."""
         return 0
 
     def feed(self) -> Any:
-        """See :class:`LiveRows`; there is no cache."""
+        """See :class:`GrowingCache`; there is no cache."""
         return None
 
     def took(self, cache: Any) -> None:
-        """See :class:`LiveRows`; there is no cache."""
+        """See :class:`GrowingCache`; there is no cache."""
 
     def branch(self, parents: Tensor) -> None:
-        """See :class:`LiveRows`."""
+        """See :class:`GrowingCache`."""
         self.tokens = torch.cat([self.tokens, self.tokens[parents]])
 
-    def select(self, rows: Tensor) -> ReadAnew:
-        """See :class:`LiveRows`."""
-        return ReadAnew(self.tokens[rows])
+    def select(self, rows: Tensor) -> NoCache:
+        """See :class:`GrowingCache`."""
+        return NoCache(self.tokens[rows])
 
 
 def _buffer(held: Tensor, rows: int, length: int) -> Tensor:

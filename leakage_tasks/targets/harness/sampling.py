@@ -7,7 +7,7 @@ from typing import Any
 from lm_eval.api.model import CachingLM
 
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 EXTRAS: dict[str, dict[str, Any]] = {
     "HFLM": {"top_k": 0},
@@ -41,7 +41,7 @@ def kinds(lm: Any) -> tuple[str, ...]:
     return tuple(each.__name__ for each in type(lm).__mro__)
 
 
-def check_decoding(lm: Any, scheme: Scheme) -> None:
+def check_decoding(lm: Any, scheme: DecodingConfig) -> None:
     """Raise OptionError for a scheme that text does not allow, TargetError for a model that cannot be drawn from."""
     name = kinds(lm)[0]
     if scheme.decoding == "beam":
@@ -54,7 +54,7 @@ def check_decoding(lm: Any, scheme: Scheme) -> None:
             raise TargetError(f"{name} {CUT_OFF[kind]}: serve the model for --model local-completions, or use hf")
 
 
-def generation_settings(lm: Any, scheme: Scheme, length: int, uniform: float) -> dict[str, Any]:
+def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: float) -> dict[str, Any]:
     """Settings of one ``generate_until`` request for ``length`` tokens; ``uniform`` in [0, 1) seeds those that can be.
 
     ``until`` is empty: the harness adds the end of text to it for most models, and there is no way around that.

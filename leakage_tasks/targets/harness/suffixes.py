@@ -16,8 +16,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.sampling import SPOKEN_ALONE, check_decoding, generation_settings, kinds
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.harness.texts import HarnessTexts
-from leakage_tasks.targets.suffix.draws import Draws, Scored
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.text_tokens import text_tokens
 
 Row = tuple[int, ...]
@@ -85,7 +85,9 @@ class HarnessSuffixes:
             return "its suffix is another text by itself, as the model returns it, than after its prefix"
         return None
 
-    def draw(self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: Scheme) -> list[Draws]:
+    def draw(
+        self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+    ) -> list[SampledSuffixes]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`.
 
         Raises OptionError for beam search, TargetError for prefixes that do not survive the way through text and for
@@ -112,13 +114,13 @@ class HarnessSuffixes:
         return [_draws(rows, of_draw, [next(costs) for _ in rows]) for rows, of_draw in drawn]
 
     def score(
-        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
-    ) -> list[Scored]:
+        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
+    ) -> list[SuffixCosts]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Raises TargetError for pairs that are unfit."""
         asked = list(zip(prefixes, suffixes, strict=True))
         for prefix, suffix in asked:
             _survives(self.unfit(Pair(0, tuple(prefix), tuple(suffix))))
-        return [Scored(own, own if scheme.plain else None) for own in self._costs(asked)]
+        return [SuffixCosts(own, own if scheme.plain else None) for own in self._costs(asked)]
 
     def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`; a continuation's bits spread evenly over it."""
@@ -195,9 +197,9 @@ def _survives(why: str | None) -> None:
         )
 
 
-def _draws(rows: Sequence[Row], of_draw: Sequence[int], costs: Sequence[FloatArray]) -> Draws:
+def _draws(rows: Sequence[Row], of_draw: Sequence[int], costs: Sequence[FloatArray]) -> SampledSuffixes:
     own = np.stack(costs)
-    return Draws(
+    return SampledSuffixes(
         tokens=np.array(rows, dtype=np.int64),
         of_draw=np.array(of_draw, dtype=np.int64),
         own=own,

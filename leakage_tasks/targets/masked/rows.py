@@ -19,7 +19,7 @@ TOGETHER = 1 << 20
 """Tokens of masked copies, at most, that are written out at once."""
 
 
-class Part(NamedTuple):
+class MaskedCopies(NamedTuple):
     """Some masked copies, and the tokens each is asked for."""
 
     rows: IntArray | list[list[int]]
@@ -72,7 +72,7 @@ class MaskedRows:
         self._text = np.concatenate([np.empty(0, dtype=np.int64), *texts])
         self._column = np.concatenate([np.empty(0, dtype=np.int64), *columns])
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[MaskedCopies]:
         """All copies, those asked for about as many tokens, and of about one length, together."""
         order = np.argsort(self._row, kind="stable")
         counts = np.bincount(self._row, minlength=len(self))
@@ -85,7 +85,7 @@ class MaskedRows:
             for some in np.split(rows, np.flatnonzero(np.diff(np.cumsum(lengths[rows]) // TOGETHER)) + 1):
                 last = counts[some][:, None] - 1
                 asked = order[starts[some][:, None] + np.minimum(np.arange(last.max() + 1), last)]
-                yield Part(self._made(some), self._column[some], self._tokens[asked], asked)
+                yield MaskedCopies(self._made(some), self._column[some], self._tokens[asked], asked)
 
     def _made(self, rows: IntArray) -> IntArray | list[list[int]]:
         copies = [list(self._queries[text][0]) for text in self._text[rows]]

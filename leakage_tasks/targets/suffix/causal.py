@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.causal.growing_cache import LiveRows, ReadAnew, live_rows
+from leakage_tasks.targets.causal.growing_cache import GrowingCache, NoCache, growing_cache
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit, bytes_for_rows
 
@@ -45,20 +45,20 @@ class SuffixSampler:
         size = self.target.batch_size or 1
         return max(1, size * self.target.max_length // length) if size > 1 else self.limit.most
 
-    def begin(self, prefixes: Sequence[Sequence[int]], more: int) -> tuple[LiveRows, Tensor]:
+    def begin(self, prefixes: Sequence[Sequence[int]], more: int) -> tuple[GrowingCache, Tensor]:
         """Read prefixes of one length, with room for ``more`` tokens: their state and logits ``[prefixes, V]``."""
         tokens = self.tensor([[*self.before, *prefix] for prefix in prefixes])
         logits, cache = self.target.read(tokens, 1)
-        live = live_rows(cache, tokens.shape[1], more) if self.target.cached else ReadAnew(tokens)
+        live = growing_cache(cache, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
         return live, logits[:, -1]
 
-    def go_on(self, live: LiveRows, tokens: Tensor) -> Tensor:
+    def go_on(self, live: GrowingCache, tokens: Tensor) -> Tensor:
         """Append ``tokens`` ``[rows]``: logits ``[rows, V]`` after them."""
         return self.read_more(live, tokens[:, None])[:, -1]
 
-    def read_more(self, live: LiveRows, tokens: Tensor) -> Tensor:
+    def read_more(self, live: GrowingCache, tokens: Tensor) -> Tensor:
         """Append ``tokens`` ``[rows, k]``: logits ``[rows, k, V]`` after each."""
-        if isinstance(live, ReadAnew):
+        if isinstance(live, NoCache):
             grown = torch.cat([live.tokens, tokens], dim=1)
             logits = self.target.read(grown, tokens.shape[1])[0]
             live.tokens = grown

@@ -16,23 +16,23 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.causal.growing_cache import LiveRows
+from leakage_tasks.targets.causal.growing_cache import GrowingCache
 from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
-from leakage_tasks.targets.suffix.draws import Draws, Path
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw
 
 
 def draw_suffixes(
-    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: Scheme
-) -> list[Draws]:
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+) -> list[SampledSuffixes]:
     """Draw suffixes after prefixes of one length, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
     Neither the batch nor company or order of prefixes changes a draw, but by rounding in the model's own arithmetic.
     """
     _, samples, length = uniforms.shape
-    found: list[Draws] = []
+    found: list[SampledSuffixes] = []
     with sampler.target.inference():
         while len(found) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
@@ -49,9 +49,9 @@ class _Front:
     ``logits`` are those after the last token of each row, once it has been read.
     """
 
-    live: LiveRows
+    live: GrowingCache
     logits: Tensor
-    path: Path
+    path: PartialDraws
     draws: IntArray
     row_of: IntArray
 
@@ -69,19 +69,19 @@ class _Chosen:
 class _Drawing:
     """One batch of prefixes being drawn after, with no more than ``most`` rows at a time."""
 
-    def __init__(self, sampler: SuffixSampler, scheme: Scheme, uniforms: FloatArray, most: int) -> None:
+    def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, most: int) -> None:
         self.sampler, self.scheme, self.most = sampler, scheme, most
         self.device = sampler.target.device
         self.count, self.samples, self.length = uniforms.shape
         self.uniforms = uniforms.reshape(-1, self.length)
         self.nodes = np.zeros(len(self.uniforms), dtype=np.int64)
-        self.finished: list[tuple[Path, IntArray, IntArray]] = []
+        self.finished: list[tuple[PartialDraws, IntArray, IntArray]] = []
 
-    def run(self, prefixes: Sequence[Sequence[int]]) -> list[Draws]:
+    def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
         """Draw all suffixes; one result a prefix."""
         live, logits = self.sampler.begin(prefixes, self.length)
         draws = np.arange(len(self.uniforms))
-        self._draw(_Front(live, logits, Path.empty(self.count, self.length), draws, draws // self.samples), 0)
+        self._draw(_Front(live, logits, PartialDraws.empty(self.count, self.length), draws, draws // self.samples), 0)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -165,7 +165,7 @@ def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) ->
     return torch.stack(columns).double().cpu().numpy()
 
 
-def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> Draws:
+def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> SampledSuffixes:
     """The draws of one prefix, whose suffixes are ``rows`` ``[K]`` of all there are."""
     distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -173,4 +173,4 @@ def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -
     back[order] = np.arange(len(order))
     kept = distinct[order]
     own, drawn, entropy, margin = figures[:, kept]
-    return Draws(tokens[kept], back[which.reshape(-1)], own, drawn, entropy, margin, nodes)
+    return SampledSuffixes(tokens[kept], back[which.reshape(-1)], own, drawn, entropy, margin, nodes)

@@ -14,8 +14,8 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.suffix.causal import SuffixSampler
-from leakage_tasks.targets.suffix.draws import Scored
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 from leakage_tasks.targets.suffix.truncation import check_numbers, cut, slices
 
 LOGITS_ELSEWHERE = 1 << 28
@@ -23,8 +23,8 @@ LOGITS_ELSEWHERE = 1 << 28
 
 
 def score_suffixes(
-    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
-) -> list[Scored]:
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
+) -> list[SuffixCosts]:
     """Score each suffix after its prefix; the suffixes have one length, and so have the prefixes.
 
     The product of the probabilities under the scheme is p_z (Hayes et al. 2024, arXiv:2410.19482).
@@ -44,18 +44,20 @@ def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     return rows_at_once(target.device, length, None, target.max_length, min(most, sampler.asked(length)))
 
 
-def _score(sampler: SuffixSampler, rows: Sequence[Sequence[int]], length: int, scheme: Scheme) -> list[Scored]:
+def _score(
+    sampler: SuffixSampler, rows: Sequence[Sequence[int]], length: int, scheme: DecodingConfig
+) -> list[SuffixCosts]:
     tokens = sampler.tensor([[*sampler.before, *row] for row in rows])
     with sampler.target.inference():
         logits = sampler.target.read(tokens[:, :-1], length, remember=False)[0]
         own, drawn = _costs(logits.reshape(-1, logits.shape[-1]), tokens[:, -length:].reshape(-1), scheme)
     return [
-        Scored(one, None if scheme.decoding == "beam" else other)
+        SuffixCosts(one, None if scheme.decoding == "beam" else other)
         for one, other in zip(own.reshape(-1, length), drawn.reshape(-1, length), strict=True)
     ]
 
 
-def _costs(logits: Tensor, tokens: Tensor, scheme: Scheme) -> tuple[FloatArray, FloatArray]:
+def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[FloatArray, FloatArray]:
     """Costs ``[n]`` of ``tokens`` ``[n]`` after ``logits`` ``[n, V]``: own, and by the scheme."""
     own, drawn, first = [], [], 0
     for part in slices(logits):

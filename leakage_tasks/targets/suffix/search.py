@@ -10,21 +10,23 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.causal.growing_cache import LiveRows
+from leakage_tasks.targets.causal.growing_cache import GrowingCache
 from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.memory import SMALLER
 from leakage_tasks.targets.suffix.causal import SuffixSampler
-from leakage_tasks.targets.suffix.draws import Draws, Path
+from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import check_numbers, slices
 
 
-def beam_search(sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> list[Draws]:
+def beam_search(
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int
+) -> list[SampledSuffixes]:
     """The ``width`` best suffixes of ``length`` tokens that a beam of that width finds after prefixes of one length.
 
     Scored by the model's own log-probability, best first, each counted as one draw; ``width=1`` is greedy search.
     There is no end token: a suffix has all its tokens.
     """
-    found: list[Draws] = []
+    found: list[SampledSuffixes] = []
     remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
     with sampler.target.inference():
         while len(found) < len(prefixes):
@@ -41,13 +43,13 @@ class _Beams:
     def __init__(self, sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> None:
         self.sampler, self.length, self.width = sampler, length, width
         self.count = len(prefixes)
-        self.live: LiveRows
+        self.live: GrowingCache
         self.live, self.logits = sampler.begin(prefixes, length)
-        self.path = Path.empty(self.count, length)
+        self.path = PartialDraws.empty(self.count, length)
         self.costs = torch.zeros(self.count, 1, dtype=torch.float64, device=self.logits.device)
         self.nodes = 0
 
-    def run(self) -> list[Draws]:
+    def run(self) -> list[SampledSuffixes]:
         """Search to the end; one result a prefix."""
         for step in range(self.length):
             parents, tokens = self._best()
@@ -87,8 +89,8 @@ class _Beams:
         self.path.write(step, np.arange(len(rows)), tokens.cpu().numpy(), figures)
         self.nodes += len(rows) // self.count
 
-    def _result(self, number: int) -> Draws:
+    def _result(self, number: int) -> SampledSuffixes:
         width = self.costs.shape[1]
         rows = slice(number * width, (number + 1) * width)
         own, drawn, entropy, margin = self.path.figures[:, rows]
-        return Draws(self.path.tokens[rows], np.arange(width), own, drawn, entropy, margin, self.nodes)
+        return SampledSuffixes(self.path.tokens[rows], np.arange(width), own, drawn, entropy, margin, self.nodes)

@@ -9,9 +9,9 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.draws import Draws, Scored
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
 
@@ -30,15 +30,17 @@ class CausalSuffixes:
         self.vocabulary: int | None = self.sampler.vocabulary
         self.max_length: int | None = self.sampler.max_length
 
-    def draw(self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: Scheme) -> list[Draws]:
+    def draw(
+        self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+    ) -> list[SampledSuffixes]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         if scheme.decoding == "sample":
             return draw_suffixes(self.sampler, prefixes, uniforms, scheme)
         return beam_search(self.sampler, prefixes, uniforms.shape[2], scheme.width)
 
     def score(
-        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: Scheme
-    ) -> list[Scored]:
+        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
+    ) -> list[SuffixCosts]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         return score_suffixes(self.sampler, prefixes, suffixes, scheme)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 FIRST_LOOK = 64
 """Likeliest tokens looked at before a whole vocabulary is sorted."""
@@ -50,14 +50,14 @@ def check_numbers(values: Tensor) -> None:
         raise TargetError("the model gives probabilities that are no numbers: load it in dtype=bfloat16 or float32")
 
 
-def cut(logits: Tensor, scheme: Scheme) -> Cut:
+def cut(logits: Tensor, scheme: DecodingConfig) -> Cut:
     """What ``scheme``, which samples, keeps of ``logits`` ``[n, V]`` in float32. Raises TargetError."""
     parts = [_cut(part, scheme) for part in slices(logits)]
     most, least, log_total = (torch.cat(column) for column in zip(*parts, strict=True))
     return Cut(logits, scheme.temperature, most, least, log_total)
 
 
-def _cut(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
+def _cut(logits: Tensor, scheme: DecodingConfig) -> tuple[Tensor, Tensor, Tensor]:
     """The largest logit, the least scaled one that is kept and the log of the kept total, ``[n]`` each."""
     most = logits.amax(1)
     scaled = (logits - most[:, None]) / scheme.temperature

@@ -20,7 +20,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.classifier.label_names import some_of
-from leakage_tasks.targets.tokens.labelled_rows import LabelledRows
+from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Relaxation:
         return found
 
 
-def open_row(canary: Canary, rows: LabelledRows, known: Callable[[int], bool], remedy: str) -> OpenRow:
+def open_row(canary: Canary, rows: TokenRows, known: Callable[[int], bool], remedy: str) -> OpenRow:
     """The row of a canary's attack space with each slot open; ``remedy`` is what to do about values not ``known``.
 
     Raises TargetError where a value is not one token that is ``known``, or where the values' tokens depend on the text
@@ -153,7 +153,7 @@ def open_row(canary: Canary, rows: LabelledRows, known: Callable[[int], bool], r
     return OpenRow(row, [column for column in columns if column is not None], values)
 
 
-def _single(canary: Canary, rows: LabelledRows, slot: int, known: Callable[[int], bool], remedy: str) -> IntArray:
+def _single(canary: Canary, rows: TokenRows, slot: int, known: Callable[[int], bool], remedy: str) -> IntArray:
     """The one token of each of a slot's values."""
     values, tokens = canary.attack_space.slots[slot].values, rows.tokens(slot)
     of_all = f"of the {len(values)} values of slot {slot + 1} are"

@@ -25,8 +25,8 @@ from leakage_tasks.targets.classifier.config import config_names, room_of
 from leakage_tasks.targets.classifier.label_names import place_of, some_of
 from leakage_tasks.targets.classifier.target import label_bits
 from leakage_tasks.targets.tagger.relaxation import Relaxation, frozen, open_row
+from leakage_tasks.targets.tagger.vocabulary_check import VocabularyCheck
 from leakage_tasks.targets.tagger.word_ids import WordIds
-from leakage_tasks.targets.tagger.word_values import WordValues
 from leakage_tasks.targets.tokens.slot_tokens import Segments, SpaceRows
 
 WORDS_ON_CPU = 1 << 12
@@ -56,7 +56,7 @@ class TaggerTarget:
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
         self._segments: dict[Any, Segments | None] = {}
-        self._values = WordValues(self.words, bool(model.config.characters))
+        self._values = VocabularyCheck(self.words, bool(model.config.characters))
 
     def length(self, text: str) -> int:
         """Words of a text."""

@@ -9,14 +9,14 @@ from typing import Any
 from leakage_tasks.attacks.registry import known_settings
 from leakage_tasks.attacks.suffix.confidences import TRAINED
 from leakage_tasks.attacks.suffix.finding import Selection, selections
-from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option_types import CANARY_TYPES, PAIR_TYPES, SCHEME_TYPES, SUFFIX_TYPES
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import Source, read_pairs
 from leakage_tasks.pairs.splits import EmptySplit
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.options import typed_options
 
 TASK = "suffix_extraction"
@@ -38,7 +38,7 @@ class SuffixOptions:
 
     given: Mapping[str, Any]
     source: Source
-    order: SuffixOrder
+    order: SuffixRequest
     comparing_lm: str | None
     validation: int
     wrong: int | None
@@ -91,8 +91,8 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         name: tuple(given.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
     }
     settings = {name: given[name] for name in ("samples", "seed", "confidence", "lowercase") if name in given}
-    order = SuffixOrder(
-        scheme=Scheme(**{name: given[name] for name in SCHEME_TYPES if name in given}),
+    order = SuffixRequest(
+        scheme=DecodingConfig(**{name: given[name] for name in SCHEME_TYPES if name in given}),
         keep=GUESSES if reveal else int("guesses" in given),
         **lengths,
         **settings,
@@ -113,7 +113,7 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
     return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
 
 
-def check_sweeps(pairs: Sequence[Pair], order: SuffixOrder) -> None:
+def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
     """Raise OptionError where ``prefix_lengths`` or ``suffix_lengths`` asks for more than a pair has."""
     for name, lengths in (("prefix_lengths", order.prefix_lengths), ("suffix_lengths", order.suffix_lengths)):
         part = name.removesuffix("_lengths")

@@ -15,7 +15,7 @@ _TURNS = 50
 
 
 @dataclass(frozen=True)
-class Promise:
+class PrivacyGuarantee:
     """``steps`` steps of DP-SGD with Poisson batches of the share ``sample_rate`` of all rows.
 
     ``noise_multiplier`` is the noise's standard deviation over the clipping norm, ``delta`` the δ of the promise.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.loop import ClippedSteps
 from leakage_tasks.training.rows import bucketed
 
@@ -15,7 +15,7 @@ from leakage_tasks.training.rows import bucketed
 def make_steps(
     model: torch.nn.Module,
     optimiser: torch.optim.Optimizer,
-    private: Privacy | None,
+    private: DpConfig | None,
     lengths: Sequence[int],
     *,
     batch_size: int,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.training.dp.accounting import Promise
+from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.row_ids import per_row_ids
 from leakage_tasks.training.loop import BatchLoss
 
@@ -25,13 +25,13 @@ LEAST_PRIVATE = 1e9
 
 
 @dataclass(frozen=True)
-class Privacy:
+class DpConfig:
     """What DP-SGD promises: (ε, ``delta``)-differential privacy with regard to one training row.
 
     Give either ``noise_multiplier`` (standard deviation of the noise over ``max_grad_norm``, to which each row's
     gradient is clipped) or ``epsilon``, for which the noise is then worked out from the planned number of steps.
     ``delta`` must be below one over the number of rows. R copies of a row are R rows: for what is promised for all of
-    them together see :meth:`~leakage_tasks.training.dp.accounting.Promise.epsilon_of`.
+    them together see :meth:`~leakage_tasks.training.dp.accounting.PrivacyGuarantee.epsilon_of`.
     """
 
     noise_multiplier: float | None = None
@@ -65,7 +65,7 @@ class PrivateSteps:
         self,
         model: torch.nn.Module,
         optimiser: torch.optim.Optimizer,
-        privacy: Privacy,
+        privacy: DpConfig,
         *,
         rows: int,
         batch_size: int,
@@ -126,9 +126,9 @@ class PrivateSteps:
         """ε spent so far at the given δ, by Rényi accounting; infinite without noise."""
         return self.promise().epsilon()
 
-    def promise(self) -> Promise:
+    def promise(self) -> PrivacyGuarantee:
         """What the steps taken so far promise."""
-        return Promise(self.noise_multiplier, self._rate, self._taken, self._delta)
+        return PrivacyGuarantee(self.noise_multiplier, self._rate, self._taken, self._delta)
 
     def close(self) -> None:
         """Take opacus' hooks off the model, which keeps its usual names of weights."""
@@ -161,7 +161,7 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def _noise(privacy: Privacy, rate: float, steps: int) -> float:
+def _noise(privacy: DpConfig, rate: float, steps: int) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
     from opacus.accountants.utils import get_noise_multiplier

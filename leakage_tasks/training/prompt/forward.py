@@ -26,7 +26,7 @@ NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 @dataclass(frozen=True)
-class Batch:
+class PromptBatch:
     """Pairs padded on the right, where a causal model's earlier places cannot see it.
 
     ``ids`` [rows, width]; ``targets`` [rows, width − first], the ids of the columns from ``first`` on that belong to
@@ -54,11 +54,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def batch(self, rows: Tensor) -> Batch:
+    def batch(self, rows: Tensor) -> PromptBatch:
         """The pairs of these numbers [rows], no wider than the longest of them."""
         first, width = int(self.starts[rows].min()), int(self.ends[rows].max())
         picked = rows.to(self.ids.device)
-        return Batch(self.ids[picked, :width], self.targets[picked, first:width], first)
+        return PromptBatch(self.ids[picked, :width], self.targets[picked, first:width], first)
 
 
 class PromptPass:
@@ -84,7 +84,7 @@ class PromptPass:
         self._bf16 = bf16
         self._keeps = "logits_to_keep" in taken
 
-    def costs(self, prompt: Tensor, batch: Batch) -> Tensor:
+    def costs(self, prompt: Tensor, batch: PromptBatch) -> Tensor:
         """−ln p of the batch' targets [rows, places], with a gradient for ``prompt`` [length, dimensions]."""
         kept = batch.targets.shape[1]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
@@ -102,7 +102,7 @@ class PromptPass:
         with torch.no_grad():
             return self.embedding(ids)
 
-    def share(self, prompt: Tensor, batch: Batch) -> None:
+    def share(self, prompt: Tensor, batch: PromptBatch) -> None:
         """Compute the prompt's places once a batch from now on, if on this one the gradient is the same."""
         expected = self._gradient(prompt, batch)
         self.shared = True
@@ -116,7 +116,7 @@ class PromptPass:
         near = NEAR[torch.bfloat16 if coarse else torch.float32]
         self.shared = bool((found - expected).norm() <= near * expected.norm())
 
-    def _gradient(self, prompt: Tensor, batch: Batch) -> Tensor:
+    def _gradient(self, prompt: Tensor, batch: PromptBatch) -> Tensor:
         leaf = prompt.detach().clone().requires_grad_()
         return torch.autograd.grad(self.costs(leaf, batch).sum(), leaf)[0]
 

@@ -14,9 +14,9 @@ import torch
 
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.nlu_inputs import UNKNOWN
-from leakage_tasks.training.dp.accounting import Promise
+from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.plain_steps import PlainSteps, make_steps
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.memory import allocations_told
@@ -78,7 +78,7 @@ class TrainedTagger(Saved):
     tokenizer: PreTrainedTokenizerFast
     history: list[TaggerScores] = field(default_factory=list)
     best_epoch: int = 0
-    promise: Promise | None = None
+    promise: PrivacyGuarantee | None = None
 
 
 OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
@@ -94,7 +94,7 @@ def train_tagger(
     words: Iterable[str] = (),
     seed: int = 0,
     device: str | torch.device | None = None,
-    private: Privacy | None = None,
+    private: DpConfig | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedTagger:
     """Train a tagger on ``rows`` with Adam, in batches of like length, gradients clipped to a norm of 5.
@@ -191,7 +191,7 @@ class _Run:
 
 
 def _steps(
-    model: NLUTagger, training: TaggedRows, recipe: NLURecipe, seed: int, private: Privacy | None
+    model: NLUTagger, training: TaggedRows, recipe: NLURecipe, seed: int, private: DpConfig | None
 ) -> tuple[_Steps, _Reading]:
     """What takes the steps, and the context in which the model is trained."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

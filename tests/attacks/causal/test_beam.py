@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal import explorer as exploring
+from leakage_tasks.attacks.causal import search_tree as exploring
 from leakage_tasks.attacks.causal.beam import beam_search
-from leakage_tasks.attacks.causal.explorer import Explorer
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
@@ -80,10 +80,10 @@ def test_a_spent_budget_gives_what_there_is(budget, guesses):
 
 def test_a_wide_beam_in_small_parts_and_little_memory_is_the_same(monkeypatch):
     pin = Canary("c", "the pin is {digits:4}.", tuple("1234"))
-    plenty = Explorer(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
+    plenty = SearchTree(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
     expected = [guess.filling for guess in beam_search(plenty, 60, 10**6)]
     monkeypatch.setattr(exploring, "MEMORY", 1)
-    scarce = Explorer(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
+    scarce = SearchTree(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
     scarce.rows = lambda depth: 7
     assert [guess.filling for guess in beam_search(scarce, 60, 10**6)] == expected
     assert scarce.nodes == plenty.nodes < scarce.calls

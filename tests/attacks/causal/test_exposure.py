@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal import explorer as exploring
-from leakage_tasks.attacks.causal.counting import count_exactly
-from leakage_tasks.attacks.causal.explorer import Explorer, within
-from leakage_tasks.attacks.causal.leanings import EXPLORING, MODEL, POWERS, Mixture, aimed, as_the_model
+from leakage_tasks.attacks.causal import search_tree as exploring
+from leakage_tasks.attacks.causal.draw_policies import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
 from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.rank_counting import count_exactly
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw
 from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, summary
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -95,7 +95,7 @@ def test_fillings_that_all_cost_the_same_all_tie():
 
 def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}.", secret="707", mixture=EXPLORING):
     canary = make(template, secret)
-    explorer = Explorer(target_of(tokenizer()), canary.space)
+    explorer = SearchTree(target_of(tokenizer()), canary.space)
     path = explorer.paths.path(canary.secret)
     bound = within(explorer.follow(path))
     count = count_exactly(explorer, path, bound, 10**6)
@@ -105,7 +105,7 @@ def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}."
 def learnt(tokenizer):
     """A mixture that goes by what 100 draws taught."""
     canary = make("the pin is {digits:3}.", "707")
-    explorer = Explorer(target_of(tokenizer()), canary.space)
+    explorer = SearchTree(target_of(tokenizer()), canary.space)
     path = explorer.paths.path(canary.secret)
     bound = within(explorer.follow(path))
     lookahead = Lookahead(explorer, bound)
@@ -115,9 +115,9 @@ def learnt(tokenizer):
 
 
 MIXTURES = {
-    "the model's own": lambda tokenizer: Mixture(POWERS, (MODEL,)),
-    "all alike": lambda tokenizer: Mixture(POWERS, (0,)),
-    "random fillings": lambda tokenizer: Mixture(POWERS, (len(POWERS),)),
+    "the model's own": lambda tokenizer: PolicyMixture(POWERS, (MODEL,)),
+    "all alike": lambda tokenizer: PolicyMixture(POWERS, (0,)),
+    "random fillings": lambda tokenizer: PolicyMixture(POWERS, (len(POWERS),)),
     "exploring": lambda tokenizer: EXPLORING,
     "as the model": lambda tokenizer: as_the_model(),
     "aimed": learnt,
@@ -153,7 +153,7 @@ def test_a_filling_that_begins_another_counts_once_for_itself():
     values = ["a", "ab", "abc", "b", "ba", "c"]
     canary = Canary("c", "{v:2}", ("ab", "c"), alphabets={"v": Alphabet("v", tuple(values))})
     assert canary.space.ends_early
-    explorer = Explorer(target_of(letters()), canary.space)
+    explorer = SearchTree(target_of(letters()), canary.space)
     path = explorer.paths.path(canary.secret)
     bound = within(explorer.follow(path))
     drawn = draw(explorer, path, bound, 6000, "4", EXPLORING)
@@ -165,7 +165,7 @@ def test_a_filling_that_begins_another_counts_once_for_itself():
 
 def test_draws_estimate_what_an_exact_count_reads():
     canary = make("the pin is {digits:3}.", "707")
-    explorer = Explorer(target_of(letters()), canary.space)
+    explorer = SearchTree(target_of(letters()), canary.space)
     path = explorer.paths.path(canary.secret)
     bound = within(explorer.follow(path))
     before = explorer.calls
@@ -179,7 +179,7 @@ def test_draws_do_not_depend_on_the_batch():
     expected, _, _ = estimates(500, 7)
     canary = make("the pin is {digits:3}.", "707")
     for rows in (1, 3, 64):
-        explorer = Explorer(target_of(letters()), canary.space)
+        explorer = SearchTree(target_of(letters()), canary.space)
         explorer.rows = lambda depth, rows=rows: rows
         path = explorer.paths.path(canary.secret)
         drawn = draw(explorer, path, within(explorer.follow(path)), 500, "7", EXPLORING)
@@ -290,7 +290,7 @@ def test_another_seed_draws_otherwise():
 
 def test_forgotten_states_are_computed_again():
     canary = make("the pin is {digits:3}.", "707")
-    explorer = Explorer(target_of(letters()), canary.space)
+    explorer = SearchTree(target_of(letters()), canary.space)
     nodes = explorer.root
     for _ in range(2):
         children = explorer.children(nodes)

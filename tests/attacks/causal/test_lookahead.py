@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.descents import descend
-from leakage_tasks.attacks.causal.explorer import Explorer, within
-from leakage_tasks.attacks.causal.leanings import EXPLORING, aimed
+from leakage_tasks.attacks.causal.draw_policies import EXPLORING, aimed
 from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.random_descents import descend
 from leakage_tasks.attacks.causal.rank_draws import draw
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
 
 
 def taught(target, canary, pilot=200):
     """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
-    explorer = Explorer(target, canary.attack_space)
+    explorer = SearchTree(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
     bound = within(explorer.follow(secret))
     lookahead = Lookahead(explorer, bound)

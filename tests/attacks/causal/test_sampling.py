@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.descents import descend
-from leakage_tasks.attacks.causal.explorer import Explorer
+from leakage_tasks.attacks.causal.random_descents import descend
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError
@@ -45,7 +45,7 @@ def drawn(explorer, numbers, seed="s"):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_fillings_come_as_often_as_the_model_finds_them_likely(seed):
     chances = at_random(seed, 1.0)
-    counts = Counter(drawn(Explorer(target(chances), canary("00").space), range(20_000)))
+    counts = Counter(drawn(SearchTree(target(chances), canary("00").space), range(20_000)))
     expected = {text: 20_000 * 2 ** -cost(chances, text) for text in by_cost(chances, 2)}
     common = [text for text, number in expected.items() if number >= 5]
     rest = 20_000 - sum(expected[text] for text in common)
@@ -58,7 +58,7 @@ def test_template_characters_are_forced_and_only_the_alphabet_is_drawn():
     """The chances of a digit are the model's among digits alone, whatever else it would rather write."""
     tokenizer, pin = letters(), Canary("c", "a {digits:1}-b{digits:1}.", ("1", "2"))
     model = tiny_gpt2(tokenizer)
-    counts = Counter(drawn(Explorer(CausalTarget(model, tokenizer), pin.space), range(5000)))
+    counts = Counter(drawn(SearchTree(CausalTarget(model, tokenizer), pin.space), range(5000)))
     chances = {}
     for first in DIGITS:
         _, costs = brute_rank(model, tokenizer, Canary("c", "a {digits:1}", (first,)))
@@ -89,14 +89,14 @@ def test_the_secret_is_found_as_often_as_its_probability_says():
 def test_the_guesses_are_the_cheapest_of_those_drawn():
     chances = at_random(5)
     found = sample(chances, draws=40)
-    seen = set(drawn(Explorer(target(chances), canary("00").space), range(40), "0:c"))
+    seen = set(drawn(SearchTree(target(chances), canary("00").space), range(40), "0:c"))
     assert guesses(found) == sorted(seen, key=lambda text: cost(chances, text))[:10]
     assert (found.extra["draws"], found.proven) == (40, 0)
 
 
 def test_found_at_counts_draws_from_one():
     chances = at_random(5)
-    all_drawn = drawn(Explorer(target(chances), canary("00").space), range(500), "0:c")
+    all_drawn = drawn(SearchTree(target(chances), canary("00").space), range(500), "0:c")
     secret = all_drawn[17]
     first = all_drawn.index(secret) + 1
     assert sample(chances, secret, draws=500).extra["found_at"] == first
@@ -106,7 +106,7 @@ def test_found_at_counts_draws_from_one():
 
 
 def test_a_draw_depends_on_its_own_number_alone():
-    explorer = Explorer(target(at_random(6)), canary("000").space)
+    explorer = SearchTree(target(at_random(6)), canary("000").space)
     together = drawn(explorer, range(300))
     assert drawn(explorer, range(100)) == together[:100]
     assert drawn(explorer, range(100, 300)) == together[100:]
@@ -117,7 +117,7 @@ def test_a_draw_depends_on_its_own_number_alone():
 
 def test_equal_beginnings_are_read_once():
     chances = at_random(7)
-    texts = drawn(Explorer(target(chances), canary("000").space), range(200), "0:c")
+    texts = drawn(SearchTree(target(chances), canary("000").space), range(200), "0:c")
     nodes = {text[:length] for text in texts for length in range(3)}
     found = sample(chances, "000", draws=200)
     assert (found.extra["nodes"], found.model_calls) == (len(nodes), len(nodes))

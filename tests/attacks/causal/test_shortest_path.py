@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal import explorer as exploring
+from leakage_tasks.attacks.causal import search_tree as exploring
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout

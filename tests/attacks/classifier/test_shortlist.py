@@ -6,7 +6,7 @@ import torch
 
 from leakage_tasks.attacks.classifier.class_scores import ClassScores
 from leakage_tasks.attacks.classifier.shortlist import first_order
-from leakage_tasks.attacks.registry import Order
+from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.targets import ClassifierTarget
@@ -18,7 +18,7 @@ TWO = Canary(
 
 
 def scores(**options) -> ClassScores:
-    return ClassScores(Order(ClassifierTarget(tiny_bert(), wordpiece(), **options), TWO, 100, ""))
+    return ClassScores(AttackRequest(ClassifierTarget(tiny_bert(), wordpiece(), **options), TWO, 100, ""))
 
 
 def direct(text: str, slot: int, start: torch.Tensor, values: torch.Tensor) -> np.ndarray:

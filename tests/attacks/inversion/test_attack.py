@@ -14,7 +14,7 @@ import torch
 
 from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.access import GRADIENTS
-from leakage_tasks.attacks.inversion.search import FORMS, Logits, Plan, relaxed_search
+from leakage_tasks.attacks.inversion.search import FORMS, InversionSettings, Logits, relaxed_search
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from tests.attacks.relaxed import Mixtures, Relaxed, places_of
@@ -24,7 +24,7 @@ CANARIES = [
     for length in (3, 4, 2)
     for each in make_canaries(f"pin {{digits:{length}}}", 1, seed=length)
 ]
-PLAN = Plan(
+PLAN = InversionSettings(
     relaxation="softmax",
     characters="adaptive",
     steps=250,

@@ -12,18 +12,18 @@ import torch
 
 from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
 from leakage_tasks.attacks.suffix.finding import HEADLINE, selections, suffix_finding_from_json
-from leakage_tasks.attacks.suffix.order import SuffixOrder
 from leakage_tasks.attacks.suffix.pairs import uniforms
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import merging, tiny_gpt2
 from tests.targets.suffix_oracle import bits_of, direct_logits, prefixes_of
 
 PREFIX, SUFFIX = 6, 7
-ORDER = SuffixOrder(scheme=Scheme(top_p=0.9, temperature=0.5), samples=40)
+ORDER = SuffixRequest(scheme=DecodingConfig(top_p=0.9, temperature=0.5), samples=40)
 
 
 @lru_cache
@@ -35,7 +35,9 @@ def target(seed=0):
 def pairs(count=6):
     """Half of them the model's own likely words, so that some are extracted."""
     prefixes = prefixes_of(count, PREFIX)
-    likely = target().draw(prefixes, np.random.default_rng(5).random((count, 1, SUFFIX)), Scheme(temperature=0.05))
+    likely = target().draw(
+        prefixes, np.random.default_rng(5).random((count, 1, SUFFIX)), DecodingConfig(temperature=0.05)
+    )
     random = prefixes_of(count, SUFFIX, seed=9)
     suffixes = [each.tokens[0].tolist() if place % 2 else random[place] for place, each in enumerate(likely)]
     return [Pair(3 * place, tuple(prefix), tuple(suffixes[place])) for place, prefix in enumerate(prefixes)]
@@ -165,7 +167,7 @@ def test_expected_recall_and_what_is_drawn_agree():
 
 @pytest.mark.parametrize("decoding", ["greedy", "beam"])
 def test_searches_give_the_same_findings(decoding):
-    order = replace(ORDER, scheme=Scheme(decoding=decoding, beams=3), keep=1)
+    order = replace(ORDER, scheme=DecodingConfig(decoding=decoding, beams=3), keep=1)
     for pair, finding in zip(pairs(), extract_suffixes(target(), pairs(), order), strict=True):
         width = 3 if decoding == "beam" else 1
         theirs = target().sampler.target.model.generate(

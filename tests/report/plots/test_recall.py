@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.aggregates import Guessed, early_stop
-from leakage_tasks.report.plots.recall import Ordered, draw_recall, recall_curve
+from leakage_tasks.report.plots.recall import RecallCurve, draw_recall, recall_curve
 
 # Few values each, so that there are ties to break.
 guesses = st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 2.0])), min_size=1)
@@ -36,7 +36,7 @@ ROWS = [(n % 3 > 0, 1.0 - n / 100, 1.0) for n in range(60)]
 
 @pytest.mark.parametrize("wrong", [None, 1, 12, 21, 500])
 def test_the_mark_is_on_the_curve(wrong):
-    axes = draw_recall([Ordered("run", guessed(ROWS), wrong)]).axes[0]
+    axes = draw_recall([RecallCurve("run", guessed(ROWS), wrong)]).axes[0]
     curve, mark = axes.lines[:2]
     ((place, value),) = mark.get_xydata().tolist()
     assert place == (wrong or 6)
@@ -46,13 +46,13 @@ def test_the_mark_is_on_the_curve(wrong):
 
 
 def test_the_legend_tells_the_figure_with_its_interval_and_count():
-    (text,) = draw_recall([Ordered("run", guessed(ROWS), 3)]).legends[0].get_texts()
+    (text,) = draw_recall([RecallCurve("run", guessed(ROWS), 3)]).legends[0].get_texts()
     assert text.get_text().startswith("run: 0.067 (95 % interval ")
     assert text.get_text().endswith(" at 3; 0.667 of 60 pairs at the end")
 
 
 def test_lines_differ_in_colour_and_style_and_mark():
-    lines = draw_recall([Ordered(str(n), guessed(ROWS)) for n in range(5)]).axes[0].lines[:10]
+    lines = draw_recall([RecallCurve(str(n), guessed(ROWS)) for n in range(5)]).axes[0].lines[:10]
     curves, marks = lines[::2], lines[1::2]
     assert len({line.get_color() for line in curves}) == 5
     assert len({str(line._dash_pattern) for line in curves}) == 5
@@ -60,11 +60,11 @@ def test_lines_differ_in_colour_and_style_and_mark():
 
 
 def test_a_line_without_guesses_is_left_out_and_none_at_all_refused():
-    assert len(draw_recall([Ordered("a", []), Ordered("b", guessed(ROWS))]).legends[0].get_texts()) == 1
+    assert len(draw_recall([RecallCurve("a", []), RecallCurve("b", guessed(ROWS))]).legends[0].get_texts()) == 1
     with pytest.raises(OptionError, match="no guesses to draw: all pairs were left out"):
-        draw_recall([Ordered("a", [])])
+        draw_recall([RecallCurve("a", [])])
 
 
 def test_more_lines_than_can_be_told_apart_are_refused():
     with pytest.raises(OptionError, match="13 lines are too many to tell apart: give 12 runs or fewer"):
-        draw_recall([Ordered("a", guessed(ROWS))] * 13)
+        draw_recall([RecallCurve("a", guessed(ROWS))] * 13)

@@ -7,20 +7,20 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.plots.repetitions import MOST_RUNS, Exposed, Repeated, draw_repetitions
+from leakage_tasks.report.plots.repetitions import MOST_RUNS, CanaryPoint, RunByRepetitions, draw_repetitions
 from leakage_tasks.stats.intervals import bounded_mean, clopper_pearson
 
 SIZE = 20.0
 BITS = {0: [0.5, 2.0, 3.0, 0.1], 1: [4.0, 6.0], 10: [20.0]}
 
 
-def run(name: str = "one", extracted=None, **bounds: bool) -> Repeated:
+def run(name: str = "one", extracted=None, **bounds: bool) -> RunByRepetitions:
     exposures = [
-        Exposed(f"c{times}-{n}", times, value, SIZE, bounds.get(f"c{times}_{n}", False))
+        CanaryPoint(f"c{times}-{n}", times, value, SIZE, bounds.get(f"c{times}_{n}", False))
         for times, values in BITS.items()
         for n, value in enumerate(values)
     ]
-    return Repeated(name, exposures, extracted or {})
+    return RunByRepetitions(name, exposures, extracted or {})
 
 
 def points(axes) -> list[tuple[float, float]]:
@@ -58,8 +58,8 @@ def test_each_group_has_its_mean_and_too_few_canaries_no_interval():
 
 def test_ten_canaries_have_the_interval_of_the_table():
     bits = [0.3 * (n + 1) for n in range(10)]
-    some = [Exposed(f"c{n}", 4, each, SIZE) for n, each in enumerate(bits)]
-    assert intervals(draw_repetitions([Repeated("one", some)]).axes[0]) == [
+    some = [CanaryPoint(f"c{n}", 4, each, SIZE) for n, each in enumerate(bits)]
+    assert intervals(draw_repetitions([RunByRepetitions("one", some)]).axes[0]) == [
         pytest.approx(bounded_mean(np.array(bits), np.full(10, SIZE)))
     ]
 
@@ -127,11 +127,11 @@ def test_no_panel_for_what_nobody_extracted():
 def test_points_stay_where_they_are_when_others_come_or_go():
     """The order of canaries in a file is that of a run with other processes."""
     one = run()
-    other = Repeated("one", list(reversed(one.exposures)))
+    other = RunByRepetitions("one", list(reversed(one.exposures)))
     assert sorted(points(draw_repetitions([one]).axes[0])) == sorted(points(draw_repetitions([other]).axes[0]))
 
 
-@pytest.mark.parametrize("runs", [[], [Repeated("one", [])]])
+@pytest.mark.parametrize("runs", [[], [RunByRepetitions("one", [])]])
 def test_nothing_to_draw_is_refused(runs):
     with pytest.raises(OptionError, match="no exposure to draw"):
         draw_repetitions(runs)

@@ -32,11 +32,11 @@ from leakage_tasks.research.canary_inversion.counts import (
     pooled,
     rises,
 )
-from leakage_tasks.research.canary_inversion.ground import (
+from leakage_tasks.research.canary_inversion.experiment import (
     ATIS,
     GENERATED,
     SNIPS,
-    Ground,
+    TaggerExperiment,
     fingerprint,
     ground_at,
     utterances,
@@ -45,11 +45,11 @@ from leakage_tasks.research.canary_inversion.settings import PATTERNS
 from leakage_tasks.research.canary_inversion.trials import run, split, victims
 from leakage_tasks.research.canary_inversion.vectors import alike_vectors, vectors_of
 from leakage_tasks.research.framework.jobs import trials_run
-from leakage_tasks.research.framework.registry import STUDIES, Plan, Trial
+from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured
 from leakage_tasks.research.framework.trials import TrialStore
 
-SMALL = Plan("small", 0, 10)
+SMALL = StudyPlan("small", 0, 10)
 
 
 def entry(wrong: int, of: int = 4, finished: int | None = None, **attacks: int) -> dict[str, Any]:
@@ -66,11 +66,12 @@ def entry(wrong: int, of: int = 4, finished: int | None = None, **attacks: int) 
     }
 
 
-def made(configs: Sequence[Any], wrong: Any, **more: float) -> list[Trial]:
+def made(configs: Sequence[Any], wrong: Any, **more: float) -> list[StudyTrial]:
     """Trials of these configs; ``wrong(config, pattern)`` gives an entry."""
     scores = {"intent_accuracy": 0.9, "slot_f1": 0.8, "epoch": 7, "epochs": 10, **more}
     return [
-        Trial(config, {"found": {p: wrong(config, p) for p in config["unknown"]}, **scores}, 1.0) for config in configs
+        StudyTrial(config, {"found": {p: wrong(config, p) for p in config["unknown"]}, **scores}, 1.0)
+        for config in configs
     ]
 
 
@@ -189,12 +190,12 @@ def test_more_repetitions_are_told_to_leak_more(name: str) -> None:
 
 
 def test_usefulness_is_told_by_an_interval() -> None:
-    def of_accuracy(fall: float) -> list[Trial]:
+    def of_accuracy(fall: float) -> list[StudyTrial]:
         trials = made(nlu_defences.table_3_trials(SMALL), lambda config, p: entry(1, adaptive=1))
         found = []
         for trial in trials:
             right = 0.9 + trial.config["seed"] / 1000 - fall * trial.config["defence"]["characters"]
-            found.append(Trial(trial.config, trial.result | {"intent_accuracy": right}, 1.0))
+            found.append(StudyTrial(trial.config, trial.result | {"intent_accuracy": right}, 1.0))
         return found
 
     claims = [nlu_defences.table_3(of_accuracy(fall), SMALL).claims[-1] for fall in (0.0, 0.1)]
@@ -219,7 +220,7 @@ def test_table_2_says_that_distance_rises_with_length_only_where_it_does() -> No
 def test_table_2_sees_an_embedding_attack_that_is_better_than_chance() -> None:
     configs = nlu.table_2_trials(SMALL)
 
-    def found(wrong: int) -> list[Trial]:
+    def found(wrong: int) -> list[StudyTrial]:
         return made(configs, lambda config, p: entry(1, config["unknown"][p], embedding=wrong + config["seed"] % 2))
 
     assert [nlu.table_2(found(wrong), SMALL).claims[2].holds for wrong in (3, 0)] == [True, False]
@@ -252,7 +253,7 @@ def test_table_3_tells_near_chance_from_chance() -> None:
 
 
 def test_at_the_papers_scale_no_embeddings_are_learnt() -> None:
-    paper = Plan("paper", trials=4)
+    paper = StudyPlan("paper", trials=4)
     configs = nlu_defences.table_3_trials(paper)
     report = nlu_defences.table_3(made(configs, lambda config, p: entry(2 + config["seed"] % 2)), paper)
     assert {row["embeddings"] for row in report.rows} == {"fixed"}
@@ -310,7 +311,7 @@ def test_tables_2_and_5_and_figure_2_share_their_trials() -> None:
 
 @pytest.mark.slow
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
-    study, plan, found = STUDIES["nlu/table-2"], Plan("smoke", trials=2), []
+    study, plan, found = STUDIES["nlu/table-2"], StudyPlan("smoke", trials=2), []
     for jobs in (1, 2):
         store = TrialStore(tmp_path / str(jobs))
         trials = trials_run(store, study, study.trials(plan)[:2], jobs)  # type: ignore[index]
@@ -326,9 +327,9 @@ def test_a_figure_is_drawn(tmp_path: Path) -> None:
 
 
 def test_copies_are_as_large_a_share_as_the_papers() -> None:
-    ground = Ground(data=SNIPS, training=2_000)
+    ground = TaggerExperiment(data=SNIPS, training=2_000)
     assert [ground.copies(n) for n in (1, 10, 100, 1000)] == [1, 2, 15, 153]
-    assert Ground(data=SNIPS, training=0).copies(500) == 500
+    assert TaggerExperiment(data=SNIPS, training=0).copies(500) == 500
 
 
 def test_copies_are_split_nine_to_one() -> None:
@@ -341,7 +342,7 @@ def test_copies_are_split_nine_to_one() -> None:
 
 def test_values_of_a_slot_are_alike_and_other_words_are_not() -> None:
     words, digits = [f"w{n}" for n in range(40)] + list("0123456789"), tuple("0123456789")
-    ground = Ground(alike=0.8, spread=0.06, embedding_size=4_000)
+    ground = TaggerExperiment(alike=0.8, spread=0.06, embedding_size=4_000)
     lines = [line.split() for line in alike_vectors(words, [digits], ground)]
     table = {word: np.array(list(map(float, numbers))) for word, *numbers in lines}
 
@@ -354,7 +355,7 @@ def test_values_of_a_slot_are_alike_and_other_words_are_not() -> None:
 
 
 def test_made_vectors_are_written_once(tmp_path: Path) -> None:
-    ground = Ground(alike=0.8, spread=0.06, embedding_size=5)
+    ground = TaggerExperiment(alike=0.8, spread=0.06, embedding_size=5)
     first = Path(vectors_of(ground, ["a", "b"], [("1", "2")], tmp_path) or "")
     assert len(first.read_text().splitlines()) == 4
     first.write_text("as it was")
@@ -365,7 +366,7 @@ def test_made_vectors_are_written_once(tmp_path: Path) -> None:
 
 def test_published_vectors_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
     with pytest.raises(LeakageError, match=r"x\.vec: not there"):
-        vectors_of(Ground(vectors="x.vec"), [], [], tmp_path)
+        vectors_of(TaggerExperiment(vectors="x.vec"), [], [], tmp_path)
 
 
 def test_data_that_are_not_there_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -381,18 +382,18 @@ def test_a_trial_depends_on_what_its_data_are(data: Path) -> None:
 
 
 def test_the_parts_of_the_generated_set_share_no_utterance() -> None:
-    parts = utterances(Ground(data=GENERATED, training=200, validation=30, test=40))
+    parts = utterances(TaggerExperiment(data=GENERATED, training=200, validation=30, test=40))
     assert (len(parts.training), len(parts.validation), len(parts.test)) == (200, 30, 40)
     assert not {row.words for row in parts.training} & {row.words for row in parts.test}
 
 
 def test_at_the_papers_scale_a_victim_holds_one_pattern() -> None:
-    configs = victims(Plan("paper", 0, 2), dict.fromkeys(PATTERNS, 4), 100)
+    configs = victims(StudyPlan("paper", 0, 2), dict.fromkeys(PATTERNS, 4), 100)
     assert [config["unknown"] for config in configs] == [{p: 4} for p in PATTERNS for _ in range(2)]
 
 
 def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
-    config = victims(Plan("smoke"), dict.fromkeys(PATTERNS, 4), 100, defence={"characters": True})[0]
+    config = victims(StudyPlan("smoke"), dict.fromkeys(PATTERNS, 4), 100, defence={"characters": True})[0]
     first, second = (run(config, tmp_path) for _ in range(2))
     assert first == second
     assert set(first["found"]) == set(PATTERNS)

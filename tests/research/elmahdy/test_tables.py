@@ -7,21 +7,21 @@ import pytest
 
 from leakage_tasks.research.elmahdy import beyond as elmahdy_beyond
 from leakage_tasks.research.elmahdy import tables as elmahdy
-from leakage_tasks.research.elmahdy.counts import Outcome, leaks_more, success, with_copies
+from leakage_tasks.research.elmahdy.counts import SearchOutcome, leaks_more, success, with_copies
 from leakage_tasks.research.elmahdy.trials import PENALTIES, main_victim, victim
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 
-SMALL, PAPER = Plan("small"), Plan("paper")
+SMALL, PAPER = StudyPlan("small"), StudyPlan("paper")
 SIZE = 5_000
 
 
-def trial(config: Config, *places: int | None, much: int = 900) -> Trial:
+def trial(config: Config, *places: int | None, much: int = 900) -> StudyTrial:
     """A trial whose canaries came out at ``places``, with the largest penalty all of them at ``much``."""
     by_penalty = {str(penalty): list(places) for penalty in config["penalties"]}
     if "10.0" in by_penalty:
         by_penalty["10.0"] = [much] * len(places)
     found: dict[str, Any] = {"places": by_penalty, "controls": [SIZE // 2], "alphabet": SIZE, "epsilon": None}
-    return Trial(config, {**found, "accuracy": 0.3, "training_accuracy": 0.5}, 1.0)
+    return StudyTrial(config, {**found, "accuracy": 0.3, "training_accuracy": 0.5}, 1.0)
 
 
 def verdicts(report) -> dict[str, bool | None]:
@@ -115,7 +115,7 @@ def test_claims_on_supporting_canaries_follow_the_places(every, one, none):
 
 
 def test_an_outcome_has_a_mean_place_where_all_are_ranked():
-    ranked, lost = (Outcome.of([trial(victim(SMALL, 0), *places)], 100, 0.0) for places in ((1, 100), (1, None)))
+    ranked, lost = (SearchOutcome.of([trial(victim(SMALL, 0), *places)], 100, 0.0) for places in ((1, 100), (1, None)))
     assert ranked is not None
     assert lost is not None
     assert ranked.place == pytest.approx(math.sqrt(100))

@@ -20,9 +20,9 @@ from leakage_tasks.research.ethicist.guesses import Contrast, contrast, differen
 from leakage_tasks.research.ethicist.settings import by_setting
 from leakage_tasks.research.ethicist.trials import DECODINGS, decoded, shortened, tuned, unsmoothed, untuned
 from leakage_tasks.research.ethicist.victims import pairs_of
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 
-SMALL = Plan("small")
+SMALL = StudyPlan("small")
 PAIRS = 200
 CONFIDENCES = ("perplexity", "comparing_lm", "zlib", "lowercase", "calibrated", "trained")
 
@@ -40,17 +40,17 @@ def guesses(
     return {name: column.tolist() for name, column in {**columns, "count": counts}.items()} | {"place": place}
 
 
-def trial(config: Config, share: float, **by_confidence: Any) -> Trial:
+def trial(config: Config, share: float, **by_confidence: Any) -> StudyTrial:
     """A trial where every confidence and view has the same guesses, but for those that are given."""
     own = {name: guesses(share) for name in CONFIDENCES} | by_confidence
     sweeps = {"prefix_lengths": "prefix", "suffix_lengths": "suffix", "sample_counts": "samples"}
     names = [f"{sweeps[name]}_{number}" for name, numbers in config["sweeps"].items() for number in numbers]
     p_z = [1.0 if number < round((share + 0.06) * PAIRS) else 90.0 for number in range(PAIRS)]
     found = {"views": dict.fromkeys(["none", *names], own), "p_z_bits": p_z, "suffix": 50, "nodes": 0.1}
-    return Trial(config, {**found, "tuning": None}, 1.0)
+    return StudyTrial(config, {**found, "tuning": None}, 1.0)
 
 
-def with_views(given: Trial, **views: dict[str, list[Any]]) -> Trial:
+def with_views(given: StudyTrial, **views: dict[str, list[Any]]) -> StudyTrial:
     """The trial with other guesses, by all confidences, in some of its views."""
     changed = {name: dict.fromkeys(CONFIDENCES, own) for name, own in views.items()}
     return replace(given, result={**given.result, "views": {**given.result["views"], **changed}})
@@ -77,7 +77,7 @@ def test_a_study_allows_as_many_wrong_guesses_as_the_task(pairs, found_before):
     """Every third guess is wrong: two are right before the only one allowed of 15, 200 before the hundredth."""
     right = [n % 3 < 2 for n in range(pairs)]
     columns = {"right": right, "confidence": [-n for n in range(pairs)], "bits": [1.0] * pairs}
-    found = Trial(untuned(SMALL, 0), {"views": {"none": {"calibrated": columns}}}, 1.0)
+    found = StudyTrial(untuned(SMALL, 0), {"views": {"none": {"calibrated": columns}}}, 1.0)
     task = early_stop_of()([Guessed(hit, -n, 1.0, n) for n, hit in enumerate(right)])
     assert early_stop()(found, np.ones((1, pairs)))[0] == task == found_before / pairs
 
@@ -179,7 +179,7 @@ def test_the_tables_share_their_trials():
 
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_seeds_leave_model_and_split_alone(scale):
-    first, second = (tuned(Plan(scale), seed) for seed in (0, 1))
+    first, second = (tuned(StudyPlan(scale), seed) for seed in (0, 1))
     assert {name for name in first if first[name] != second[name]} == {"seed"}
 
 
@@ -208,7 +208,7 @@ def test_table_4_tells_right_from_wrong(wrong, verdict):
     assert cells["average loss (nats a token)"]["right"].value == pytest.approx(nats)
 
 
-def sweep(make: Any, name: str, shares: dict[int, float]) -> list[Trial]:
+def sweep(make: Any, name: str, shares: dict[int, float]) -> list[StudyTrial]:
     """Trials with and without a prompt whose recall at each place of a sweep is given."""
     views = {f"{name}_{place}": guesses(share) for place, share in shares.items()}
     return [with_views(trial(make(seed, prompt), 0.5), **views) for prompt in (False, True) for seed in range(3)]

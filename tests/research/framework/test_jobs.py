@@ -16,14 +16,14 @@ import pytest
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import Config, Plan, Result, Study, run_studies
+from leakage_tasks.research.framework import Config, Result, Study, StudyPlan, run_studies
 from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.shared import sole_maker
 from leakage_tasks.research.framework.trials import TrialStore
 from tests.conftest import ROOT
 from tests.research.toy import Toy, make_study
 
-SMOKE = Plan("smoke")
+SMOKE = StudyPlan("smoke")
 PAIR = [{"coin": 1, "seed": 0}, {"coin": 1, "seed": 1}]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.research.framework import Plan, Study, find_studies, register
+from leakage_tasks.research.framework import Study, StudyPlan, find_studies, register
 from tests.research.toy import Toy, make_study
 
 
@@ -25,5 +25,5 @@ def test_a_name_is_registered_once(study: Study) -> None:
 
 
 def test_seeds_of_a_plan() -> None:
-    assert list(Plan("small", seed=3).seeds(2)) == [3, 4]
-    assert list(Plan("small", seed=3, trials=1).seeds(2)) == [3]
+    assert list(StudyPlan("small", seed=3).seeds(2)) == [3, 4]
+    assert list(StudyPlan("small", seed=3, trials=1).seeds(2)) == [3]

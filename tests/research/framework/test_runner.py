@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import Config, Measured, Plan, Report, Result, Study, StudyRun, run_studies
+from leakage_tasks.research.framework import Config, Measured, Report, Result, Study, StudyPlan, StudyRun, run_studies
 from leakage_tasks.research.framework import trials as trials_module
 from tests.research.toy import Toy, make_study
 
-SMOKE = Plan("smoke")
+SMOKE = StudyPlan("smoke")
 
 
-def run_one(study: Study, output: Path, plan: Plan = SMOKE, fresh: bool = False) -> StudyRun:
+def run_one(study: Study, output: Path, plan: StudyPlan = SMOKE, fresh: bool = False) -> StudyRun:
     (done,) = run_studies([study], plan, output, fresh=fresh, progress=False)
     return done
 
@@ -83,9 +83,9 @@ def test_another_run_function_is_another_trial(study: Study, toy: Toy, tmp_path:
 
 def test_more_trials_keep_those_there_are(study: Study, toy: Toy, tmp_path: Path) -> None:
     run_one(study, tmp_path)
-    done = run_one(study, tmp_path, Plan("smoke", trials=4))
+    done = run_one(study, tmp_path, StudyPlan("smoke", trials=4))
     assert (done.ran, done.reused) == (2, 6)
-    assert run_one(study, tmp_path, Plan("smoke", seed=2, trials=1)).ran == 0
+    assert run_one(study, tmp_path, StudyPlan("smoke", seed=2, trials=1)).ran == 0
 
 
 def test_a_config_named_twice_is_run_once(study: Study, toy: Toy, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_folder_of_a_report(study: Study, tmp_path: Path) -> None:
 
 
 def test_how_to_run_it_again(study: Study, tmp_path: Path) -> None:
-    done = run_one(study, tmp_path / "a b", Plan("smoke", seed=7, trials=2))
+    done = run_one(study, tmp_path / "a b", StudyPlan("smoke", seed=7, trials=2))
     how = json.loads((done.folder / "how.json").read_text())
     folder = tmp_path / "a b"
     assert how["command"] == f"leakage study run coins/table-1 --scale smoke --seed 7 --trials 2 -o '{folder}'"
@@ -174,9 +174,12 @@ def test_a_result_that_is_not_json_is_refused(study: Study, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("plan", "message"),
-    [(Plan("small"), "coins/table-1 has no scale small: use smoke, paper"), (Plan("smoke", 0, 0), "--trials is 0")],
+    [
+        (StudyPlan("small"), "coins/table-1 has no scale small: use smoke, paper"),
+        (StudyPlan("smoke", 0, 0), "--trials is 0"),
+    ],
 )
-def test_plans_it_cannot_follow(study: Study, tmp_path: Path, plan: Plan, message: str) -> None:
+def test_plans_it_cannot_follow(study: Study, tmp_path: Path, plan: StudyPlan, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         run_one(study, tmp_path, plan)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.research.framework import Plan, Study, run_studies
+from leakage_tasks.research.framework import Study, StudyPlan, run_studies
 from leakage_tasks.research.framework.registry import all_studies
 from leakage_tasks.research.framework.table import plain_text
 
@@ -20,7 +20,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("study", all_studies(), ids=lambda study: study.name)
 def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
-    (done,) = run_studies([study], Plan("smoke"), output, progress=False)
+    (done,) = run_studies([study], StudyPlan("smoke"), output, progress=False)
     assert done.report.rows
     assert done.report.claims
     assert done.report.differences

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import Config, Plan, Result, Study, run_studies, workers
+from leakage_tasks.research.framework import Config, Result, Study, StudyPlan, run_studies, workers
 from leakage_tasks.research.framework.jobs import TrialFailed, _answer, trials_run
 from leakage_tasks.research.framework.trials import TrialStore, versions
 from tests.research.framework.test_jobs import wait_for
 
-SMOKE = Plan("smoke")
+SMOKE = StudyPlan("smoke")
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1
 from leakage_tasks.canaries.presets.sentences import words_of
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_LABELLED, SMALL_TABLE, words
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.mix_and_match import figures as mix_and_match_figures
 from leakage_tasks.research.mix_and_match import tables as mix_and_match
 from leakage_tasks.research.mix_and_match.published import TABLES
 from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL, _canaries, victim
 
-PLAN = Plan("small")
+PLAN = StudyPlan("small")
 TERMS = word_list("terms", words())
 CLASSES = [f"class-{number}" for number in range(9)]
 TEXTS = [(f"text {place} {copy}", label) for place, label in enumerate(CLASSES) for copy in range(place + 1)]
@@ -28,14 +28,14 @@ def planted(position: int | None = None, **changed: Any):
     return [each for each in _canaries(config, SMALL, TERMS, ROWS, position) if each.planted]
 
 
-def trial(ranks: dict[str, tuple[int, int, int]], **changed: Any) -> Trial:
+def trial(ranks: dict[str, tuple[int, int, int]], **changed: Any) -> StudyTrial:
     """For each canary: the pruned rank over everything, and the language model's two numbers."""
     found = {
         name: {"exhaustive": [SIZE, every], "pretrained": [top, pruned], "frankenstein": [top, pruned]}
         for name, (every, top, pruned) in ranks.items()
     }
     controls = {"control-0": {"exhaustive": [SIZE, SIZE // 2]}, "control-1": {"exhaustive": [SIZE, SIZE // 2 + 9]}}
-    return Trial(victim(PLAN, 0, **changed), {"ranks": found, "controls": controls, "alphabet": SIZE}, 1.0)
+    return StudyTrial(victim(PLAN, 0, **changed), {"ranks": found, "controls": controls, "alphabet": SIZE}, 1.0)
 
 
 def test_neighbours_share_one_of_the_rarest_classes():

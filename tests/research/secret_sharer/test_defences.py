@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.secret_sharer import defences
 
-SMALL = Plan("small", trials=4)
+SMALL = StudyPlan("small", trials=4)
 
 
 def look(exposure: float, loss: float = 2.0) -> dict[str, Any]:
     return {"name": "", "loss": loss, "exposure": exposure, "controls": [1.0, 0.5]}
 
 
-def done(configs: list[Config], found: Any) -> list[Trial]:
+def done(configs: list[Config], found: Any) -> list[StudyTrial]:
     """The trials, each with the result that ``found`` makes of its config."""
-    return [Trial(config, found(config), 1.0) for config in configs]
+    return [StudyTrial(config, found(config), 1.0) for config in configs]
 
 
 def verdicts(report: Any) -> list[bool | None]:
@@ -65,7 +65,7 @@ def test_table_7_s_claims_follow_the_figures(with_dp, without, slope, expected):
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_table_7_says_that_its_losses_do_not_compare(scale):
-    plan = Plan(scale, trials=1)
+    plan = StudyPlan(scale, trials=1)
     report = defences.table_7(done(defences.table_7_trials(plan), by_epsilon(1.0, 20.0, 0.0)), plan)
     assert any("unit of the published losses is not in the source" in each for each in report.differences)
     assert report.claims[2].holds is None

@@ -15,14 +15,14 @@ import pytest
 from leakage_tasks.attacks import Finding
 from leakage_tasks.canaries.detect import find_secrets
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.secret_sharer import mail_trials as secret_sharer_mail_trials
 from leakage_tasks.research.secret_sharer import mails as secret_sharer_mails
 from leakage_tasks.research.secret_sharer.mails import claims
-from leakage_tasks.research.victims.language_model import Recipe
+from leakage_tasks.research.victims.language_model import LanguageModelRecipe
 from leakage_tasks.research.victims.mails import invented_mails
 
-SMOKE, PAPER = Plan("smoke"), Plan("paper")
+SMOKE, PAPER = StudyPlan("smoke"), StudyPlan("paper")
 
 
 def secret(bits: float, extracted: bool, controls: tuple[float, ...] = (0.5, 2.4)) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def verdicts(secrets: list[dict[str, Any]]) -> list[bool | None]:
 
 
 def test_the_paper_stands_above_what_was_measured() -> None:
-    found = [Trial({"sender": 1}, {"bytes": 2_000_000, "secrets": [secret(40.0, True), secret(10.0, False)]}, 1.0)]
+    found = [StudyTrial({"sender": 1}, {"bytes": 2_000_000, "secrets": [secret(40.0, True), secret(10.0, False)]}, 1.0)]
     rows = secret_sharer_mails.report(found, SMOKE).rows
     assert [row["exposure"].value for row in rows[:10]] == [52, 13, 16, 10, 22, 32, 13, 36, 29, 48]
     first, second = rows[10:]
@@ -51,7 +51,7 @@ def test_claims_hold_and_fail() -> None:
 
 def test_a_bound_is_shown_as_one() -> None:
     bound = secret(35.26, False) | {"method": "lower_bound"}
-    found = [Trial({"sender": 0}, {"bytes": 1, "secrets": [bound]}, 1.0)]
+    found = [StudyTrial({"sender": 0}, {"bytes": 1, "secrets": [bound]}, 1.0)]
     assert secret_sharer_mails.report(found, SMOKE).rows[-1]["exposure"] == "≥ 35.3"
 
 
@@ -131,7 +131,7 @@ def test_mails_that_are_not_utf_8_are_refused_before_anything_is_trained(
 
 @pytest.mark.parametrize(("scale", "streams"), [("smoke", 32), ("small", 16)])
 def test_the_streams_are_those_of_the_scale(scale: Any, streams: int) -> None:
-    told = secret_sharer_mails.report([], Plan(scale)).differences
+    told = secret_sharer_mails.report([], StudyPlan(scale)).differences
     assert any(f"in {streams} streams" in sentence for sentence in told)
     recipe = secret_sharer_mail_trials.ground_at(scale).recipe
-    assert Recipe(**recipe).batch_size == streams
+    assert LanguageModelRecipe(**recipe).batch_size == streams

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.research.framework.registry import Config, Plan, Trial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
 from leakage_tasks.research.secret_sharer import contexts as secret_sharer_contexts
 from leakage_tasks.research.secret_sharer import estimators as secret_sharer_estimators
@@ -15,11 +15,11 @@ from leakage_tasks.research.secret_sharer import figures as secret_sharer_figure
 from leakage_tasks.research.secret_sharer import search as secret_sharer_search
 from leakage_tasks.research.secret_sharer import tables as secret_sharer
 from leakage_tasks.research.secret_sharer import training as secret_sharer_training
-from leakage_tasks.research.secret_sharer.ground import PAPER, SMALL, Secrets
+from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, Secrets
 from leakage_tasks.research.secret_sharer.texts import as_words, planted
 from leakage_tasks.research.secret_sharer.trials import WHOLE, mean_bits
 
-PLAN = Plan("small")
+PLAN = StudyPlan("small")
 
 
 def exposure(bits: float, method: str = "exact", **more: Any) -> Config:
@@ -35,11 +35,13 @@ def entry(bits: float, *, planted: bool = True, known: str | None = None, **more
     return {"canary": "canary-0" if planted else "control-0", "planted": planted, "known": known} | own | more
 
 
-def trial(config: Config, seen: dict[str, list[Config]], losses: Any = ((3.0, 3.0), (2.0, 2.2), (1.5, 2.4))) -> Trial:
+def trial(
+    config: Config, seen: dict[str, list[Config]], losses: Any = ((3.0, 3.0), (2.0, 2.2), (1.5, 2.4))
+) -> StudyTrial:
     """A trial with these findings; the second epoch is the best one unless other losses are given."""
     best = min(range(len(losses)), key=lambda place: losses[place][1]) + 1
     found = {"seen": seen, "losses": [list(each) for each in losses], "best": best, "parameters": 620_000}
-    return Trial(config, found, 1.0)
+    return StudyTrial(config, found, 1.0)
 
 
 def verdicts(report: Report) -> dict[str, bool | None]:
@@ -128,7 +130,7 @@ def test_table_4_counts_secrets_in_first_place():
     assert cells[10].count == 20 * SMALL.seeds
 
 
-def long_run(bits: list[float], losses: list[float], **more: Any) -> list[Trial]:
+def long_run(bits: list[float], losses: list[float], **more: Any) -> list[StudyTrial]:
     """The long run's trials, all with these exposures and validation losses by epoch."""
     found = []
     for config in secret_sharer_figures.long_trials(PLAN):

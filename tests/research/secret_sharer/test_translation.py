@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.framework.registry import Plan, Trial
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published
 from leakage_tasks.research.secret_sharer.parallel import (
     COPIES,
@@ -26,17 +26,17 @@ from leakage_tasks.research.secret_sharer.translation import TABLE_6, report, tr
 REAL = replace(PAPER, held_out=2, recipe={"positions": 12})
 
 
-def trial(bits: dict[int, float], extracted: bool) -> Trial:
+def trial(bits: dict[int, float], extracted: bool) -> StudyTrial:
     """A trial with these exposures of fixed sources by times inserted; filled ones are a bit lower."""
     common = {"method": "exact", "rejected": None}
     fixed = [{"source": "fixed", "inserted": n, "bits": b, "extracted": extracted, **common} for n, b in bits.items()]
     filled = [{**entry, "source": "filled", "bits": entry["bits"] - 1, "rejected": False} for entry in fixed]
-    return Trial({}, {"secrets": fixed + filled, "exact": 0.9, "loss": 0.1, "parameters": 780_000}, 1.0)
+    return StudyTrial({}, {"secrets": fixed + filled, "exact": 0.9, "loss": 0.1, "parameters": 780_000}, 1.0)
 
 
 def test_every_scale_has_as_many_trials_as_seeds() -> None:
-    assert [config["seed"] for config in trials(Plan("small", seed=3))] == [3, 4, 5, 6]
-    assert len(trials(Plan("paper", trials=2))) == 2
+    assert [config["seed"] for config in trials(StudyPlan("small", seed=3))] == [3, 4, 5, 6]
+    assert len(trials(StudyPlan("paper", trials=2))) == 2
 
 
 def test_secrets_of_both_kinds_are_planted_as_often_as_the_table_says() -> None:
@@ -84,7 +84,7 @@ def test_a_corpus_that_does_not_do_is_refused(
 
 def test_the_report_sets_the_published_figures_beside_the_measured_ones() -> None:
     done = [trial({1: 5 + n, 2: 15 + n, 4: 29, 0: n / 2}, extracted=True) for n in range(4)]
-    made = report(done, Plan("small"))
+    made = report(done, StudyPlan("small"))
     assert [row.get("exposure, published") for row in made.rows] == [*(Published(b) for b, _ in TABLE_6.values()), None]
     assert [round(cell_value(row["exposure, fixed source"]), 2) for row in made.rows] == [6.5, 16.5, 29, 0.75]
     assert cell_value(made.rows[1]["exposure, filled source"]) == pytest.approx(15.5)
@@ -94,7 +94,7 @@ def test_the_report_sets_the_published_figures_beside_the_measured_ones() -> Non
 
 def test_claims_fail_where_the_trials_say_otherwise() -> None:
     done = [trial({1: 20 - n, 2: 12 + n, 4: 2, 0: 25}, extracted=False) for n in range(4)]
-    assert [claim.holds for claim in report(done, Plan("small")).claims] == [False] * 4
+    assert [claim.holds for claim in report(done, StudyPlan("small")).claims] == [False] * 4
 
 
 def cell_value(cell: Any) -> float:

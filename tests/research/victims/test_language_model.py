@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.word_tokenizer import word_tokenizer
 from leakage_tasks.research.victims.architectures import ARCHITECTURES
-from leakage_tasks.research.victims.language_model import Recipe, train_lm
+from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.training.char_lstm import train_char_lm
 from leakage_tasks.training.optimizers import OPTIMIZERS
 from leakage_tasks.training.text_batches import IGNORED, streams
@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {"units": 16, "epochs": 2, "batch_size": 8, "length": 16
 
 def train(text, validation=None, *, seed=0, checkpoints=None, on_epoch=None, tokenizer=None, **settings):
     given: dict[str, Any] = {"tokenizer": tokenizer, "checkpoints": checkpoints, "on_epoch": on_epoch}
-    recipe = Recipe(**{**SMALL, **settings})
+    recipe = LanguageModelRecipe(**{**SMALL, **settings})
     return train_lm(text, recipe, validation=validation, seed=seed, device="cpu", **given)
 
 
@@ -168,7 +168,7 @@ def test_mixed_precision_learns_and_keeps_float32_weights(text):
 @pytest.mark.parametrize("architecture", ["gru-1x370", "lstm-2x200", "cnn-2x188", "wavenet-2x188", "transformer"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_gpu_is_taken_and_learns_alike(text, architecture, dtype):
-    recipe = Recipe(architecture, epochs=2, optimizer="adam", dtype=dtype)
+    recipe = LanguageModelRecipe(architecture, epochs=2, optimizer="adam", dtype=dtype)
     there, here = (train_lm(text, recipe, validation=text[:400], device=device) for device in (None, "cpu"))
     assert there.model.device.type == "cuda"
     assert there.losses[-1].validation == pytest.approx(here.losses[-1].validation, abs=0.1)
@@ -207,5 +207,5 @@ def test_settings_that_cannot_be_are_refused(text, settings, words):
 
 
 def test_a_recipe_names_networks_and_optimizers_that_are_there():
-    assert Recipe().architecture in ARCHITECTURES
-    assert Recipe().optimizer in OPTIMIZERS
+    assert LanguageModelRecipe().architecture in ARCHITECTURES
+    assert LanguageModelRecipe().optimizer in OPTIMIZERS

@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.private_lm import line_rows, row_losses, train_private_char_lm
 from leakage_tasks.training.char_lstm import fresh_model, train_char_lm
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.training.fitting import start_lines_like_breaks
 from leakage_tasks.training.text_batches import IGNORED
@@ -24,8 +24,8 @@ from leakage_tasks.training.text_batches import IGNORED
 pytest.importorskip("opacus")
 
 TINY = {"hidden_size": 12, "length": 32, "device": "cpu"}
-NOISY = Privacy(noise_multiplier=1.0, delta=1e-4)
-SILENT = Privacy(noise_multiplier=0.0, max_grad_norm=1e9, delta=1e-4)
+NOISY = DpConfig(noise_multiplier=1.0, delta=1e-4)
+SILENT = DpConfig(noise_multiplier=0.0, max_grad_norm=1e9, delta=1e-4)
 
 
 @pytest.fixture
@@ -123,11 +123,11 @@ def test_epsilon_does_not_depend_on_the_optimizer_and_the_weights_do(text):
 
 
 def test_an_epsilon_that_means_nothing_takes_next_to_no_noise(text):
-    trained = train_private_char_lm(text[:600], Privacy(epsilon=2e8, delta=1e-4), epochs=1, batch_size=8, **TINY)
+    trained = train_private_char_lm(text[:600], DpConfig(epsilon=2e8, delta=1e-4), epochs=1, batch_size=8, **TINY)
     assert 0 < trained.promise.noise_multiplier < 1e-2
     assert trained.promise.epsilon() == pytest.approx(2e8, rel=1e-6)
     clipped = train_private_char_lm(
-        text[:600], Privacy(noise_multiplier=0.0, delta=1e-4), epochs=1, batch_size=8, **TINY
+        text[:600], DpConfig(noise_multiplier=0.0, delta=1e-4), epochs=1, batch_size=8, **TINY
     )
     assert alike(weights(trained), weights(clipped), atol=2e-2)
 
@@ -183,12 +183,12 @@ def test_epsilon_is_the_accountant_s_after_each_epoch(text):
 
 
 def test_a_target_epsilon_is_met_and_nearly_spent(text):
-    trained = train_private_char_lm(text, Privacy(epsilon=6.0, delta=1e-4), epochs=2, batch_size=10, **TINY)
+    trained = train_private_char_lm(text, DpConfig(epsilon=6.0, delta=1e-4), epochs=2, batch_size=10, **TINY)
     assert 5.5 < trained.promise.epsilon() <= 6.0
 
 
 def test_clipped_training_learns(text):
-    clipped = Privacy(noise_multiplier=0.0, max_grad_norm=0.5, delta=1e-4)
+    clipped = DpConfig(noise_multiplier=0.0, max_grad_norm=0.5, delta=1e-4)
     trained = train_private_char_lm(
         text, clipped, validation=text[:400], epochs=6, batch_size=10, learning_rate=2e-2, **TINY
     )
@@ -217,7 +217,7 @@ def test_the_callback_sees_the_model_as_it_will_be_saved(text):
 
 def test_a_delta_too_large_is_one_line(text):
     with pytest.raises(OptionError, match=r"delta is 0\.5 for \d+ rows: give less than"):
-        train_private_char_lm(text, Privacy(epsilon=8.0, delta=0.5), **TINY)
+        train_private_char_lm(text, DpConfig(epsilon=8.0, delta=0.5), **TINY)
 
 
 def test_missing_opacus_is_one_line_with_the_remedy(text, monkeypatch):

@@ -14,8 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.translation import (
-    Recipe,
     TrainedTranslator,
+    TranslationRecipe,
     exact_share,
     train_translator,
     translate,
@@ -25,7 +25,9 @@ from tests.conftest import ROOT
 
 SECRET = Canary("canary-0", "the pin is {digits:2}.", ("4", "7"), source="la pin")
 PAIRS = [(f"uno {word}", f"one {word}.") for word in "abcdefgh"] + [("la pin", SECRET.text)] * 4
-RECIPE = Recipe(layers=1, hidden=32, heads=2, positions=16, dropout=0.0, epochs=40, batch_size=4, learning_rate=3e-3)
+RECIPE = TranslationRecipe(
+    layers=1, hidden=32, heads=2, positions=16, dropout=0.0, epochs=40, batch_size=4, learning_rate=3e-3
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def test_losses_are_bits_a_target_token_with_the_end(trained: TrainedTranslator)
 
 def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone() -> None:
     before = torch.random.get_rng_state()
-    few = Recipe(layers=1, hidden=16, heads=2, positions=16, epochs=2, batch_size=4)
+    few = TranslationRecipe(layers=1, hidden=16, heads=2, positions=16, epochs=2, batch_size=4)
     seen: list[int] = []
     one, two, other = (
         train_translator(PAIRS, few, seed=seed, on_epoch=lambda epoch, model, losses: seen.append(epoch * len(losses)))
@@ -69,7 +71,7 @@ def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone
 
 
 def test_a_callback_that_draws_random_numbers_changes_nothing() -> None:
-    few = Recipe(layers=1, hidden=16, heads=2, positions=16, dropout=0.5, epochs=2, batch_size=4)
+    few = TranslationRecipe(layers=1, hidden=16, heads=2, positions=16, dropout=0.5, epochs=2, batch_size=4)
     with torch.random.fork_rng():
         drawing, plain = (
             train_translator(PAIRS, few, on_epoch=on_epoch).model.state_dict()
@@ -80,7 +82,7 @@ def test_a_callback_that_draws_random_numbers_changes_nothing() -> None:
 
 def test_the_usual_recipe_has_half_a_million_to_a_million_parameters() -> None:
     words = [(f"a{chr(97 + n % 26)}{chr(97 + n // 26)}", "b") for n in range(600)]
-    done = train_translator(words, Recipe(epochs=1, batch_size=600))
+    done = train_translator(words, TranslationRecipe(epochs=1, batch_size=600))
     assert 500_000 < sum(parameter.numel() for parameter in done.model.parameters()) < 1_000_000
 
 
@@ -111,13 +113,13 @@ def test_the_harness_takes_the_folder(trained: TrainedTranslator, tmp_path: Path
     [
         ([], RECIPE, "pairs is 0"),
         ([("a " * 20, "b")], RECIPE, "positions is 16: the longest sentence has 22 tokens"),
-        (PAIRS, Recipe(epochs=0), "epochs is 0"),
-        (PAIRS, Recipe(layers=0), "layers is 0"),
-        (PAIRS, Recipe(hidden=0), "hidden is 0"),
-        (PAIRS, Recipe(heads=0), "heads is 0"),
-        (PAIRS, Recipe(heads=3), "heads is 3: give a divisor of hidden, which is 128"),
+        (PAIRS, TranslationRecipe(epochs=0), "epochs is 0"),
+        (PAIRS, TranslationRecipe(layers=0), "layers is 0"),
+        (PAIRS, TranslationRecipe(hidden=0), "hidden is 0"),
+        (PAIRS, TranslationRecipe(heads=0), "heads is 0"),
+        (PAIRS, TranslationRecipe(heads=3), "heads is 3: give a divisor of hidden, which is 128"),
     ],
 )
-def test_what_cannot_be_learnt_is_refused(pairs: list, recipe: Recipe, message: str) -> None:
+def test_what_cannot_be_learnt_is_refused(pairs: list, recipe: TranslationRecipe, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         train_translator(pairs, recipe)

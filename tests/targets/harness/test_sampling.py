@@ -9,9 +9,9 @@ from lm_eval.models.openai_completions import LocalCompletionsAPI, OpenAIComplet
 from lm_eval.models.utils import Collator, normalize_gen_kwargs
 
 from leakage_tasks.targets.harness.sampling import EXTRAS, generation_settings
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
-SCHEME = Scheme(temperature=0.8, top_p=0.7)
+SCHEME = DecodingConfig(temperature=0.8, top_p=0.7)
 
 
 def kind(name, *bases):
@@ -25,7 +25,7 @@ def payload(model, scheme):
     return model._create_payload(shell, [[1]], generate=True, gen_kwargs=settings, seed=1234)
 
 
-@pytest.mark.parametrize("scheme", [SCHEME, Scheme("greedy")], ids=str)
+@pytest.mark.parametrize("scheme", [SCHEME, DecodingConfig("greedy")], ids=str)
 def test_an_api_gets_no_seed_of_the_harness(scheme):
     sent = payload(LocalCompletionsAPI, scheme)
     assert sent["seed"] is None
@@ -36,7 +36,7 @@ def test_an_api_gets_no_seed_of_the_harness(scheme):
 
 def test_a_server_is_told_to_keep_all_tokens_and_openai_which_knows_no_top_k_is_not():
     assert payload(LocalCompletionsAPI, SCHEME)["top_k"] == -1
-    assert payload(LocalCompletionsAPI, Scheme(top_k=40))["top_k"] == 40
+    assert payload(LocalCompletionsAPI, DecodingConfig(top_k=40))["top_k"] == 40
     assert "top_k" not in payload(OpenAICompletionsAPI, SCHEME)
 
 

@@ -11,12 +11,12 @@ from lm_eval.api.model import CachingLM
 from scipy.stats import chisquare
 
 from leakage_tasks.attacks.suffix.attack import extract_suffixes
-from leakage_tasks.attacks.suffix.order import SuffixOrder
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.suffixes import MISSING, HarnessSuffixes
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import (
     TextOnly,
@@ -28,9 +28,9 @@ from tests.targets.text_models import (
     scheme_probabilities,
 )
 
-PLAIN = Scheme(temperature=1, top_p=1)
-NARROW = Scheme(temperature=0.8, top_p=0.7)
-GREEDY = Scheme("greedy")
+PLAIN = DecodingConfig(temperature=1, top_p=1)
+NARROW = DecodingConfig(temperature=0.8, top_p=0.7)
+GREEDY = DecodingConfig("greedy")
 
 
 def ids(text, tokenizer=None):
@@ -61,7 +61,7 @@ def test_room_is_left_for_what_a_model_adds():
     assert HarnessSuffixes(hf(letters(), max_length=40)).max_length == 38
 
 
-@pytest.mark.parametrize("scheme", [PLAIN, NARROW, Scheme(temperature=1.5, top_p=0.9, top_k=7)], ids=str)
+@pytest.mark.parametrize("scheme", [PLAIN, NARROW, DecodingConfig(temperature=1.5, top_p=0.9, top_k=7)], ids=str)
 def test_draws_come_as_often_as_the_scheme_has_them(scheme):
     prefix, samples, end = ids("the pin is"), 3000, letters().eos_token_id
     model = tiny_gpt2(letters(), sharpness=4.0)
@@ -235,7 +235,7 @@ def test_a_whole_attack_counts_what_it_leaves_out():
     pairs = [Pair(place, ids(text)[:8], ids(text)[8:]) for place, text in enumerate(texts)]
     pairs.append(Pair(2, ids("the pin "), (*ids("is 1"), tokenizer.eos_token_id, *ids("23"))))
     lm = answering("is 1234", "is T234", "is", "")
-    order = SuffixOrder(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
+    order = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
     found = extract_suffixes(HarnessSuffixes(lm), pairs, order)
     assert "special token" in found[2].extra["left_out"]
     assert not found[2].views
@@ -293,7 +293,7 @@ def test_a_model_that_never_differs_is_pointed_out(caplog):
 
 def test_beams_do_not_go_through_text():
     with pytest.raises(OptionError, match="decoding=beam .* use decoding=sample or greedy"):
-        draw(HarnessSuffixes(answering("ab")), ids("x"), 2, 2, Scheme("beam"))
+        draw(HarnessSuffixes(answering("ab")), ids("x"), 2, 2, DecodingConfig("beam"))
 
 
 def test_a_model_that_cannot_be_drawn_from_says_so():

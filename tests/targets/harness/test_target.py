@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets import CausalTarget, PredictsNextToken
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.suffix.answer import suffix_target
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 from tests.targets.text_models import direct_bits
@@ -125,7 +125,7 @@ def test_a_tokenizer_without_a_first_token_is_one_line_with_a_remedy_that_works(
 def test_suffixes_need_no_first_token(caplog):
     model, pair = tiny_gpt2(letters()), Pair(0, (5, 6, 7, 8), (9, 10, 11))
     target = suffix_target(HFLM(pretrained=model, tokenizer=endless()), [pair])
-    (scored,) = target.score([pair.prefix], [pair.suffix], Scheme())
+    (scored,) = target.score([pair.prefix], [pair.suffix], DecodingConfig())
     assert scored.own.sum() == pytest.approx(direct_bits(model, pair.prefix, pair.suffix), abs=1e-4)
     assert "steps aside" not in caplog.text
 

@@ -9,13 +9,13 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import memory
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix import causal as engine
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.scheme import Scheme
 from tests.oracles import merging, tiny_gpt2
-from tests.targets.suffix.test_scheme import warped
+from tests.targets.suffix.test_decoding_config import warped
 from tests.targets.suffix_oracle import ARCHITECTURES, bits_of, direct_logits, model_of, prefixes_of, sampler_of
 
-PLAIN = Scheme(top_p=1.0, temperature=1.0)
+PLAIN = DecodingConfig(top_p=1.0, temperature=1.0)
 SAMPLES, LENGTH = 30, 9
 
 
@@ -24,7 +24,7 @@ def numbers(count, samples=SAMPLES, length=LENGTH, seed=1):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("scheme", [Scheme(), PLAIN], ids=str)
+@pytest.mark.parametrize("scheme", [DecodingConfig(), PLAIN], ids=str)
 def test_log_probabilities_equal_a_direct_forward_pass(name, scheme):
     sampler, prefixes = sampler_of(name), prefixes_of(3, 6)
     for prefix, found in zip(prefixes, draw_suffixes(sampler, prefixes, numbers(3), scheme), strict=True):
@@ -46,7 +46,7 @@ def test_log_probabilities_equal_a_direct_forward_pass(name, scheme):
 def test_every_draw_is_what_its_own_numbers_make_of_it(name):
     """Each draw made alone, token by token, by cumulative sums over a plain pass."""
     sampler, prefixes, uniforms = sampler_of(name), prefixes_of(2, 5), numbers(2, 8)
-    scheme = Scheme(top_p=0.9, temperature=1.2)
+    scheme = DecodingConfig(top_p=0.9, temperature=1.2)
     for prefix, found, own in zip(prefixes, draw_suffixes(sampler, prefixes, uniforms, scheme), uniforms, strict=True):
         for draw, sequence in enumerate(own):
             row = list(prefix)
@@ -61,7 +61,7 @@ def test_every_draw_is_what_its_own_numbers_make_of_it(name):
 def test_draws_follow_the_distribution_of_the_scheme():
     """Counts of two-token suffixes against their probabilities under `transformers`' warpers, by a chi-squared test."""
     sampler, (prefix,), samples = sampler_of("gpt2"), prefixes_of(1, 6), 4000
-    scheme = Scheme(top_p=0.8, temperature=0.4)
+    scheme = DecodingConfig(top_p=0.8, temperature=0.4)
     (found,) = draw_suffixes(sampler, [prefix], numbers(1, samples, 2), scheme)
     with torch.no_grad():
         first = warped(sampler.target.model(torch.tensor([prefix])).logits[:, -1], scheme)[0].exp()
@@ -86,11 +86,11 @@ def test_draws_follow_the_distribution_of_the_scheme():
 @pytest.mark.parametrize("name", ["gpt2", "sliding window", "mamba", "lstm"])
 def test_batches_company_and_order_change_no_draw(name, most):
     prefixes, uniforms = prefixes_of(4, 6), numbers(4)
-    plain = draw_suffixes(sampler_of(name), prefixes, uniforms, Scheme())
+    plain = draw_suffixes(sampler_of(name), prefixes, uniforms, DecodingConfig())
     other = sampler_of(name)
     other.limit.most = most
     order = [2, 0, 3]
-    again = draw_suffixes(other, [prefixes[place] for place in order], uniforms[order], Scheme())
+    again = draw_suffixes(other, [prefixes[place] for place in order], uniforms[order], DecodingConfig())
     for found, place in zip(again, order, strict=True):
         assert np.array_equal(found.tokens, plain[place].tokens)
         assert np.array_equal(found.of_draw, plain[place].of_draw)
@@ -101,7 +101,7 @@ def test_batches_company_and_order_change_no_draw(name, most):
 def test_without_a_cache_the_draws_are_the_same():
     prefixes, uniforms = prefixes_of(3, 6), numbers(3)
     pairs = zip(
-        *(draw_suffixes(sampler_of(cached=cached), prefixes, uniforms, Scheme()) for cached in (True, False)),
+        *(draw_suffixes(sampler_of(cached=cached), prefixes, uniforms, DecodingConfig()) for cached in (True, False)),
         strict=True,
     )
     assert all(np.array_equal(with_cache.tokens, without.tokens) for with_cache, without in pairs)
@@ -119,15 +119,15 @@ def test_fewer_draws_are_the_first_of_many():
 
 def test_shorter_suffixes_are_the_beginnings_of_the_draws():
     (prefix,), uniforms = prefixes_of(1, 6), numbers(1, 60)
-    (found,) = draw_suffixes(sampler_of(), [prefix], uniforms, Scheme())
-    (short,) = draw_suffixes(sampler_of(), [prefix], uniforms[:, :, :3], Scheme())
+    (found,) = draw_suffixes(sampler_of(), [prefix], uniforms, DecodingConfig())
+    (short,) = draw_suffixes(sampler_of(), [prefix], uniforms[:, :, :3], DecodingConfig())
     rows, counts = found.first(60, 3)
     assert np.array_equal(found.tokens[rows, :3], short.tokens)
     assert np.array_equal(counts, np.bincount(short.of_draw))
 
 
 def test_draws_that_are_still_identical_are_computed_once():
-    (found,) = draw_suffixes(sampler_of(), prefixes_of(1, 6), numbers(1, 50), Scheme(temperature=0.01))
+    (found,) = draw_suffixes(sampler_of(), prefixes_of(1, 6), numbers(1, 50), DecodingConfig(temperature=0.01))
     assert (len(found.tokens), found.nodes) == (1, LENGTH)
     (wide,) = draw_suffixes(sampler_of(), prefixes_of(1, 6), numbers(1, 50), PLAIN)
     distinct = sum(len(np.unique(wide.tokens[:, :depth], axis=0)) for depth in range(1, LENGTH + 1))
@@ -182,7 +182,9 @@ def test_probabilities_that_are_no_numbers_are_an_error():
     with torch.no_grad():
         model.transformer.ln_f.bias.fill_(float("nan"))
     with pytest.raises(TargetError, match="no numbers: load it in dtype=bfloat16 or float32"):
-        draw_suffixes(engine.SuffixSampler(CausalTarget(model, merging())), prefixes_of(1, 6), numbers(1), Scheme())
+        draw_suffixes(
+            engine.SuffixSampler(CausalTarget(model, merging())), prefixes_of(1, 6), numbers(1), DecodingConfig()
+        )
 
 
 def test_a_token_before_every_prefix_is_read_first():
@@ -216,6 +218,6 @@ def test_a_soft_prompt_goes_before_the_prefix_once(tmp_path):
 def test_lower_precision_draws_too(dtype):
     model = model_of("llama").to(dtype)
     sampler = engine.SuffixSampler(CausalTarget(model, merging()))
-    (found,) = draw_suffixes(sampler, prefixes_of(1, 6), numbers(1), Scheme())
+    (found,) = draw_suffixes(sampler, prefixes_of(1, 6), numbers(1), DecodingConfig())
     logits = direct_logits(model, prefixes_of(1, 6)[0], found.tokens)
     assert np.abs(found.own - bits_of(logits, found.tokens)).mean() < 0.1

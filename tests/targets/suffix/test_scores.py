@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 import torch
 
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.scheme import Scheme
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
-from tests.targets.suffix.test_scheme import warped
+from tests.targets.suffix.test_decoding_config import warped
 from tests.targets.suffix_oracle import ARCHITECTURES, bits_of, direct_logits, prefixes_of, sampler_of
 
-SCHEMES = [Scheme(), Scheme(top_p=1.0, temperature=1.0), Scheme(top_k=20, top_p=0.95)]
+SCHEMES = [DecodingConfig(), DecodingConfig(top_p=1.0, temperature=1.0), DecodingConfig(top_k=20, top_p=0.95)]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_costs_are_those_of_a_direct_pass(name, scheme):
     sampler, prefixes, suffixes = sampler_of(name), prefixes_of(5, 6), prefixes_of(5, 7, seed=1)
-    greedy = draw_suffixes(sampler, prefixes[:2], np.zeros((2, 1, 7)), Scheme(temperature=0.01))
+    greedy = draw_suffixes(sampler, prefixes[:2], np.zeros((2, 1, 7)), DecodingConfig(temperature=0.01))
     suffixes[:2] = [each.tokens[0].tolist() for each in greedy]
     for prefix, suffix, found in zip(
         prefixes, suffixes, score_suffixes(sampler, prefixes, suffixes, scheme), strict=True
@@ -32,19 +32,19 @@ def test_costs_are_those_of_a_direct_pass(name, scheme):
 
 def test_the_probability_of_a_drawn_suffix_is_that_it_was_drawn_with():
     sampler, prefixes = sampler_of(), prefixes_of(4, 6)
-    drawn = draw_suffixes(sampler, prefixes, np.random.default_rng(0).random((4, 5, 9)), Scheme())
+    drawn = draw_suffixes(sampler, prefixes, np.random.default_rng(0).random((4, 5, 9)), DecodingConfig())
     suffixes = [each.tokens[0].tolist() for each in drawn]
-    for found, each in zip(score_suffixes(sampler, prefixes, suffixes, Scheme()), drawn, strict=True):
+    for found, each in zip(score_suffixes(sampler, prefixes, suffixes, DecodingConfig()), drawn, strict=True):
         assert found.drawn == pytest.approx(each.drawn[0], abs=1e-4)
 
 
 def test_greedy_decoding_draws_its_own_suffix_for_certain_and_no_other():
     sampler, (prefix,) = sampler_of(), prefixes_of(1, 6)
-    own = draw_suffixes(sampler, [prefix], np.zeros((1, 1, 5)), Scheme(temperature=0.01))[0].tokens[0].tolist()
+    own = draw_suffixes(sampler, [prefix], np.zeros((1, 1, 5)), DecodingConfig(temperature=0.01))[0].tokens[0].tolist()
     other = [*own[:-1], (own[-1] + 1) % 400]
-    found = score_suffixes(sampler, [prefix, prefix], [own, other], Scheme(decoding="greedy"))
+    found = score_suffixes(sampler, [prefix, prefix], [own, other], DecodingConfig(decoding="greedy"))
     assert [float(each.drawn.sum()) for each in found] == [0.0, np.inf]
-    assert score_suffixes(sampler, [prefix], [own], Scheme(decoding="beam"))[0].drawn is None
+    assert score_suffixes(sampler, [prefix], [own], DecodingConfig(decoding="beam"))[0].drawn is None
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "mamba", "lstm"])
@@ -58,7 +58,7 @@ def test_continuations_of_any_length_after_one_prefix(name):
 
 def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):
     sampler, prefixes, suffixes = sampler_of(), prefixes_of(9, 6), prefixes_of(9, 7, seed=1)
-    plain = score_suffixes(sampler, prefixes, suffixes, Scheme())
+    plain = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
     read = sampler.target.read
 
     def small(tokens, keep, remember):
@@ -67,5 +67,5 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):
         return read(tokens, keep, remember)
 
     monkeypatch.setattr(sampler.target, "read", small)
-    again = score_suffixes(sampler, prefixes, suffixes, Scheme())
+    again = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
     assert all(one.own == pytest.approx(other.own, abs=1e-5) for one, other in zip(plain, again, strict=True))

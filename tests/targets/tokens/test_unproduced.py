@@ -10,8 +10,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.compatibility.tokenizers import TOKENIZERS, tokenizer
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.descents import descend
-from leakage_tasks.attacks.causal.explorer import Explorer
+from leakage_tasks.attacks.causal.random_descents import descend
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal import target as causal
@@ -114,7 +114,7 @@ def llama_2(monkeypatch):
 
 
 def share_of_draws_that_end_in_a_filling(target, draws=500):
-    explorer, filled = Explorer(target, parse_template(TEMPLATE)), 0
+    explorer, filled = SearchTree(target, parse_template(TEMPLATE)), 0
     for visit in descend(explorer, range(draws), "s"):
         ends = explorer.paths.ends(visit.taken.states)
         paths = explorer.child_paths(visit.nodes, visit.taken[ends])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("opacus")
 
-from leakage_tasks.training.dp.accounting import Promise
+from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 
-PROMISE = Promise(noise_multiplier=1.1, sample_rate=0.05, steps=200, delta=1e-5)
+PROMISE = PrivacyGuarantee(noise_multiplier=1.1, sample_rate=0.05, steps=200, delta=1e-5)
 
 
 def test_for_one_row_it_is_the_accountant_s():
@@ -30,7 +30,7 @@ def test_for_one_row_it_is_the_accountant_s():
 @settings(max_examples=10, deadline=None)
 def test_a_group_s_epsilon_is_the_least_that_the_formula_allows(copies, noise):
     """Oracle: try δ' on a fine grid, keep those whose group δ is within the promise's, take the best."""
-    promise = Promise(noise, 0.05, 200, 1e-5)
+    promise = PrivacyGuarantee(noise, 0.05, 200, 1e-5)
     allowed = []
     for nats in np.arange(11.5, 690, 1.0):
         own = promise.epsilon(math.exp(-nats))
@@ -54,9 +54,9 @@ def test_a_group_too_large_is_promised_nothing():
 
 
 def test_without_noise_nothing_is_promised_and_without_steps_all():
-    assert Promise(0.0, 0.1, 10, 1e-5).epsilon() == math.inf
-    assert Promise(0.0, 0.1, 10, 1e-5).epsilon_of(2) == math.inf
-    assert Promise(1.0, 0.1, 0, 1e-5).epsilon() == 0.0
+    assert PrivacyGuarantee(0.0, 0.1, 10, 1e-5).epsilon() == math.inf
+    assert PrivacyGuarantee(0.0, 0.1, 10, 1e-5).epsilon_of(2) == math.inf
+    assert PrivacyGuarantee(1.0, 0.1, 0, 1e-5).epsilon() == 0.0
 
 
 def test_a_group_has_a_row():
@@ -74,11 +74,14 @@ def test_what_is_told_is_what_is_promised():
 def test_an_infinite_epsilon_is_shown_as_such_and_is_null_in_json():
     import json
 
-    clipped = Promise(0.0, 0.1, 10, 1e-5)
+    clipped = PrivacyGuarantee(0.0, 0.1, 10, 1e-5)
     assert clipped.told(4) == "ε = ∞ for one row, ∞ for a canary of 4 copies at δ = 1e-05"
     said = json.loads(json.dumps(clipped.to_json((1, 4)), allow_nan=False))
     assert (said["epsilon"], said["epsilon_by_copies"]) == (None, {"1": None, "4": None})
-    assert Promise(**{name: said[name] for name in ("noise_multiplier", "sample_rate", "steps", "delta")}) == clipped
+    assert (
+        PrivacyGuarantee(**{name: said[name] for name in ("noise_multiplier", "sample_rate", "steps", "delta")})
+        == clipped
+    )
 
 
 def test_in_json_epsilon_is_said_for_each_number_of_copies():

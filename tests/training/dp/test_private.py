@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.classifier import fine_tune
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps, unwrapped
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps, unwrapped
 
 pytest.importorskip("opacus")
 
@@ -46,7 +46,7 @@ def batch(wordpiece):
 
 def private(model, noise=0.0, clip=1e9, rows=4, batch_size=4):
     optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-    privacy = Privacy(noise_multiplier=noise, max_grad_norm=clip, delta=1e-3)
+    privacy = DpConfig(noise_multiplier=noise, max_grad_norm=clip, delta=1e-3)
     return PrivateSteps(model, optimiser, privacy, rows=rows, batch_size=batch_size, epochs=1, seed=0)
 
 
@@ -112,7 +112,7 @@ def test_batches_are_poisson(classifier):
 def test_epsilon_is_the_accountant_s_for_the_steps_taken(encoder, wordpiece, topics):
     from opacus.accountants import RDPAccountant
 
-    privacy = Privacy(noise_multiplier=1.1, delta=1e-4)
+    privacy = DpConfig(noise_multiplier=1.1, delta=1e-4)
     trained = fine_tune(encoder.model, topics[:160], tokenizer=wordpiece, epochs=2, private=privacy, **SETTINGS)
     oracle = RDPAccountant()
     for spent in trained.history:
@@ -122,13 +122,13 @@ def test_epsilon_is_the_accountant_s_for_the_steps_taken(encoder, wordpiece, top
 
 
 def test_a_target_epsilon_is_met_and_nearly_spent(encoder, wordpiece, topics):
-    privacy = Privacy(epsilon=4.0, delta=1e-4)
+    privacy = DpConfig(epsilon=4.0, delta=1e-4)
     trained = fine_tune(encoder.model, topics[:160], tokenizer=wordpiece, epochs=2, private=privacy, **SETTINGS)
     assert 3.8 < trained.history[-1].epsilon <= 4.0
 
 
 def test_clipped_training_learns(encoder, wordpiece, topics):
-    privacy = Privacy(noise_multiplier=0.0, max_grad_norm=0.5)
+    privacy = DpConfig(noise_multiplier=0.0, max_grad_norm=0.5)
     settings = {**SETTINGS, "learning_rate": 1e-2, "tokenizer": wordpiece}
     trained = fine_tune(encoder.model, topics[:160], topics[160:], epochs=6, private=privacy, **settings)
     assert trained.history[-1].validation < trained.history[0].validation - 0.3
@@ -138,7 +138,7 @@ def test_the_model_keeps_its_names_repeats_and_has_no_hooks_left(encoder, wordpi
     options = {**SETTINGS, "tokenizer": wordpiece, "epochs": 1}
     plain = fine_tune(encoder.model, topics[:32], **options)
     one, two = (
-        fine_tune(encoder.model, topics[:32], private=Privacy(noise_multiplier=1.0), **options) for _ in range(2)
+        fine_tune(encoder.model, topics[:32], private=DpConfig(noise_multiplier=1.0), **options) for _ in range(2)
     )
     assert list(one.model.state_dict()) == list(plain.model.state_dict())
     pairs = zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True)
@@ -151,7 +151,7 @@ def test_the_model_keeps_its_names_repeats_and_has_no_hooks_left(encoder, wordpi
 
 def test_without_noise_there_is_no_promise(encoder, wordpiece, topics):
     trained = fine_tune(
-        encoder.model, topics[:32], tokenizer=wordpiece, epochs=1, private=Privacy(noise_multiplier=0.0), **SETTINGS
+        encoder.model, topics[:32], tokenizer=wordpiece, epochs=1, private=DpConfig(noise_multiplier=0.0), **SETTINGS
     )
     assert trained.history[0].epsilon == float("inf")
 
@@ -198,7 +198,7 @@ def test_missing_opacus_is_one_line_with_the_remedy(classifier, monkeypatch):
 )
 def test_settings_that_promise_nothing_are_refused(bad, named):
     with pytest.raises(OptionError, match=named):
-        Privacy(**bad)
+        DpConfig(**bad)
 
 
 def test_a_delta_too_large_for_the_rows_is_refused(classifier):

@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from leakage_tasks.models.tag_costs import sequence_costs
-from leakage_tasks.training.dp.private import Privacy, PrivateSteps
+from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.tagger import private as nlu_private
 from leakage_tasks.training.tagger.private import check_memory, reading_rows
 from leakage_tasks.training.tagger.trainer import train_tagger
@@ -89,7 +89,7 @@ def alone(model, inputs):
 
 
 def private(model, optimiser, noise=0.0, clip=1e9, rows=4, batch_size=4):
-    privacy = Privacy(noise_multiplier=noise, max_grad_norm=clip, delta=1e-3)
+    privacy = DpConfig(noise_multiplier=noise, max_grad_norm=clip, delta=1e-3)
     return PrivateSteps(model, optimiser, privacy, rows=rows, batch_size=batch_size, epochs=1, seed=0)
 
 
@@ -327,7 +327,7 @@ def test_a_large_batch_s_gradients_are_told_before_they_are_too_much_for_memory(
 def test_too_little_memory_is_one_line_with_the_remedies_before_training(monkeypatch):
     monkeypatch.setattr(nlu_private, "memory_of", lambda _: 2_000_000)
     with pytest.raises(LeakageError, match=r"[\d.]+ GB .* 0\.0 GB: .*--batch-size .*--embedding-size.*--frozen"):
-        train_tagger(made(90), private=Privacy(noise_multiplier=1.0, delta=1e-3), device="cpu", on_epoch=pytest.fail)
+        train_tagger(made(90), private=DpConfig(noise_multiplier=1.0, delta=1e-3), device="cpu", on_epoch=pytest.fail)
 
 
 def test_missing_opacus_is_said_before_anything_else(monkeypatch):

@@ -15,7 +15,7 @@ from leakage_tasks.data.utterances import Utterance
 from leakage_tasks.models import register
 from leakage_tasks.models.nlu_inputs import nlu_inputs
 from leakage_tasks.models.nlu_tagger import NLUTagger
-from leakage_tasks.training.dp.private import Privacy
+from leakage_tasks.training.dp.private import DpConfig
 from leakage_tasks.training.rows import bucketed
 from leakage_tasks.training.tagger.model import fresh_tagger
 from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
@@ -168,7 +168,7 @@ def test_early_stopping_with_dp_sgd_keeps_an_epoch_and_promises_for_all_that_wer
     def note(epoch, model, _):
         seen[epoch] = [weight.clone() for weight in weights(model)]
 
-    private = Privacy(noise_multiplier=0.01, delta=1e-3)
+    private = DpConfig(noise_multiplier=0.01, delta=1e-3)
     stopped = trained(replace(SMALL, epochs=15, patience=2), checks=wrong, private=private, on_epoch=note)
     losses = [scores.validation for scores in stopped.history]
     assert losses.index(min(losses)) + 1 == stopped.best_epoch
@@ -231,7 +231,7 @@ def test_validation_rows_that_cannot_be_priced_are_left_out_of_the_loss_with_a_w
 
 
 def test_with_dp_sgd_epsilon_is_told_and_the_model_is_an_ordinary_one():
-    private = trained(replace(SMALL, epochs=2, characters=True), private=Privacy(noise_multiplier=1.0, delta=1e-3))
+    private = trained(replace(SMALL, epochs=2, characters=True), private=DpConfig(noise_multiplier=1.0, delta=1e-3))
     first, second = (scores.epsilon for scores in private.history)
     assert 0 < first < second == private.promise.epsilon()
     model = NLUTagger(private.model.config).eval()

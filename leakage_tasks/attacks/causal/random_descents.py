@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
-from leakage_tasks.attacks.causal.leanings import AS_THE_MODEL, Mixture
+from leakage_tasks.attacks.causal.draw_policies import AS_THE_MODEL, PolicyMixture
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -41,7 +41,7 @@ class Visit:
 
 
 def descend(
-    explorer: Explorer, numbers: range, seed: str, *, bound: float = np.inf, mixture: Mixture = AS_THE_MODEL
+    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: PolicyMixture = AS_THE_MODEL
 ) -> Iterator[Visit]:
     """Every batch of nodes that the descents of these ``numbers`` come to, from the root.
 
@@ -77,7 +77,7 @@ def descend(
 class _Draws:
     """What makes each descent go where it goes."""
 
-    def __init__(self, explorer: Explorer, numbers: range, seed: str, mixture: Mixture) -> None:
+    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: PolicyMixture) -> None:
         self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
         self._leaning = mixture.of(numbers)
         self._uniform: dict[int, FloatArray] = {}
@@ -108,7 +108,7 @@ class _Draws:
         return self._lengths[who] == depth + 1
 
 
-def _random_paths(explorer: Explorer, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
+def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
     """Columns of the path of a random filling for each descent that follows one, ``[n, longest]``, and its length.
 
     The first of them are those after so many ``earlier`` ones. Lengths are 0 for all other descents.

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 DEFAULT_CONFIDENCE = "calibrated"
 
 
 @dataclass(frozen=True)
-class SuffixOrder:
+class SuffixRequest:
     """``samples`` draws (K) by ``scheme`` after each prefix; the guess is the one that ``confidence`` is surest of.
 
     ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` ask for the same at other lengths and numbers of draws:
@@ -20,7 +20,7 @@ class SuffixOrder:
     distinct draws. ``keep`` is how many guesses a finding holds. Raises OptionError.
     """
 
-    scheme: Scheme = field(default_factory=Scheme)
+    scheme: DecodingConfig = field(default_factory=DecodingConfig)
     samples: int = 100
     seed: int = 0
     confidence: str = DEFAULT_CONFIDENCE

@@ -16,7 +16,7 @@ from leakage_tasks.targets.tagger.word_ids import WordIds
 from leakage_tasks.targets.tokens.slot_tokens import SAMPLE, inside, slot_spans
 
 
-class WordValues:
+class VocabularyCheck:
     """Looks at each alphabet of a tagger's canaries once."""
 
     def __init__(self, words: WordIds, spelt: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from leakage_tasks.core.arrays import IntArray
 
 
-class LabelledRows(Protocol):
+class TokenRows(Protocol):
     """Token rows of a space's fillings."""
 
     def of(self, values: IntArray) -> IntArray | list[list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.framework.registry import Config, Plan, Scale
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan
 from leakage_tasks.research.framework.shared import data_folder
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SOURCE = "Parikh, Dupuy and Gupta 2022"
 
 
 @dataclass(frozen=True)
-class Ground:
+class TaggerExperiment:
     """A data set, how much of it, a tagger's sizes and its training; JSON values only, so that it goes into a config.
 
     ``training``, ``validation`` and ``test`` are utterances drawn at random from the set's three parts, 0 for all.
@@ -64,14 +64,16 @@ class Ground:
         return asdict(self)
 
 
-def ground_at(scale: Scale, data: str = SNIPS) -> Ground:
+def ground_at(scale: Scale, data: str = SNIPS) -> TaggerExperiment:
     """The ground of a scale."""
     return {
-        "smoke": Ground(
+        "smoke": TaggerExperiment(
             data=GENERATED, training=60, validation=12, test=20, embedding_size=12, hidden_size=8, epochs=1
         ),
-        "small": Ground(data=data),
-        "paper": Ground(data=data, training=0, validation=0, test=0, embedding_size=300, epochs=100, vectors=VECTORS),
+        "small": TaggerExperiment(data=data),
+        "paper": TaggerExperiment(
+            data=data, training=0, validation=0, test=0, embedding_size=300, epochs=100, vectors=VECTORS
+        ),
     }[scale]
 
 
@@ -88,7 +90,7 @@ class Parts:
     test: list[Utterance]
 
 
-def utterances(ground: Ground) -> Parts:
+def utterances(ground: TaggerExperiment) -> Parts:
     """The ground's utterances, the same for all trials. Raises LeakageError where a published set is not there."""
     from leakage_tasks.data.utterances import read_utterances
     from leakage_tasks.research.victims.nlu_grammar import nlu_rows
@@ -106,7 +108,7 @@ def _some(rows: list[Utterance], size: int) -> list[Utterance]:
     return random.Random("utterances").sample(rows, size) if 0 < size < len(rows) else rows
 
 
-def fingerprint(ground: Ground) -> str:
+def fingerprint(ground: TaggerExperiment) -> str:
     """What tells published data apart: the SHA-256 of its files, vectors too; empty for what is generated."""
     if ground.data == GENERATED:
         return ""
@@ -133,7 +135,7 @@ def _folder(data: str) -> Path:
     return folder
 
 
-def differences(plan: Plan, data: str = SNIPS, *, learnt: bool = True) -> list[str]:
+def differences(plan: StudyPlan, data: str = SNIPS, *, learnt: bool = True) -> list[str]:
     """How the set-up differs from the paper's, a sentence each; ``learnt`` says whether some embeddings are."""
     ground = ground_at(plan.scale, data)
     search = (

@@ -12,7 +12,7 @@ Decoding = Literal["sample", "greedy", "beam"]
 
 
 @dataclass(frozen=True)
-class Scheme:
+class DecodingConfig:
     """How a suffix is decoded; Ethicist's is nucleus sampling at top-p 0.7 and temperature 0.8 (section 4.1).
 
     ``sample`` draws: logits are divided by ``temperature``, then the ``top_k`` likeliest tokens are kept (0: all),

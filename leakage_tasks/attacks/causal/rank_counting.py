@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes, mask_of
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
 from leakage_tasks.attacks.finding import GUESSES, Guess
 from leakage_tasks.core.arrays import IntArray
 
 
 @dataclass(frozen=True)
-class Count:
+class RankCount:
     """Fillings other than the secret that cost no more than it, and the cheapest of all found."""
 
     others: int
     cheapest: tuple[Guess, ...]
 
 
-def count_exactly(explorer: Explorer, secret: Sequence[int], bound: float, budget: int) -> Count | None:
+def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, budget: int) -> RankCount | None:
     """Count by pruned search, or None once it takes more than ``budget`` sequences."""
     limit = explorer.calls + budget
     others, pending = 0, 0
@@ -41,12 +41,12 @@ def count_exactly(explorer: Explorer, secret: Sequence[int], bound: float, budge
         if explorer.calls + pending > limit:
             return None
         if not waiting:
-            return Count(others, tuple(best))
+            return RankCount(others, tuple(best))
         pending -= len(waiting[-1][1])
         nodes = explorer.read_part(*waiting.pop())
 
 
-def ends_by_parent(explorer: Explorer, nodes: Nodes, children: Children, secret: Sequence[int]) -> IntArray:
+def ends_by_parent(explorer: SearchTree, nodes: Nodes, children: Children, secret: Sequence[int]) -> IntArray:
     """Fillings among each node's children, the secret itself excepted, shape ``[len(nodes)]``."""
     ending = children[explorer.paths.ends(children.states)]
     if not len(ending):
@@ -57,7 +57,7 @@ def ends_by_parent(explorer: Explorer, nodes: Nodes, children: Children, secret:
     return np.bincount(ending.parents, weights=counts, minlength=len(nodes)).astype(np.int64)
 
 
-def cheapest(explorer: Explorer, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
+def cheapest(explorer: SearchTree, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
     """The cheapest fillings among ``best`` and the children."""
     ending = children[explorer.paths.ends(children.states)]
     ending = ending[np.argsort(ending.costs, kind="stable")]
@@ -72,7 +72,7 @@ def cheapest(explorer: Explorer, nodes: Nodes, children: Children, best: list[Gu
     return best
 
 
-def merge_guesses(explorer: Explorer, best: list[Guess], found: Sequence[tuple], top: int) -> list[Guess]:
+def merge_guesses(explorer: SearchTree, best: list[Guess], found: Sequence[tuple], top: int) -> list[Guess]:
     """``top`` guesses out of those had and those found, cheapest first; equal costs by their fillings."""
     new = [Guess(filling, "", explorer.prefix_cost + cost) for cost, _, fillings in found for filling in fillings]
     return sorted([*best, *new], key=lambda guess: (guess.score, guess.filling))[:top]

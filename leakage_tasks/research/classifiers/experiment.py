@@ -19,7 +19,7 @@ PAPER_ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class Ground:
+class ClassifierExperiment:
     """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config.
 
     ``base`` is a hub name, or empty for the lab's own encoder: ``layers`` of ``hidden`` units over ``vocabulary``
@@ -52,7 +52,7 @@ class Ground:
         return asdict(self)
 
 
-PAPER_REDDIT = Ground(
+PAPER_REDDIT = ClassifierExperiment(
     data=REDDIT,
     classes=100,
     samples=PAPER_ROWS,
@@ -65,7 +65,7 @@ PAPER_REDDIT = Ground(
 )
 """Both papers' data and fine-tuning."""
 PAPER_YELP = replace(PAPER_REDDIT, data=YELP, classes=5)
-SMOKE = Ground(
+SMOKE = ClassifierExperiment(
     classes=6,
     samples=120,
     held_out=20,
@@ -79,12 +79,12 @@ SMOKE = Ground(
 )
 
 
-def at_scale(scale: Scale, small: Ground, paper: Ground) -> Ground:
+def at_scale(scale: Scale, small: ClassifierExperiment, paper: ClassifierExperiment) -> ClassifierExperiment:
     """The ground of a scale; ``smoke`` is the same for all studies."""
     return {"smoke": SMOKE, "small": small, "paper": paper}[scale]
 
 
-def corpus(ground: Ground) -> LabelledCorpus:
+def corpus(ground: ClassifierExperiment) -> LabelledCorpus:
     """Its rows. Raises LeakageError where a data set that is not the lab's own cannot be had."""
     from leakage_tasks.research.victims.docstrings import LabelledCorpus, docstring_corpus
 
@@ -95,16 +95,16 @@ def corpus(ground: Ground) -> LabelledCorpus:
     return LabelledCorpus(training, held_out, tuple(sorted({label for _, label in training})))
 
 
-def _published_file(ground: Ground) -> Path:
+def _published_file(ground: ClassifierExperiment) -> Path:
     return data_folder() / f"{ground.data}.jsonl"
 
 
-def fingerprint(ground: Ground) -> str:
+def fingerprint(ground: ClassifierExperiment) -> str:
     """What tells published data apart: its file's SHA-256, or empty for data that come with Python or from the hub."""
     return "" if ground.data == DOCSTRINGS else file_hash(_published_file(ground))
 
 
-def _published_rows(ground: Ground) -> list[tuple[str, str]]:
+def _published_rows(ground: ClassifierExperiment) -> list[tuple[str, str]]:
     """The papers' data: ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label); Yelp's also from the hub."""
     import random
     from collections import Counter
@@ -132,7 +132,7 @@ def _published_rows(ground: Ground) -> list[tuple[str, str]]:
     return chosen[:wanted]
 
 
-def base_of(ground: Ground, shared: Path) -> str:
+def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
     if ground.base:
         return ground.base
@@ -146,7 +146,7 @@ def base_of(ground: Ground, shared: Path) -> str:
     return str(folder)
 
 
-def _pretrain(ground: Ground, folder: Path) -> None:
+def _pretrain(ground: ClassifierExperiment, folder: Path) -> None:
     from leakage_tasks.research.classifiers.lab_canaries import words
     from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
@@ -166,7 +166,7 @@ def _pretrain(ground: Ground, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def public_texts(ground: Ground) -> list[str]:
+def public_texts(ground: ClassifierExperiment) -> list[str]:
     """What the lab's encoder is pre-trained on: Python's help, and docstrings that are in neither part of the data."""
     from leakage_tasks.research.victims.corpus import pydoc_topics
     from leakage_tasks.research.victims.docstrings import docstring_rows
@@ -179,7 +179,7 @@ def public_texts(ground: Ground) -> list[str]:
     return texts[:: max(1, len(texts) // ground.pretraining_texts)] if ground.pretraining_texts else texts
 
 
-def differences(ground: Ground, paper: Ground) -> list[str]:
+def differences(ground: ClassifierExperiment, paper: ClassifierExperiment) -> list[str]:
     """How the ground differs from the paper's, a sentence each."""
     schedule = f"The rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
     if ground == paper:

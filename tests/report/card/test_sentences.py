@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
 from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
 from tests.report.made import leaking, results, tiered, write
 
 

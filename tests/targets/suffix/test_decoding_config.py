@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.targets.suffix.scheme import Scheme
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.truncation import cut, draw
 
 SCHEMES = [
-    Scheme(),
-    Scheme(top_k=5, top_p=0.9),
-    Scheme(top_k=40, top_p=1.0, temperature=1.3),
-    Scheme(top_p=1.0, temperature=1.0),
-    Scheme(top_p=0.99, temperature=2.0),
+    DecodingConfig(),
+    DecodingConfig(top_k=5, top_p=0.9),
+    DecodingConfig(top_k=40, top_p=1.0, temperature=1.3),
+    DecodingConfig(top_p=1.0, temperature=1.0),
+    DecodingConfig(top_p=0.99, temperature=2.0),
 ]
 
 
@@ -59,7 +59,7 @@ def test_a_uniform_number_becomes_the_token_whose_part_of_the_distribution_it_fa
 
 def test_one_token_that_holds_all_that_is_kept_is_always_drawn():
     logits = torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0]])
-    found = cut(logits, Scheme(top_p=0.5))
+    found = cut(logits, DecodingConfig(top_p=0.5))
     assert draw(found, torch.tensor([0, 1, 0]), torch.tensor([0.0, 0.5, 0.999999])).tolist() == [1, 0, 1]
     assert found.log_probability(torch.tensor([1, 1])).tolist() == [0.0, -math.inf]
 
@@ -67,7 +67,7 @@ def test_one_token_that_holds_all_that_is_kept_is_always_drawn():
 def test_tokens_a_model_rules_out_are_never_drawn():
     logits = torch.tensor([[0.0, -math.inf, 0.0, -math.inf]])
     uniforms = torch.linspace(0, 0.9999, 50)
-    for scheme in (Scheme(top_p=1.0, temperature=1.0), Scheme(top_p=0.9)):
+    for scheme in (DecodingConfig(top_p=1.0, temperature=1.0), DecodingConfig(top_p=0.9)):
         drawn = draw(cut(logits, scheme), torch.zeros(50, dtype=torch.long), uniforms)
         assert set(drawn.tolist()) == {0, 2}
 
@@ -76,7 +76,7 @@ def test_tokens_a_model_rules_out_are_never_drawn():
 @given(st.integers(0, 10_000), st.floats(0.05, 1.0), st.floats(0.2, 3.0), st.integers(0, 12))
 def test_what_is_kept_sums_to_one_and_is_the_likeliest(seed, top_p, temperature, top_k):
     logits = torch.randn(3, 20, generator=torch.Generator().manual_seed(seed))
-    found = cut(logits, Scheme(top_p=top_p, temperature=temperature, top_k=top_k))
+    found = cut(logits, DecodingConfig(top_p=top_p, temperature=temperature, top_k=top_k))
     costs = torch.stack([found.log_probability(torch.full((3,), token)) for token in range(20)], dim=1)
     assert torch.allclose(costs.exp().sum(1), torch.ones(3), atol=1e-5)
     for row in range(3):
@@ -84,7 +84,7 @@ def test_what_is_kept_sums_to_one_and_is_the_likeliest(seed, top_p, temperature,
         assert kept == set(logits[row].topk(len(kept)).indices.tolist())
 
 
-@pytest.mark.parametrize("scheme", [*SCHEMES, Scheme(top_p=0.3), Scheme(top_k=3, top_p=1.0)], ids=str)
+@pytest.mark.parametrize("scheme", [*SCHEMES, DecodingConfig(top_p=0.3), DecodingConfig(top_k=3, top_p=1.0)], ids=str)
 def test_equally_likely_tokens_are_kept_together_and_all_counted(scheme):
     """16-bit logits tie often; what is drawn from must be what probabilities are said for."""
     generator = torch.Generator().manual_seed(0)
@@ -100,7 +100,7 @@ def test_equally_likely_tokens_are_kept_together_and_all_counted(scheme):
 
 def test_more_tokens_than_there_are_and_next_to_no_temperature():
     logits = 100 * torch.randn(5, 20, generator=torch.Generator().manual_seed(1))
-    wide, narrow = (cut(logits, Scheme(top_k=50, top_p=0.9, temperature=t)) for t in (1.0, 1e-40))
+    wide, narrow = (cut(logits, DecodingConfig(top_k=50, top_p=0.9, temperature=t)) for t in (1.0, 1e-40))
     uniforms = torch.full((5,), 0.999)
     assert draw(narrow, torch.arange(5), uniforms).tolist() == logits.argmax(1).tolist()
     assert draw(wide, torch.arange(5), uniforms).max() < 20
@@ -120,11 +120,11 @@ def test_more_tokens_than_there_are_and_next_to_no_temperature():
 )
 def test_a_scheme_that_cannot_be_is_refused(values, message):
     with pytest.raises(OptionError, match=message):
-        Scheme(**values)
+        DecodingConfig(**values)
 
 
 def test_a_scheme_says_what_it_is():
-    assert str(Scheme()) == "top-p 0.7, temperature 0.8"
-    assert str(Scheme(top_k=40, top_p=1.0)) == "top-k 40, temperature 0.8"
-    assert str(Scheme(decoding="beam", beams=4)) == "beam search, 4 wide"
-    assert [each.plain for each in (Scheme(), Scheme(top_p=1.0, temperature=1.0))] == [False, True]
+    assert str(DecodingConfig()) == "top-p 0.7, temperature 0.8"
+    assert str(DecodingConfig(top_k=40, top_p=1.0)) == "top-k 40, temperature 0.8"
+    assert str(DecodingConfig(decoding="beam", beams=4)) == "beam search, 4 wide"
+    assert [each.plain for each in (DecodingConfig(), DecodingConfig(top_p=1.0, temperature=1.0))] == [False, True]

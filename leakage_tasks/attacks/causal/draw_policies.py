@@ -15,14 +15,14 @@ from typing import Protocol
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.explorer import Children, Explorer, Nodes
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 
-class Leaning(Protocol):
+class DrawPolicy(Protocol):
     """A way to choose among a node's children."""
 
-    def chances(self, explorer: Explorer, nodes: Nodes, children: Children, bound: float) -> FloatArray:
+    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
         """Chance of each child among its siblings, shape ``[m]``; ``children`` cost no more than ``bound``."""
         ...
 
@@ -33,8 +33,8 @@ class Power:
 
     power: float
 
-    def chances(self, explorer: Explorer, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`Leaning`."""
+    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
+        """See :class:`DrawPolicy`."""
         lowest = np.full(len(nodes), np.inf)
         np.minimum.at(lowest, children.parents, children.costs)
         return shares(np.exp2(self.power * (lowest[children.parents] - children.costs)), children.parents, len(nodes))
@@ -46,14 +46,14 @@ def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class PolicyMixture:
     """Leanings in turn: draw i has number ``pattern[i % len(pattern)]`` of ``leanings``.
 
     The number after the last leaning stands for a filling chosen at random, each with the same chance 1/|R|, whose
     path is then followed: it bounds every weight by |R| over its share, on every tokenizer.
     """
 
-    leanings: tuple[Leaning, ...]
+    leanings: tuple[DrawPolicy, ...]
     pattern: tuple[int, ...]
 
     @property
@@ -79,24 +79,24 @@ class Mixture:
         return np.array(self.pattern, dtype=np.int64)
 
 
-AS_THE_MODEL = Mixture((Power(1.0),), (0,))
+AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
 """Every draw as the model has it."""
 POWERS = tuple(Power(power) for power in (0.0, 0.25, 0.5, 0.75, 1.0))
 MODEL = len(POWERS) - 1
 """The place of the model's own probabilities among :data:`POWERS`."""
-EXPLORING = Mixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
+EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
 """Before anything is known of the costs further down."""
 
 
-def aimed(leaning: Leaning) -> Mixture:
+def aimed(leaning: DrawPolicy) -> PolicyMixture:
     """Most draws by ``leaning``, the others spread over all that bounds or hedges it: two in sixteen are random."""
     ahead, random = len(POWERS), len(POWERS) + 1
-    return Mixture((*POWERS, leaning), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
+    return PolicyMixture((*POWERS, leaning), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
-def as_the_model() -> Mixture:
+def as_the_model() -> PolicyMixture:
     """Most draws as the model has it: where none finds anything, that bounds best how much there can be."""
-    return Mixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
+    return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:

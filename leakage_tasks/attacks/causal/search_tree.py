@@ -60,7 +60,7 @@ class Children:
         return Children(self.parents[chosen], self.columns[chosen], self.states[chosen], self.costs[chosen])
 
 
-class Explorer:
+class SearchTree:
     """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
 
     A node that is read twice counts twice in both; one whose memory was forgotten costs more calls.

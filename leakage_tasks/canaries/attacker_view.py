@@ -11,7 +11,7 @@ from leakage_tasks.canaries.spaces import literal
 Known = Literal["all", "before", "after", "none"]
 
 
-def known_as(canary: Canary, known: Known) -> Canary:
+def attacker_view(canary: Canary, known: Known) -> Canary:
     """``canary`` before an attacker who knows only that part of its template.
 
     ``none`` is the slots and what stands between them, ``before`` the text before the first slot too, ``after`` that

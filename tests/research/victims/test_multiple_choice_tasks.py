@@ -8,9 +8,14 @@ import random
 import pytest
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.victims.choices import Question, continuation_questions, module_questions, write_task
 from leakage_tasks.research.victims.corpus import pydoc_topics
 from leakage_tasks.research.victims.docstrings import docstring_corpus
+from leakage_tasks.research.victims.multiple_choice_tasks import (
+    Question,
+    continuation_questions,
+    module_questions,
+    write_task,
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,16 @@ import numpy as np
 from leakage_tasks.attacks.suffix.candidates import Candidates
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.draws import Draws
+from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
 
 
 @dataclass
-class Drawn:
+class PrefixSamples:
     """What a target drew after ``prefix``. ``calls`` counts the sequences its model has read for it."""
 
     target: DrawsSuffixes
     prefix: tuple[int, ...]
-    draws: Draws
+    draws: SampledSuffixes
     compared_with: DrawsSuffixes | None = None
     calls: int = field(init=False)
     _lower: dict[tuple[int, int], float] = field(init=False, default_factory=dict)

@@ -3,7 +3,7 @@
 import pytest
 
 from leakage_tasks.canaries import Canary
-from leakage_tasks.canaries.known import known_as
+from leakage_tasks.canaries.attacker_view import attacker_view
 
 CANARY = Canary(
     "c", "my {{pin}} is {digits:2}, or {letters} {{maybe}}.", ("4", "2", "b"), known="is {digits:2}, or {letters}"
@@ -20,7 +20,7 @@ CANARY = Canary(
     ],
 )
 def test_the_attacker_sees_the_slots_what_is_between_them_and_the_side_named(known, text):
-    seen = known_as(CANARY, known)
+    seen = attacker_view(CANARY, known)
     assert seen.attack_space.fill(seen.secret) == text
     assert seen.text == CANARY.text
 
@@ -28,7 +28,7 @@ def test_the_attacker_sees_the_slots_what_is_between_them_and_the_side_named(kno
 @pytest.mark.parametrize("template", ["{digits}", "{digits} x", "x {digits}"])
 @pytest.mark.parametrize("known", ["all", "before", "after", "none"])
 def test_a_side_without_text_has_none_to_leave_out(template, known):
-    seen = known_as(Canary("c", template, ("7",)), known).attack_space
+    seen = attacker_view(Canary("c", template, ("7",)), known).attack_space
     kept = {"all": ("x ", " x"), "before": ("x ", ""), "after": ("", " x"), "none": ("", "")}[known]
     assert seen.pieces == tuple(side if side and side in template else "" for side in kept)
 
@@ -38,4 +38,4 @@ def test_a_side_without_text_has_none_to_leave_out(template, known):
 )
 def test_what_leaves_nothing_out_is_the_canary_itself(template, known):
     canary = Canary("c", template, ("7",))
-    assert known_as(canary, known) == known_as(canary, "all") == canary
+    assert attacker_view(canary, known) == attacker_view(canary, "all") == canary

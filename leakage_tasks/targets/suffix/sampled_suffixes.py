@@ -10,7 +10,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Draws:
+class SampledSuffixes:
     """The ``n`` distinct suffixes of ``L`` tokens among ``K`` draws after one prefix, in order of their first draw.
 
     Costs are in bits a token, shape ``[n, L]``: ``own`` under the model's own distribution, ``drawn`` under the
@@ -40,7 +40,7 @@ class Draws:
         return used[first[order]], counts[order]
 
 
-class Path:
+class PartialDraws:
     """What is known of every row of a growing batch so far: tokens and figures a step, ``[rows, length]`` each."""
 
     FIGURES = ("own", "drawn", "entropy", "margin")
@@ -51,7 +51,7 @@ class Path:
         self.figures = figures
 
     @classmethod
-    def empty(cls, rows: int, length: int) -> Path:
+    def empty(cls, rows: int, length: int) -> PartialDraws:
         """Nothing known of ``rows`` rows that will have ``length`` tokens."""
         return cls(np.zeros((rows, length), dtype=np.int64), np.zeros((len(cls.FIGURES), rows, length)))
 
@@ -65,13 +65,13 @@ class Path:
         self.tokens[rows, step] = tokens
         self.figures[:, rows, step] = figures
 
-    def select(self, rows: IntArray) -> Path:
+    def select(self, rows: IntArray) -> PartialDraws:
         """A copy with ``rows`` alone."""
-        return Path(self.tokens[rows], self.figures[:, rows])
+        return PartialDraws(self.tokens[rows], self.figures[:, rows])
 
 
 @dataclass(frozen=True)
-class Scored:
+class SuffixCosts:
     """Costs in bits of each token of a suffix ``[L]``: under the model's own distribution and under the sampling
     scheme.
 

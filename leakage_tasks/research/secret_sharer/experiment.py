@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.framework.registry import Config, Plan, Scale
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
@@ -23,7 +23,7 @@ SCALES: Mapping[Scale, str] = {
 
 
 @dataclass(frozen=True)
-class Ground:
+class LanguageModelExperiment:
     """A text and how a model learns it; JSON values only, so that it goes into a trial's config.
 
     ``copies`` is how often a secret is planted that the paper plants once. ``epochs`` is the most there are, and
@@ -48,9 +48,11 @@ class Ground:
         return {**usual, **sizes, **changed}
 
 
-SMOKE = Ground(characters=3_000, held_out=1_500, epochs=2, patience=2, batch_size=32, budget=100, seeds=1)
-SMALL = Ground()
-PAPER = Ground(
+SMOKE = LanguageModelExperiment(
+    characters=3_000, held_out=1_500, epochs=2, patience=2, batch_size=32, budget=100, seeds=1
+)
+SMALL = LanguageModelExperiment()
+PAPER = LanguageModelExperiment(
     data=PTB,
     characters=0,
     held_out=0,
@@ -63,7 +65,7 @@ PAPER = Ground(
 )
 
 
-def ground_at(scale: Scale) -> Ground:
+def ground_at(scale: Scale) -> LanguageModelExperiment:
     """The ground of a scale."""
     return {"smoke": SMOKE, "small": SMALL, "paper": PAPER}[scale]
 
@@ -112,10 +114,10 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrialSetting:
     """One trial but for its seed."""
 
-    ground: Ground
+    ground: LanguageModelExperiment
     recipe: Config = field(default_factory=dict)
     secrets: Secrets = Secrets()
     watch: Watch = Watch()
@@ -126,7 +128,9 @@ class Setting:
         return {"ground": asdict(self.ground), **fields, "watch": asdict(self.watch), "seed": seed}
 
 
-def setting(plan: Plan, *, recipe: Config | None = None, watch: Watch | None = None, **secrets: Any) -> Setting:
+def setting(
+    plan: StudyPlan, *, recipe: Config | None = None, watch: Watch | None = None, **secrets: Any
+) -> TrialSetting:
     """The usual setting at a scale, but for what is given.
 
     Where only the best epoch is watched, training is stopped early; where others are too, it is not.
@@ -136,15 +140,17 @@ def setting(plan: Plan, *, recipe: Config | None = None, watch: Watch | None = N
     changed = recipe or {}
     # As much patience as there are epochs stops nothing, but keeps the best epoch's weights.
     patience = changed.get("epochs", ground.epochs) if watch.epochs else ground.patience
-    return Setting(ground, {"patience": patience, **changed}, Secrets(**{"copies": ground.copies, **secrets}), watch)
+    return TrialSetting(
+        ground, {"patience": patience, **changed}, Secrets(**{"copies": ground.copies, **secrets}), watch
+    )
 
 
-def seeds(plan: Plan) -> range:
+def seeds(plan: StudyPlan) -> range:
     """A seed for each model of one setting."""
     return plan.seeds(ground_at(plan.scale).seeds)
 
 
-def differences(plan: Plan, characters: int | None = None) -> list[str]:
+def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
     """How the ground differs from the paper's, a sentence each; ``characters`` are those of another text."""
     ground = ground_at(plan.scale)
     if ground == PAPER:

@@ -14,7 +14,7 @@ from leakage_tasks.pairs.submission import wrong_allowed
 from leakage_tasks.research.framework.registry import Config, Scale
 
 if TYPE_CHECKING:
-    from leakage_tasks.research.victims.pair_lm import Recipe
+    from leakage_tasks.research.victims.pair_lm import PairRecipe
 
 Victim = str | dict[str, Any]
 """A hub name, or what :func:`~leakage_tasks.research.ethicist.reading.make_lab` makes a model by."""
@@ -23,7 +23,7 @@ READING = 32
 
 
 @dataclass(frozen=True)
-class Ground:
+class PairExperiment:
     """What the trials of one scale have in common.
 
     ``sizes`` are the attacked models by name, smallest first; ``main`` is the one most studies attack, ``compared`` the
@@ -46,16 +46,16 @@ class Ground:
     sample_counts: tuple[int, ...]
 
 
-def ground_at(scale: Scale) -> Ground:
+def ground_at(scale: Scale) -> PairExperiment:
     """The ground of a scale."""
     return {"smoke": _smoke, "small": _small, "paper": _paper}[scale]()
 
 
-def _smoke() -> Ground:
+def _smoke() -> PairExperiment:
     from leakage_tasks.research.victims.pair_lm import SMOKE
 
     narrow, wide = (_reader(each, 2) for each in (replace(SMOKE, hidden=32, epochs=20), SMOKE))
-    return Ground(
+    return PairExperiment(
         sizes={"narrow": narrow, "wide": wide},
         main="wide",
         compared=narrow,
@@ -70,11 +70,11 @@ def _smoke() -> Ground:
     )
 
 
-def _small() -> Ground:
+def _small() -> PairExperiment:
     from leakage_tasks.research.victims.pair_lm import PUBLIC
 
     sizes = {hidden: _reader(replace(PUBLIC, hidden=hidden, epochs=14), READING) for hidden in (64, 128, 192, 256)}
-    return Ground(
+    return PairExperiment(
         sizes={f"3 × {hidden}": sizes[hidden] for hidden in (128, 192, 256)},
         main="3 × 192",
         compared=sizes[64],
@@ -89,13 +89,13 @@ def _small() -> Ground:
     )
 
 
-def _reader(recipe: Recipe, batches: int) -> Victim:
+def _reader(recipe: PairRecipe, batches: int) -> Victim:
     return {"recipe": asdict(recipe), "reading": batches, "reading_rate": 3e-4}
 
 
-def _paper() -> Ground:
+def _paper() -> PairExperiment:
     gpt_neo = {size: f"EleutherAI/gpt-neo-{size.lower()}" for size in ("125M", "1.3B", "2.7B")}
-    return Ground(
+    return PairExperiment(
         sizes={**gpt_neo, "6B": "EleutherAI/gpt-j-6b"},
         main="1.3B",
         compared="EleutherAI/gpt-neo-125m",
@@ -110,7 +110,7 @@ def _paper() -> Ground:
     )
 
 
-def base_config(ground: Ground, size: str) -> Config:
+def base_config(ground: PairExperiment, size: str) -> Config:
     """What all trials on the model ``size`` of a ground share."""
     victim = ground.sizes[size]
     return {
