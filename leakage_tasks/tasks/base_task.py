@@ -19,6 +19,7 @@ from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.run_options import refuse_option
 
 DECLARED = "leakage"
@@ -151,6 +152,7 @@ class LocalTask(Task):
         self._attacks.add((found.get("attack") or found["scheme"], found["access"]))
 
     def _declaration(self) -> dict[str, Any]:
+        command = own_command()
         return {
             "schema": 1,
             "version": __version__,
@@ -159,6 +161,7 @@ class LocalTask(Task):
             "tested": {} if self.is_null else self.tested(),
             **({"no_headline": self.no_headline()} if self.no_headline() else {}),
             **({"built_in": True} if self.built_in else {}),
+            **({"command": command} if command else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),

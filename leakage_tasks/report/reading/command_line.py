@@ -1,14 +1,14 @@
-"""The ``lm_eval`` command of a results file, put together again from what the harness wrote down about the run."""
+"""The ``lm_eval`` command of a results file: as the run noted it, else put together again from what it wrote down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.core.command_words import HIDDEN, masked, quoted, settings
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.report.reading.command_words import HIDDEN, masked, quoted, settings
 from leakage_tasks.report.reading.run import STAMP
 
 SEEDS = {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}
@@ -30,10 +30,13 @@ class CommandLine:
 def command_of(path: Path) -> CommandLine | None:
     """The command that gives the figures of a results file again; None for a model that was no model of ``lm_eval``'s.
 
-    Passwords and keys among the model's arguments are hidden. What the results do not hold is not there:
-    ``--max_batch_size``, caches, and the number of processes, which change no figure of ours.
+    Passwords and keys are hidden. Where no task of ours has noted the command, what the results do not hold is not
+    there: ``--max_batch_size``, caches, and the number of processes, which change no figure of ours.
     """
     data = parse_json(read_text(path, "utf-8-sig"))
+    noted = _noted(data)
+    if noted:
+        return CommandLine(("lm_eval", *noted), tuple(_hidden(noted)))
     config = data.get("config") or {}
     if not isinstance(config.get("model"), str) or data.get("model_source") == "CUSTOM":
         return None
@@ -42,8 +45,22 @@ def command_of(path: Path) -> CommandLine | None:
     logged = stamp is not None and any(path.parent.glob(f"samples_*_{stamp[1]}.jsonl"))
     output = ["--output_path", "results", *(["--log_samples"] if logged else [])]
     words = ("lm_eval", *options, *output)
-    hidden = [f"a password or key is left out: put yours where {HIDDEN} stands"] if HIDDEN in str(words) else []
-    return CommandLine(words, (*_notes(data, config), *hidden))
+    return CommandLine(words, (*_notes(data, config), *_hidden(words)))
+
+
+def _noted(data: Mapping[str, Any]) -> list[str]:
+    """The words after ``lm_eval`` that the first task of ours noted; none in results of other or older tasks."""
+    for config in _configs(data):
+        own = config.get("leakage")
+        words = own.get("command") if isinstance(own, dict) else None
+        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+            return words
+    return []
+
+
+def _hidden(words: Sequence[str]) -> Iterator[str]:
+    if any(HIDDEN in word for word in words):
+        yield f"a password or key is left out: put yours where {HIDDEN} stands"
 
 
 def _model(config: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from leakage_tasks.report.reading.command_words import masked
+from leakage_tasks.core.command_words import masked
 from leakage_tasks.report.reading.run import Run
 from leakage_tasks.report.reading.validate import printable
 

@@ -15,8 +15,8 @@ from lm_eval._cli.harness import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.core.command_words import HIDDEN
 from leakage_tasks.report.reading.command_line import CommandLine, command_of
-from leakage_tasks.report.reading.command_words import HIDDEN
 from tests.oracles import letters, tiny_gpt2
 from tests.report.made import STAMP, leaking, results, write
 
@@ -169,7 +169,25 @@ def test_a_shell_gives_back_the_words(tmp_path):
     assert done.stdout.decode().split("\0")[:-1] == list(given.words)
 
 
-def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys):
+def test_a_noted_command_is_taken_as_it_is(tmp_path):
+    words = ["--model", "hf", "--tasks", "canary_exposure", "--samples", "{}", "--system_instruction", "two\nlines"]
+    content = results(leaking())
+    content["configs"]["canary_exposure"] = {"leakage": {"command": words}}
+    command = command_of(write(tmp_path, content))
+    assert command == CommandLine(("lm_eval", *words))
+
+
+@pytest.mark.parametrize("noted", [[], "--model hf", [1], None, {"a": 1}])
+def test_what_is_no_command_is_passed_over(tmp_path, noted):
+    rebuilt = of(tmp_path)
+    content = json.loads(next(tmp_path.rglob("results_*.json")).read_text())
+    for config in content["configs"].values():
+        config["leakage"] = {"command": noted}
+    assert command_of(write(tmp_path, content)) == rebuilt
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys, noted):
     from lm_eval.__main__ import cli_evaluate
 
     def run(words: list[str]) -> Path:
@@ -191,6 +209,13 @@ def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys):
     options = ["--tasks", "canary_extraction,canary_exposure", "--device", "cpu", "--batch_size", "3", "--seed", "7"]
     given = ["--model_args", arguments, "--metadata", metadata, "--output_path", "results", "--log_samples"]
     first = run(["lm_eval", *options, *given])
+    if noted:
+        assert command_of(first) == CommandLine(("lm_eval", *options, *given))
+    else:
+        content = json.loads(first.read_text())
+        for config in content["configs"].values():
+            del config["leakage"]["command"]
+        first.write_text(json.dumps(content))
     again = run(shlex.split(str(command_of(first))))
     old, new = (json.loads(path.read_text()) for path in (first, again))
     assert new["results"] == old["results"]

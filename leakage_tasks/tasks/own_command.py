@@ -1,0 +1,43 @@
+"""The command that a run was started by, for its results to hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leakage_tasks.core.command_words import masked
+
+
+def own_command() -> list[str]:
+    """The words after ``lm_eval``, passwords and keys hidden; none but in the main process of an ``lm_eval``."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.stem
+    if name not in ("lm_eval", "lm-eval") or os.environ.get("RANK", "0") != "0":
+        return []
+    # The harness puts a ``run`` there, which may be left out.
+    return list(_masked(sys.argv[2 if sys.argv[1:2] == ["run"] else 1 :]))
+
+
+def _masked(words: Sequence[str]) -> Iterator[str]:
+    option = ""
+    for word in words:
+        if word.startswith("--"):
+            option, sign, value = word.partition("=")
+            yield f"{option}{sign}{_value(option, value)}"
+        else:
+            yield _value(option, word)
+
+
+def _value(option: str, word: str) -> str:
+    """An option's value: JSON, or texts and ``name=value`` between commas."""
+    name = option.lstrip("-")
+    if word.startswith(("{", "[")):
+        try:
+            return json.dumps(masked(name, json.loads(word)), ensure_ascii=False)
+        except ValueError:
+            pass
+    parts = (part.partition("=") for part in word.split(","))
+    return ",".join(f"{key}={masked(key, value)}" if sign else str(masked(name, key)) for key, sign, value in parts)
