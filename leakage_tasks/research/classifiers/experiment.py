@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.classifiers.lab_canaries import words
 from leakage_tasks.research.framework.registry import Config, Scale
 from leakage_tasks.research.framework.shared import data_folder, file_hash, sole_maker
 
@@ -136,34 +136,21 @@ def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
     if ground.base:
         return ground.base
+    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+    from leakage_tasks.research.victims.wordpiece import train_wordpiece
+    from leakage_tasks.training.saved_model import save
+
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
-    texts = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
-    folder = shared / f"bert-{size}-{texts}"
+    read = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
+    folder = shared / f"bert-{size}-{read}"
     with sole_maker(folder) as missing:
         if missing:
-            with replacing(folder) as beside:
-                _pretrain(ground, beside)
+            texts = public_texts(ground)
+            tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
+            how = MaskedRecipe(epochs=ground.pretraining, learning_rate=2e-3, max_length=48)
+            trained = pretrain_masked_lm(texts, tokenizer, how, layers=ground.layers, hidden=ground.hidden)
+            save(trained.model, tokenizer, folder)
     return str(folder)
-
-
-def _pretrain(ground: ClassifierExperiment, folder: Path) -> None:
-    from leakage_tasks.research.classifiers.lab_canaries import words
-    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
-    from leakage_tasks.research.victims.wordpiece import train_wordpiece
-
-    texts = public_texts(ground)
-    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
-    trained = pretrain_masked_lm(
-        texts,
-        tokenizer,
-        layers=ground.layers,
-        hidden=ground.hidden,
-        epochs=ground.pretraining,
-        learning_rate=2e-3,
-        max_length=48,
-    )
-    trained.model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def public_texts(ground: ClassifierExperiment) -> list[str]:

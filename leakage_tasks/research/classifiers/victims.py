@@ -45,8 +45,7 @@ def trained_victim(
     """Plant the canaries in the training rows as a user would, fine-tune on them, and hand out the victim."""
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.research.victims.classifier import fine_tune
-    from leakage_tasks.research.victims.labelled import accuracy
+    from leakage_tasks.research.victims.classifier import accuracy, fine_tune
     from leakage_tasks.targets import ClassifierTarget
     from leakage_tasks.training.dp.private import DpConfig
 

@@ -10,7 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models import register
-from leakage_tasks.training.rows import check_sizes, seeded
+from leakage_tasks.research.victims.base import untrained
+from leakage_tasks.training.rows import check_sizes
 
 PARAMETERS = 620_000
 """The paper's (Table 1: "620K (+/- 5K)", with an output layer over some 50 characters)."""
@@ -99,7 +100,4 @@ def build(
     if name == "transformer" and units % (2 * _HEADS):
         raise OptionError(f"units is {units}: a transformer's is a multiple of {2 * _HEADS}")
     config = architecture.config(len(tokenizer), units, architecture.fit(len(tokenizer)), dropout)
-    for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        setattr(config, token, getattr(tokenizer, token))
-    with seeded(seed, torch.device("cpu")):
-        return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return untrained(AutoModelForCausalLM, config, tokenizer, seed)

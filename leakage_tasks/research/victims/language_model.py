@@ -12,15 +12,13 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.stateful import StatefulCausalLM
 from leakage_tasks.research.victims.architectures import build
-from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, TrainingConfig, fit
+from leakage_tasks.training.fitting import OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share, make_optimizer
 from leakage_tasks.training.rows import check_sizes, chosen_device
 from leakage_tasks.training.text_batches import Batches, DrawnWindows, OverlappingWindows, Windows
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-__all__ = ["BATCHES", "DTYPES", "EpochLoss", "LanguageModelRecipe", "TrainedLM", "train_lm"]
+    from transformers import PreTrainedTokenizerFast
 
 BATCHES = ("shuffled", "bagged", "streams")
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
@@ -101,34 +99,25 @@ def train_lm(
     place = chosen_device(device)
     model = build(recipe.architecture, tokenizer, seed=seed, dropout=recipe.dropout, units=recipe.units)
     torch.nn.Module.to(model, place)
-    return fit(
-        model,
-        tokenizer,
-        _batches(recipe, model, text, tokenizer, seed),
-        make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
-        TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
-        checks=None if validation is None else _checks(recipe, model, validation, tokenizer),
-        checkpoints=checkpoints,
-        on_epoch=on_epoch,
-    )
-
-
-def _batches(
-    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast, seed: int
-) -> Batches:
-    sizes = (recipe.batch_size, recipe.length, model.device)
+    sizes, stateful = (recipe.batch_size, recipe.length, model.device), isinstance(model, StatefulCausalLM)
     if recipe.batches != "streams":
-        return DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=recipe.batches == "bagged")
-    if not isinstance(model, StatefulCausalLM):
+        drawn = recipe.batches == "bagged"
+        batches: Batches = DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=drawn)
+    elif stateful:
+        batches = Windows(text, tokenizer, *sizes)
+    else:
         raise OptionError(
             f"batches is 'streams': a {recipe.architecture} carries no state from one to the next: give shuffled or "
             "bagged"
         )
-    return Windows(text, tokenizer, *sizes)
-
-
-def _checks(
-    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast
-) -> Batches:
-    kind = Windows if isinstance(model, StatefulCausalLM) else OverlappingWindows
-    return kind(text, tokenizer, recipe.batch_size, recipe.length, model.device)
+    in_order = Windows if stateful else OverlappingWindows
+    return fit(
+        model,
+        tokenizer,
+        batches,
+        make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
+        TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
+        checks=None if validation is None else in_order(validation, tokenizer, *sizes),
+        checkpoints=checkpoints,
+        on_epoch=on_epoch,
+    )

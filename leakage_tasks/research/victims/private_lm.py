@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -131,10 +132,8 @@ def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tup
     ids = torch.tensor(tokenizer.encode(text, verbose=False), dtype=torch.long)
     shown = torch.cat([ids.new_tensor([tokenizer.bos_token_id]), ids[:-1]])
     inputs, targets = ids.new_zeros(len(pieces), length), ids.new_full((len(pieces), length), IGNORED)
-    first = 0
-    for row, size in enumerate(pieces):
-        inputs[row, :size], targets[row, :size] = shown[first : first + size], ids[first : first + size]
-        first += size
+    for row, (read, wanted) in enumerate(zip(shown.split(pieces), ids.split(pieces), strict=True)):
+        inputs[row, : len(read)], targets[row, : len(wanted)] = read, wanted
     return inputs, targets
 
 
@@ -146,9 +145,9 @@ def row_losses(model: CharLSTMForCausalLM, inputs: torch.Tensor, targets: torch.
 
 
 def _packed(text: str, length: int) -> Iterator[int]:
-    """Lengths of the rows, in order."""
+    """Lengths of the rows, in order; the characters that end a line are line breaks and nothing else."""
     held = 0
-    for line in _lines(text):
+    for line in map(len, StringIO(text)):
         if held and held + line > length:
             yield held
             held = 0
@@ -158,10 +157,3 @@ def _packed(text: str, length: int) -> Iterator[int]:
             held -= length
     if held:
         yield held
-
-
-def _lines(text: str) -> Sequence[int]:
-    """Lengths of the lines with their ends; the characters that end a line are line breaks and nothing else."""
-    lengths = [len(line) + 1 for line in text.split("\n")]
-    lengths[-1] -= 1
-    return [length for length in lengths if length]
