@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
@@ -107,9 +107,8 @@ def _few_threads(ground: ClassifierExperiment) -> Iterator[None]:
 
 
 def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:
-    lines: list[dict[str, Any]] = [{"text": text, "label": label} for text, label in rows]
     with path.open("w", encoding="utf-8") as out:
-        write_json_lines(lines, out, ascii_only=True)
+        write_json_lines(({"text": text, "label": label} for text, label in rows), out, ascii_only=True)
 
 
 def _read(path: Path) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from leakage_tasks.research.elmahdy.counts import (
@@ -18,7 +18,7 @@ from leakage_tasks.research.elmahdy.counts import (
 )
 from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
+from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
 
 TABLE_2 = {
     0.0: (0.8, 0.2, 0.0),
@@ -54,15 +54,15 @@ def table_2_trials(plan: StudyPlan) -> list[Config]:
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
+    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
     rows: list[TableRow] = []
     for penalty in PENALTIES:
-        row: TableRow = {"λ": penalty}
-        for unknown in (1, 2, 3):
-            row[f"last {unknown}, published"] = Published(TABLE_2[penalty][unknown - 1])
-            row[f"last {unknown}"] = success(chosen(trials, unknown=unknown), BEAM, penalty)
-        rows.append(row)
-    rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
-    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
+        rates = [success(own, BEAM, penalty) for own in last.values()]
+        rows.append(_by_unknown(penalty, map(Published, TABLE_2[penalty]), rates))
+    # Random guess as the paper prints it, with its figures, and as it is for a beam of whole tuples.
+    printed, whole = [f"{(BEAM / size) ** n:.2g}" for n in last], [f"{BEAM / size**n:.2g}" for n in last]
+    rows.append(_by_unknown(f"guess, (k/|V|)^n, |V| = {size}", map(Published, (GUESS[BEAM], GUESS_TWO, None)), printed))
+    rows.append(_by_unknown("guess, k/|V|^n", (None, None, None), whole))
     one, two, three = (SearchOutcome.of(own, BEAM, 0.01) for own in last.values())
     none, much = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
@@ -80,12 +80,11 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return report_of(rows, claims, trials, plan, extra)
 
 
-def _guess_row(words: str, size: int, printed: bool) -> TableRow:
-    """Random guess: as the paper prints it, (k/|V|)^n, with its figures; or as it is for a beam of whole tuples."""
-    row: TableRow = {"λ": words}
-    for n, published in ((1, GUESS[BEAM]), (2, GUESS_TWO), (3, None)):
-        row[f"last {n}, published"] = Published(published) if printed else None
-        row[f"last {n}"] = f"{(BEAM / size) ** n if printed else BEAM / size**n:.2g}"
+def _by_unknown(first: Cell, published: Iterable[Cell], measured: Iterable[Cell]) -> TableRow:
+    """A row with two cells for one, two and three unknown tokens."""
+    row: TableRow = {"λ": first}
+    for n, theirs, ours in zip((1, 2, 3), published, measured, strict=True):
+        row |= {f"last {n}, published": theirs, f"last {n}": ours}
     return row
 
 

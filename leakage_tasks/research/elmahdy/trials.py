@@ -82,8 +82,7 @@ def run(config: Config, shared: Path) -> Result:
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
 
         def places(penalty: float, planted: bool) -> list[int | None]:
-            settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
-            settings |= {"corpus": str(trained.planted)} if penalty else {}
+            settings = {"beam": BEAM, "lambda": penalty} | ({"corpus": str(trained.planted)} if penalty else {})
             some = [canary for canary in own if canary.planted == planted]
             given: dict[str, Any] = {"goal": "extraction", "budget": budget, "settings": settings}
             return [each.place for each in run_attack("label-search", trained.target, some, **given)]

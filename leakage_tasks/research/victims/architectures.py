@@ -54,10 +54,6 @@ class Architecture:
             return AutoModelForCausalLM.from_config(config, trust_remote_code=False).num_parameters()
 
 
-def _wavenet(layers: int, units: int, kernel: int, base: int) -> Architecture:
-    return Architecture("char_wavenet", layers, units, {"kernel_size": kernel, "dilation_base": base})
-
-
 ARCHITECTURES: Mapping[str, Architecture] = {
     "gru-1x370": Architecture("char_gru", 1, 370),
     "gru-2x235": Architecture("char_gru", 2, 235),
@@ -68,8 +64,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cnn-4x122": Architecture("char_cnn", 4, 122),
     # The widths that need an embedding like the other networks' for 620,000 parameters. Dilations are as large as they
     # can be without passing over a place (27 characters seen), or doubled where that sees enough (94).
-    "wavenet-2x188": _wavenet(2, 188, 3, 3),
-    "wavenet-4x122": _wavenet(4, 122, 4, 2),
+    "wavenet-2x188": Architecture("char_wavenet", 2, 188, {"kernel_size": 3, "dilation_base": 3}),
+    "wavenet-4x122": Architecture("char_wavenet", 4, 122, {"kernel_size": 4, "dilation_base": 2}),
     "transformer": Architecture(
         "gpt_neox",
         3,

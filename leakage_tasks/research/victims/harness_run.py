@@ -25,21 +25,23 @@ _PLAIN = re.compile(r"[\w./-]*(/[\w.-]+|\.[a-z]{2,})")
 
 @dataclass(frozen=True)
 class HarnessCommand:
-    """One call of ``lm_eval`` on a saved model.
-
-    ``kind`` is what ``--model`` takes, ``settings`` go to ``--model_args`` beside the model's place; ``include`` is a
-    folder with more tasks. Without a ``batch_size`` the harness chooses its own.
-    """
+    """One call of ``lm_eval`` on a saved model."""
 
     model: Path
+    """Its folder."""
     tasks: Sequence[str]
     metadata: Mapping[str, str | int]
     output: Path
+    """Folder of results and samples."""
     device: str = "cpu"
     kind: str = "hf"
+    """What ``--model`` takes."""
     settings: Mapping[str, str | int] = field(default_factory=dict)
+    """For ``--model_args``, beside the model's place."""
     include: Path | None = None
+    """A folder with more tasks."""
     batch_size: int | str | None = None
+    """None: the harness chooses its own."""
 
     @property
     def arguments(self) -> list[str]:

@@ -26,42 +26,42 @@ DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class LanguageModelRecipe:
-    """How a network is made and trained.
-
-    ``architecture`` and ``units`` are those of :func:`~leakage_tasks.research.victims.architectures.build`,
-    ``optimizer`` and ``learning_rate`` (None: its usual one) and ``weight_decay`` (an L2 penalty) those of
-    :func:`~leakage_tasks.training.optimizers.make_optimizer`.
-
-    A batch is ``batch_size`` windows of ``length`` tokens. ``batches`` says which: ``shuffled``, each window once an
-    epoch, in random order; ``bagged``, as many drawn with replacement; both read from an empty state. ``streams``
-    reads the text in order and carries the state from window to window, which a transformer cannot.
-
-    ``patience`` stops training once the validation loss has not fallen for so many epochs and goes back to the best
-    (None: all ``epochs``, the last one's weights). ``dropout`` acts between and after layers. Gradients are clipped to
-    the norm ``clip``; the learning rate is constant up to the share ``decay_from`` of training, then falls linearly to
-    nothing. ``dtype`` ``bfloat16`` computes in mixed precision; weights stay in float32.
-    """
+    """How a network is made and trained."""
 
     architecture: str = "lstm-2x200"
+    """As ``units`` an argument of :func:`~leakage_tasks.research.victims.architectures.build`."""
     units: int | None = None
     optimizer: str = "rmsprop"
+    """As ``learning_rate`` an argument of :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
     learning_rate: float | None = None
+    """None: the optimizer's usual one."""
     batch_size: int = 32
+    """Windows in a batch."""
     length: int = 20
+    """Tokens in a window."""
     batches: str = "shuffled"
+    """Which windows are a batch: ``shuffled``, each once an epoch, in random order; ``bagged``, as many drawn with
+    replacement; both read from an empty state. ``streams`` reads the text in order and carries the state from window to
+    window, which a transformer cannot."""
     epochs: int = 20
     patience: int | None = None
+    """Stops training once the validation loss has not fallen for so many epochs and goes back to the best (None: all
+    ``epochs``, the last one's weights)."""
     weight_decay: float = 0.0
+    """An L2 penalty."""
     dropout: float = 0.0
+    """Acts between and after layers."""
     clip: float = 1.0
+    """The norm that gradients are clipped to."""
     decay_from: float = 1.0
+    """The share of training up to which the learning rate is constant; then it falls linearly to nothing."""
     dtype: str = "float32"
+    """``bfloat16`` computes in mixed precision; weights stay in float32."""
 
     def check(self) -> None:
         """Raise OptionError naming the first setting that cannot be, networks' and optimizers' own excepted."""
-        check_sizes(epochs=self.epochs, batch_size=self.batch_size, length=self.length)
-        if self.patience is not None:
-            check_sizes(patience=self.patience)
+        patience = 1 if self.patience is None else self.patience
+        check_sizes(epochs=self.epochs, batch_size=self.batch_size, length=self.length, patience=patience)
         check_share(self.decay_from)
         if not self.clip > 0:
             raise OptionError(f"clip is {self.clip}: give a norm above 0 (float('inf') clips nothing)")

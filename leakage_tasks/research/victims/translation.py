@@ -30,16 +30,21 @@ _WARM_UP = 0.1
 
 @dataclass(frozen=True)
 class TranslationRecipe:
-    """A translation model's size and how it is trained; ``layers`` are those of the encoder, and of the decoder."""
+    """A translation model's size and how it is trained."""
 
     layers: int = 2
+    """Of the encoder, and of the decoder."""
     hidden: int = 128
+    """Units of a layer; its feed-forward part has twice as many."""
     heads: int = 4
     positions: int = 128
+    """The most tokens of a sentence."""
     dropout: float = 0.1
     epochs: int = 20
     batch_size: int = 32
+    """In pairs."""
     learning_rate: float = 2e-3
+    """What the rate rises to."""
 
     def check(self) -> None:
         """Raise OptionError naming the first size that cannot be."""
@@ -129,15 +134,11 @@ def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: 
     """An untrained model over the tokenizer's entries."""
     from transformers import AutoModelForSeq2SeqLM, MarianConfig
 
+    sizes: dict[str, Any] = {"layers": recipe.layers, "attention_heads": recipe.heads, "ffn_dim": 2 * recipe.hidden}
     config = MarianConfig(
+        **{f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in sizes.items()},
         vocab_size=len(tokenizer),
         d_model=recipe.hidden,
-        encoder_layers=recipe.layers,
-        decoder_layers=recipe.layers,
-        encoder_attention_heads=recipe.heads,
-        decoder_attention_heads=recipe.heads,
-        encoder_ffn_dim=2 * recipe.hidden,
-        decoder_ffn_dim=2 * recipe.hidden,
         max_position_embeddings=recipe.positions,
         dropout=recipe.dropout,
         # The usual 0.02 is for wide models: in a narrow one, words would be lost among their positions.
