@@ -27,6 +27,7 @@ class ClassifierExperiment:
     data: str = DOCSTRINGS
     """``docstrings``, ``reddit`` or ``yelp``."""
     classes: int = 40
+    """Labels told apart."""
     samples: int = 3_000
     """Rows to train on."""
     held_out: int = 500
@@ -36,6 +37,7 @@ class ClassifierExperiment:
     vocabulary: int = 8_000
     """WordPiece entries."""
     layers: int = 2
+    """How many."""
     hidden: int = 128
     """Units of a layer."""
     pretraining: int = 8
@@ -45,7 +47,9 @@ class ClassifierExperiment:
     epochs: int = 10
     """Of fine-tuning, as all that follows."""
     learning_rate: float = 1e-3
+    """What the rate rises to."""
     batch_size: int = 32
+    """In rows."""
     max_length: int = 24
     """In tokens; texts are cut there."""
     keep: str = "loss"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from leakage_tasks.research.elmahdy.counts import SearchOutcome, chosen, leaks_more, register_study, report_of, success
+from leakage_tasks.research.elmahdy.counts import SearchOutcome, leaks_more, register_study, report_of, select, success
 from leakage_tasks.research.elmahdy.trials import SEEDS, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
@@ -40,7 +40,7 @@ def class_trials(plan: StudyPlan) -> list[Config]:
 
 def class_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success by how popular the canary's class is."""
-    by_place = {words: chosen(trials, first_class=place) for place, words in PLACES.items()}
+    by_place = {words: select(trials, first_class=place) for place, words in PLACES.items()}
     words = "a canary in the rarest class leaks no less than in the largest"
     return _report("class", by_place, words, plan, COPIES, or_as_much=True)
 
@@ -53,7 +53,7 @@ def organic_trials(plan: StudyPlan) -> list[Config]:
 
 def organic_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success on random and organic canaries."""
-    kinds = {words: chosen(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
+    kinds = {words: select(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
     words = "random canaries leak no less than organic ones"
     note = "Organic canaries are the first ten words of sentences kept back from training; the tenth is unknown."
     return _report("canary", kinds, words, plan, COPIES, note, or_as_much=True)
@@ -72,7 +72,7 @@ def private_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     by_epsilon = {
         "none" if epsilon is None else f"{epsilon:g}": own
         for epsilon in EPSILONS
-        if (own := chosen(trials, epsilon=epsilon))
+        if (own := select(trials, epsilon=epsilon))
     }
     note = "ε is for one row; all copies of a canary together are promised that many times less (group privacy)."
     return _report("ε", by_epsilon, "plain training leaks more than DP-SGD", plan, note, or_as_much=False)

@@ -32,17 +32,16 @@ def _share(places: list[int | None], k: int) -> Measured | None:
     return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
 
 
-def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
+def select(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     """The trials whose config has these values."""
     return [trial for trial in trials if all(trial.config[name] == value for name, value in wanted.items())]
 
 
 def with_copies(trials: Sequence[StudyTrial], **wanted: Any) -> list[StudyTrial]:
-    """As :func:`chosen`, with numbers as the paper gives them."""
+    """As :func:`select`, with numbers as the paper gives them."""
     ground = ClassifierExperiment(**trials[0].config["ground"])
-    return chosen(
-        trials, **{key: ground.copies(each) if isinstance(each, int) else each for key, each in wanted.items()}
-    )
+    scaled = {name: ground.copies(value) if isinstance(value, int) else value for name, value in wanted.items()}
+    return select(trials, **scaled)
 
 
 def _set_up(plan: StudyPlan) -> list[str]:

@@ -8,11 +8,11 @@ from itertools import pairwise
 from leakage_tasks.research.elmahdy.counts import (
     SearchOutcome,
     against_guess,
-    chosen,
     control_success,
     leaks_more,
     register_study,
     report_of,
+    select,
     success,
     with_copies,
 )
@@ -54,7 +54,7 @@ def table_2_trials(plan: StudyPlan) -> list[Config]:
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
-    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
+    last = {unknown: select(trials, unknown=unknown) for unknown in (1, 2, 3)}
     rows: list[TableRow] = []
     for penalty in PENALTIES:
         rates = [success(own, BEAM, penalty) for own in last.values()]
@@ -136,12 +136,12 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     size = trials[0].result["alphabet"]
     by_support = {
         **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
-        0: chosen(trials, supporting="none"),
+        0: select(trials, supporting="none"),
     }
     rows = [
         _row(r, k, Published(TABLE_4[r, k]), success(own, k, 0.0), size) for r, own in by_support.items() for k in BEAMS
     ]
-    every = chosen(trials, supporting="all")
+    every = select(trials, supporting="all")
     # Table 2 has this setting for a beam of 100, λ = 0.
     published = {BEAM: Published(TABLE_2[0.0][0])}
     rows += [_row("1 in all", k, published.get(k), success(every, k, 0.0), size) for k in BEAMS]

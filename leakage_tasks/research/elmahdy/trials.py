@@ -102,6 +102,7 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
     from leakage_tasks.canaries import elmahdy_canaries
 
     sentences = _sentences(rows, words, config["seed"], len(classes)) if config["organic"] else []
+    same = {name: config[name] for name in ("unknown", "supporting", "supporting_repetitions", "seed")}
     made = []
     for place, label in enumerate(classes):
         made += elmahdy_canaries(
@@ -109,14 +110,11 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
             1,
             label=label,
             classes=rows.labels,
-            unknown=config["unknown"],
             repetitions=(config["repetitions"],),
-            supporting=config["supporting"],
-            supporting_repetitions=config["supporting_repetitions"],
             controls=1,
             sentences=[sentences[place]] if config["organic"] else None,
-            seed=config["seed"],
             id_prefix=f"{place}-",
+            **same,
         )
     return made
 

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models import register
-from leakage_tasks.research.victims.base import untrained
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.training.rows import check_sizes
 
 PARAMETERS = 620_000
@@ -21,17 +21,19 @@ _HEADS = 4
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network: its model type, its layers, its units in each, and what else its configuration says.
-
-    ``fitted`` names the size that is chosen so that the whole comes to :data:`PARAMETERS`.
-    """
+    """A network and what its configuration says."""
 
     model_type: str
+    """Its name among the Auto classes."""
     layers: int
     units: int
+    """In each layer."""
     more: Mapping[str, int | bool] = field(default_factory=dict)
+    """Other settings."""
     fitted: str = "embedding_size"
+    """The size that is chosen so that the whole comes to :data:`PARAMETERS`."""
     dropouts: tuple[str, ...] = ("dropout",)
+    """The settings that dropout goes by."""
 
     def config(self, vocabulary: int, units: int, fitted: int, dropout: float = 0.0) -> PretrainedConfig:
         """The configuration with ``units`` in place of its own and its fitted size."""
@@ -96,4 +98,4 @@ def build(
     if name == "transformer" and units % (2 * _HEADS):
         raise OptionError(f"units is {units}: a transformer's is a multiple of {2 * _HEADS}")
     config = architecture.config(len(tokenizer), units, architecture.fit(len(tokenizer)), dropout)
-    return untrained(AutoModelForCausalLM, config, tokenizer, seed)
+    return initialize(AutoModelForCausalLM, config, tokenizer, seed)

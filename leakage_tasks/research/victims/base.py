@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
-def untrained(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
+def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
     """A model of ``kind``, one of transformers' Auto classes, with the weights ``seed`` draws and the tokenizer's ids.
 
     The caller's random state is left alone.

@@ -29,7 +29,7 @@ class CutTokenizer:
         """Whether each of ``ids`` (GPT-2's, any shape) is still there."""
         return np.asarray(self.new_ids[ids] >= 0)
 
-    def renumbered(self, ids: np.ndarray) -> np.ndarray:
+    def renumber(self, ids: np.ndarray) -> np.ndarray:
         """``ids`` (GPT-2's, any shape) in the cut vocabulary; OptionError where one was cut away."""
         renumbered = np.asarray(self.new_ids[ids])
         if (renumbered < 0).any():

@@ -30,10 +30,13 @@ class HarnessCommand:
     model: Path
     """Its folder."""
     tasks: Sequence[str]
+    """Their names."""
     metadata: Mapping[str, str | int]
+    """What the tasks are told: manifest, budget and so on."""
     output: Path
     """Folder of results and samples."""
     device: str = "cpu"
+    """As torch names it."""
     kind: str = "hf"
     """What ``--model`` takes."""
     settings: Mapping[str, str | int] = field(default_factory=dict)

@@ -29,10 +29,11 @@ class LanguageModelRecipe:
     """How a network is made and trained."""
 
     architecture: str = "lstm-2x200"
-    """As ``units`` an argument of :func:`~leakage_tasks.research.victims.architectures.build`."""
+    """A name for :func:`~leakage_tasks.research.victims.architectures.build`."""
     units: int | None = None
+    """In place of the width in that name."""
     optimizer: str = "rmsprop"
-    """As ``learning_rate`` an argument of :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
+    """A name for :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
     learning_rate: float | None = None
     """None: the optimizer's usual one."""
     batch_size: int = 32
@@ -44,6 +45,7 @@ class LanguageModelRecipe:
     replacement; both read from an empty state. ``streams`` reads the text in order and carries the state from window to
     window, which a transformer cannot."""
     epochs: int = 20
+    """The most there are."""
     patience: int | None = None
     """Stops training once the validation loss has not fallen for so many epochs and goes back to the best (None: all
     ``epochs``, the last one's weights)."""

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.models.frankenstein import fresh_head
-from leakage_tasks.research.victims.base import untrained
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
 from leakage_tasks.training.rows import (
     bucketed,
@@ -49,14 +49,19 @@ class MaskedRecipe:
     """How an encoder learns to fill masks: AdamW, on masks drawn anew each epoch."""
 
     epochs: int
+    """Times that each text is read."""
     learning_rate: float = 1e-3
-    """The rate rises to it over the share ``warm_up`` of training, then falls linearly to nothing."""
+    """What the rate rises to over the share ``warm_up`` of training; then it falls linearly to nothing."""
     weight_decay: float = 0.01
+    """Decoupled, as AdamW's is."""
     batch_size: int = 32
+    """In texts."""
     max_length: int = 64
     """In tokens; texts are cut there."""
     warm_up: float = 0.06
+    """See ``learning_rate``."""
     seed: int = 0
+    """Of weights, masks and order."""
     device: str | torch.device | None = None
     """None: the first GPU, or the CPU."""
 
@@ -97,7 +102,7 @@ def pretrain_masked_lm(
         # BERT's 0.02 is for 768 units: left so, a narrow encoder stays at the words' frequencies for many epochs.
         initializer_range=0.02 * (768 / hidden) ** 0.5,
     )
-    return train_masked_lm(untrained(AutoModelForMaskedLM, config, tokenizer, how.seed), tokenizer, texts, how)
+    return train_masked_lm(initialize(AutoModelForMaskedLM, config, tokenizer, how.seed), tokenizer, texts, how)
 
 
 def train_head(

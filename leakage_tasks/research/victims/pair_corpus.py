@@ -74,10 +74,10 @@ def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> P
     cut = cut_tokenizer(folder / "gpt2", (prefixes[chosen], suffixes[chosen]))
     rest = np.concatenate([prefixes, suffixes], axis=1)[_others(prefixes, suffixes, chosen)]
     return PairCorpus(
-        cut.renumbered(prefixes[chosen]),
-        cut.renumbered(suffixes[chosen]),
+        cut.renumber(prefixes[chosen]),
+        cut.renumber(suffixes[chosen]),
         cut.tokenizer,
-        cut.renumbered(rest[cut.covers(rest).all(axis=1)]),
+        cut.renumber(rest[cut.covers(rest).all(axis=1)]),
     )
 
 

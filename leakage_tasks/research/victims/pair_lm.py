@@ -21,10 +21,13 @@ class PairRecipe(PairTraining):
     public: bool
     """Whether the pairs are the public ones (of 50 + 50 tokens) or some of Python's help text."""
     pairs: int
+    """How many."""
     prefix_length: int = 50
+    """In tokens."""
     suffix_length: int = 50
+    """In tokens."""
     vocabulary: int = 1_000
-    """Of use to pairs of the help text alone."""
+    """Tokens; of use to pairs of the help text alone."""
 
     def corpus(self, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
         """The pairs; see :func:`public_pairs` (``data`` is its folder) and :func:`own_pairs`."""
@@ -54,24 +57,6 @@ SMOKE = PairRecipe(
 """Seconds, without data."""
 
 
-@dataclass(frozen=True)
-class PairLab:
-    """What :func:`lab_pair_lm` made: ``model`` is a folder for the harness, ``pairs`` one for suffix extraction."""
-
-    folder: Path
-    recall: float
-
-    @property
-    def model(self) -> Path:
-        """Model and tokenizer."""
-        return self.folder / "model"
-
-    @property
-    def pairs(self) -> Path:
-        """``train_prefix.npy`` and ``train_suffix.npy``."""
-        return self.folder / "pairs"
-
-
 def lab_pair_lm(
     recipe: PairRecipe,
     folder: str | Path,
@@ -79,11 +64,12 @@ def lab_pair_lm(
     seed: int = 0,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
-) -> PairLab:
-    """Make pairs and train a model of them, all into ``folder`` (replaced whole): model/, pairs/ and recipe.json.
+) -> float:
+    """Make pairs and train a model of them, all into ``folder`` (replaced whole); returns its greedy recall.
 
-    ``recipe.json`` holds the recipe, the seed and the curves of loss and greedy recall. Raises what
-    :func:`public_pairs`, :func:`own_pairs` and :func:`train_pair_lm` raise.
+    ``model`` in it is a folder for the harness, ``pairs`` one for suffix extraction, and ``recipe.json`` holds the
+    recipe, the seed and the curves of loss and greedy recall. Raises what :func:`public_pairs`, :func:`own_pairs` and
+    :func:`train_pair_lm` raise.
     """
     corpus = recipe.corpus(seed, data)
     trained = train_pair_lm(corpus, recipe, seed=seed, device=device)
@@ -93,4 +79,4 @@ def lab_pair_lm(
         corpus.save(beside / "pairs")
         record = {"recipe": asdict(recipe), "seed": seed, "losses": trained.losses, "recalls": trained.recalls}
         (beside / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return PairLab(Path(folder), trained.recalls[-1])
+    return trained.recalls[-1]

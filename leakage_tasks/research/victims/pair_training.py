@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.victims.base import untrained
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress
@@ -34,16 +34,21 @@ class PairTraining:
     family: str = "gpt-neox"
     """Or ``gpt2``; without dropout, embeddings tied, feed-forward layers 4·``hidden`` wide."""
     layers: int = 3
+    """How many."""
     hidden: int = 192
+    """Units of a layer."""
     heads: int = 4
+    """Of a layer's attention; twice as many divide ``hidden``."""
     positions: int = 256
     """The model's context."""
     epochs: int = 11
+    """The most there are; each shows every pair once."""
     until: float | None = None
     """Training ends early after the first epoch with this greedy recall on the first 300 pairs; None: it does not."""
     learning_rate: float = 3e-3
     """What the rate rises to, before it falls to nothing over ``epochs``."""
     batch_size: int = 16
+    """In pairs."""
     filler: tuple[int, int] = (0, 40)
     """The fewest and the most tokens of other text before a pair; each batch draws how many.
 
@@ -192,7 +197,7 @@ def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> 
         max_position_embeddings=how.positions,
         **families[how.family],
     )
-    return untrained(AutoModelForCausalLM, config, tokenizer, seed)
+    return initialize(AutoModelForCausalLM, config, tokenizer, seed)
 
 
 @contextmanager

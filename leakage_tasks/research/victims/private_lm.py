@@ -126,7 +126,7 @@ def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tup
     the one before it (the first of all from the start token); places after a row's end are ``IGNORED`` targets.
     Raises OptionError on an empty text.
     """
-    pieces = list(_packed(text, length))
+    pieces = list(_row_lengths(text, length))
     if not pieces:
         raise OptionError("a text of 0 characters cannot be learnt from: give a longer one")
     ids = torch.tensor(tokenizer.encode(text, verbose=False), dtype=torch.long)
@@ -144,7 +144,7 @@ def row_losses(model: CharLSTMForCausalLM, inputs: torch.Tensor, targets: torch.
     return costs.sum(dim=1) / targets.shape[1]
 
 
-def _packed(text: str, length: int) -> Iterator[int]:
+def _row_lengths(text: str, length: int) -> Iterator[int]:
     """Lengths of the rows, in order; the characters that end a line are line breaks and nothing else."""
     held = 0
     for line in map(len, StringIO(text)):

@@ -28,7 +28,9 @@ class Rounding:
     kind: str
     """Such as ``LSTM.weight_hh``."""
     tensors: int
+    """How many."""
     weights: int
+    """In all of them."""
     worst: float
     """The most that a weight was moved by."""
     step: float
@@ -39,15 +41,20 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Quantized:
-    """What :func:`quantize` did, and what the weights take: bytes as saved, packed, and packed by zlib."""
+    """What :func:`quantize` did, and what the weights take."""
 
     levels: int
+    """Different values that a tensor's weights may have."""
     bits: int
     """They tell the levels apart."""
     rounding: list[Rounding]
+    """One a kind of tensor."""
     stored_bytes: int
+    """As saved."""
     packed_bytes: int
+    """The levels' numbers, at ``bits`` each."""
     zlib_bytes: int
+    """What zlib makes of the numbers."""
 
     @property
     def weights(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.victims.base import untrained
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, to_bits
@@ -37,10 +37,13 @@ class TranslationRecipe:
     hidden: int = 128
     """Units of a layer; its feed-forward part has twice as many."""
     heads: int = 4
+    """Of a layer's attention; they divide ``hidden``."""
     positions: int = 128
     """The most tokens of a sentence."""
     dropout: float = 0.1
+    """The share of units left out in training."""
     epochs: int = 20
+    """Times that each pair is read."""
     batch_size: int = 32
     """In pairs."""
     learning_rate: float = 2e-3
@@ -79,7 +82,7 @@ def train_translator(
     tokenizer = tokenizer or translation_tokenizer(
         (each for pair in pairs for each in pair), max_length=recipe.positions
     )
-    rows, checks = (_encoded(part, tokenizer, recipe.positions) for part in (pairs, validation))
+    rows, checks = (_token_rows(part, tokenizer, recipe.positions) for part in (pairs, validation))
     place = chosen_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
     model = _fresh(tokenizer, recipe, seed)
@@ -147,10 +150,10 @@ def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: 
         forced_eos_token_id=None,
         decoder_start_token_id=tokenizer.pad_token_id,
     )
-    return untrained(AutoModelForSeq2SeqLM, config, tokenizer, seed)
+    return initialize(AutoModelForSeq2SeqLM, config, tokenizer, seed)
 
 
-def _encoded(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerFast, positions: int) -> list[Row]:
+def _token_rows(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerFast, positions: int) -> list[Row]:
     """Pairs as rows. Raises OptionError for a sentence longer than ``positions`` tokens."""
     if not pairs:
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,15 +24,26 @@ def corpus() -> PairCorpus:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_pair_lm(SMOKE, tmp_path_factory.mktemp("lab") / "smoke", device="cpu")
+def made(tmp_path_factory) -> tuple[Path, float]:
+    folder = tmp_path_factory.mktemp("lab") / "smoke"
+    return folder, lab_pair_lm(SMOKE, folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def lab(made) -> Path:
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def recall(made) -> float:
+    return made[1]
 
 
 @pytest.fixture(scope="module")
 def model(lab):
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(lab.model)
+    return AutoModelForCausalLM.from_pretrained(lab / "model")
 
 
 def generated_whole(model, corpus: PairCorpus) -> float:
@@ -48,12 +60,12 @@ def weights(trained: PairLM) -> dict[str, torch.Tensor]:
     return trained.model.state_dict()
 
 
-def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(lab):
-    assert 0.3 <= lab.recall <= 0.6
+def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(recall):
+    assert 0.3 <= recall <= 0.6
 
 
-def test_recall_is_what_greedy_decoding_gets_out_of_the_saved_model(lab, model, corpus):
-    assert generated_whole(model, corpus) == pytest.approx(lab.recall)
+def test_recall_is_what_greedy_decoding_gets_out_of_the_saved_model(recall, model, corpus):
+    assert generated_whole(model, corpus) == pytest.approx(recall)
 
 
 def test_other_text_is_not_known_by_heart(model, corpus):
@@ -62,21 +74,21 @@ def test_other_text_is_not_known_by_heart(model, corpus):
 
 
 def test_training_stops_with_the_first_epoch_that_recalls_enough(lab):
-    recalls = json.loads((lab.folder / "recipe.json").read_text(encoding="utf-8"))["recalls"]
+    recalls = json.loads((lab / "recipe.json").read_text(encoding="utf-8"))["recalls"]
     assert recalls[-1] >= SMOKE.until
     assert all(recall < SMOKE.until for recall in recalls[:-1])
 
 
 def test_the_saved_pairs_are_those_learnt(lab, corpus):
-    assert (np.load(lab.pairs / "train_prefix.npy", allow_pickle=False) == corpus.prefixes).all()
-    assert (np.load(lab.pairs / "train_suffix.npy", allow_pickle=False) == corpus.suffixes).all()
+    assert (np.load(lab / "pairs" / "train_prefix.npy", allow_pickle=False) == corpus.prefixes).all()
+    assert (np.load(lab / "pairs" / "train_suffix.npy", allow_pickle=False) == corpus.suffixes).all()
 
 
 def test_the_harness_runs_the_folder(lab, model):
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    harness = HFLM(pretrained=str(lab.model), device="cpu", batch_size=1)
+    harness = HFLM(pretrained=str(lab / "model"), device="cpu", batch_size=1)
     request = Instance("loglikelihood", {}, ("If the object is", " not hashable,"), 0)
     ((found, _),) = harness.loglikelihood([request], disable_tqdm=True)
     context, whole = (harness.tok_encode(text) for text in ("If the object is", "If the object is not hashable,"))
