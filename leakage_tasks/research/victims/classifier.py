@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -55,8 +55,8 @@ class TrainedClassifier(Saved):
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    history: list[EpochScores] = field(default_factory=list)
-    best_epoch: int = 0
+    history: list[EpochScores]
+    best_epoch: int
 
 
 OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
@@ -125,7 +125,7 @@ def fine_tune(
 
         def evaluate(epoch: int, losses: EpochLosses) -> EpochScores:
             model.eval()
-            found, right = _scores(model, checks) if len(checks) else (None, None)
+            found, right = _scores(model, checks) if validation else (None, None)
             return EpochScores(losses.total / max(losses.count, 1), found, right, steps.epsilon())
 
         loop = TrainingLoop(
@@ -195,24 +195,21 @@ class _LabelledRows:
         unknown = next((label for _, label in rows if label not in numbers), None)
         if unknown is not None:
             raise OptionError(f"label {unknown!r} is not among the {len(labels)} labels: add it, or correct the row")
-        self.rows = token_rows(tokenizer, [text for text, _ in rows], max_length)
-        self.lengths = [len(row) for row in self.rows]
+        self._rows = token_rows(tokenizer, [text for text, _ in rows], max_length)
+        self.lengths = [len(row) for row in self._rows]
         self._numbers = torch.tensor([numbers[label] for _, label in rows], dtype=torch.long)
         self._padding, self._device = int(tokenizer.pad_token_id), device
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def batch(self, places: Sequence[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """The model's inputs for these rows, and their labels' numbers [rows]."""
-        inputs = padded([self.rows[place] for place in places], self._padding, self._device)
+        inputs = padded([self._rows[place] for place in places], self._padding, self._device)
         return inputs, self._numbers[list(places)].to(self._device)
 
 
 @torch.no_grad()
 def _scores(model: PreTrainedModel, rows: _LabelledRows, batch_size: int = 128) -> tuple[float, float]:
     """(mean loss in nats, share of rows that are right) of a model in evaluation mode."""
-    order = sorted(range(len(rows)), key=lambda place: rows.lengths[place])
+    order = sorted(range(len(rows.lengths)), key=rows.lengths.__getitem__)
     loss, right = 0.0, 0
     for start in range(0, len(order), batch_size):
         inputs, labels = rows.batch(order[start : start + batch_size])

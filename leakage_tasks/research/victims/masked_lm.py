@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -71,7 +71,7 @@ class MaskedTraining:
     """A trained masked language model and its mean training loss in nats a masked token, one an epoch."""
 
     model: PreTrainedModel
-    losses: list[float] = field(default_factory=list)
+    losses: list[float]
 
 
 def pretrain_masked_lm(
