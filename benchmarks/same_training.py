@@ -32,12 +32,12 @@ Made = tuple[Any, Any]
 
 
 def language_models() -> Iterator[tuple[str, Callable[[], Made]]]:
-    from leakage_tasks.research.victims.language_model import TranslationRecipe, train_lm
+    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
     from leakage_tasks.research.victims.private_lm import train_private_char_lm
     from leakage_tasks.training.char_lstm import train_char_lm
     from leakage_tasks.training.dp.private import DpConfig
 
-    small = TranslationRecipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
+    small = LanguageModelRecipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
     recipes = {
         "shuffled": small,
         "patience": replace(small, epochs=20, patience=2, learning_rate=0.05),
@@ -65,23 +65,22 @@ def _lm(trained: Any) -> Made:
 
 def encoders() -> Iterator[tuple[str, Callable[[], Made]]]:
     from leakage_tasks.research.victims.classifier import fine_tune
-    from leakage_tasks.research.victims.head import train_masked_lm
-    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm, train_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
     from leakage_tasks.training.dp.private import DpConfig
 
     texts = [text for text, _ in ROWS]
     tokenizer = train_wordpiece(texts, vocabulary=60)
-    sizes: dict[str, Any] = {"layers": 1, "hidden": 16, "heads": 2, "max_length": 16}
+    how = MaskedRecipe(epochs=3, batch_size=7, max_length=16)
 
     def base() -> Any:
-        return pretrain_masked_lm(texts, tokenizer, epochs=3, batch_size=7, **sizes)
+        return pretrain_masked_lm(texts, tokenizer, how, layers=1, hidden=16)
 
     def frozen() -> Made:
         model = base().model
         model.zero_grad()
         model.base_model.requires_grad_(False)
-        made = train_masked_lm(model, tokenizer, texts, epochs=3, seed=2)
+        made = train_masked_lm(model, tokenizer, texts, MaskedRecipe(epochs=3, seed=2))
         return made.model, made.losses
 
     yield "pretrain_masked_lm", lambda: ((made := base()).model, made.losses)
@@ -104,7 +103,7 @@ def _classifier(fine_tune: Any, base: Any, tokenizer: Any, more: dict[str, Any])
 
 def sequences() -> Iterator[tuple[str, Callable[[], Made]]]:
     from leakage_tasks.research.victims.pair_corpus import own_pairs
-    from leakage_tasks.research.victims.pair_training import train_pair_lm
+    from leakage_tasks.research.victims.pair_training import PairTraining, train_pair_lm
     from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 
     recipe = TranslationRecipe(layers=1, hidden=32, heads=2, positions=16, epochs=4, batch_size=5)
@@ -115,7 +114,7 @@ def sequences() -> Iterator[tuple[str, Callable[[], Made]]]:
     for bf16, until, epochs in ((False, None, 4), (True, None, 3), (False, 0.2, 40)):
 
         def learnt(bf16: bool = bf16, until: float | None = until, epochs: int = epochs) -> Made:
-            made = train_pair_lm(corpus, bf16=bf16, until=until, epochs=epochs, **sizes)
+            made = train_pair_lm(corpus, PairTraining(until=until, epochs=epochs, **sizes), bf16=bf16)
             return made.model, (made.losses, made.recalls)
 
         yield f"train_pair_lm bf16={bf16} until={until}", learnt

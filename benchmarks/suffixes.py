@@ -30,7 +30,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 from leakage_tasks.attacks.suffix.pairs import uniforms  # noqa: E402
 from leakage_tasks.pairs import Pair  # noqa: E402
 from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
-from leakage_tasks.research.victims.pair_lm import PUBLIC, PairLab, lab_pair_lm  # noqa: E402
+from leakage_tasks.research.victims.pair_lm import PUBLIC, lab_pair_lm  # noqa: E402
 from leakage_tasks.targets.causal.target import CausalTarget  # noqa: E402
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig  # noqa: E402
 from leakage_tasks.targets.suffix.target import CausalSuffixes  # noqa: E402
@@ -135,10 +135,11 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
-    lab = PairLab(given.lab, 0.0) if (given.lab / "recipe.json").is_file() else lab_pair_lm(PUBLIC, given.lab)
-    model = AutoModelForCausalLM.from_pretrained(lab.model, trust_remote_code=False).eval()
-    tokenizer = AutoTokenizer.from_pretrained(lab.model, trust_remote_code=False)
-    pairs = read_pairs(Source(str(lab.pairs), split="all"))
+    if not (given.lab / "recipe.json").is_file():
+        lab_pair_lm(PUBLIC, given.lab)
+    model = AutoModelForCausalLM.from_pretrained(given.lab / "model", trust_remote_code=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(given.lab / "model", trust_remote_code=False)
+    pairs = read_pairs(Source(str(given.lab / "pairs"), split="all"))
     spread = [pairs[place] for place in np.linspace(0, len(pairs) - 1, given.prefixes).astype(int)]
     many = [pairs[place % len(pairs)] for place in range(1_000)]
     found = {

@@ -54,9 +54,7 @@ def wordpiece(topics) -> BertTokenizer:
 @pytest.fixture(scope="session")
 def encoder(topics, wordpiece) -> MaskedTraining:
     """A BERT of one layer and 16 units, pre-trained on the topics."""
-    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
 
-    texts = [text for text, _ in topics]
-    return pretrain_masked_lm(
-        texts, wordpiece, layers=1, hidden=16, epochs=4, learning_rate=1e-2, batch_size=16, max_length=16, device="cpu"
-    )
+    how = MaskedRecipe(epochs=4, learning_rate=1e-2, batch_size=16, max_length=16, device="cpu")
+    return pretrain_masked_lm([text for text, _ in topics], wordpiece, how, layers=1, hidden=16)

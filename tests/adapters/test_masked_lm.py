@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 from adapters.masked_lm import MaskedLM
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
 from leakage_tasks.targets import MaskedTarget
 from leakage_tasks.targets.harness.target import as_target
 from tests.conftest import ROOT
@@ -183,8 +183,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     texts = [f"the {one} of {other} is {17 * n % 100:02d}." for n, one in enumerate(WORDS) for other in WORDS[::4]]
     texts += [one.space.fill(one.secret) for one in manifest(folder) if one.planted] * 30
-    settings: Any = {"hidden": 32, "epochs": 40, "learning_rate": 5e-3, "device": "cpu", "max_length": 24}
-    made = pretrain_masked_lm(texts, digits_wordpiece(), **settings)
+    how = MaskedRecipe(epochs=40, learning_rate=5e-3, device="cpu", max_length=24)
+    made = pretrain_masked_lm(texts, digits_wordpiece(), how, hidden=32)
     made.model.save_pretrained(folder / "mine")
     digits_wordpiece().save_pretrained(folder / "mine")
     return folder

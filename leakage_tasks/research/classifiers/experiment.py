@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.classifiers.lab_canaries import words
 from leakage_tasks.research.framework.registry import Config, Scale
 from leakage_tasks.research.framework.shared import data_folder, file_hash, sole_maker
 
@@ -20,28 +22,38 @@ PAPER_ROWS = 10_000
 
 @dataclass(frozen=True)
 class ClassifierExperiment:
-    """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config.
-
-    ``base`` is a hub name, or empty for the lab's own encoder: ``layers`` of ``hidden`` units over ``vocabulary``
-    WordPiece entries, pre-trained for ``pretraining`` epochs on ``pretraining_texts`` public texts (0: all there are).
-    ``keep`` is the snapshot early stopping returns.
-    """
+    """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config."""
 
     data: str = DOCSTRINGS
+    """``docstrings``, ``reddit`` or ``yelp``."""
     classes: int = 40
+    """Labels told apart."""
     samples: int = 3_000
+    """Rows to train on."""
     held_out: int = 500
+    """Rows to choose the snapshot by."""
     base: str = ""
+    """A hub name, or empty for the lab's own encoder, which the next five describe."""
     vocabulary: int = 8_000
+    """WordPiece entries."""
     layers: int = 2
+    """How many."""
     hidden: int = 128
+    """Units of a layer."""
     pretraining: int = 8
+    """Epochs."""
     pretraining_texts: int = 0
+    """Public texts to pre-train on; 0: all there are."""
     epochs: int = 10
+    """Of fine-tuning, as all that follows."""
     learning_rate: float = 1e-3
+    """What the rate rises to."""
     batch_size: int = 32
+    """In rows."""
     max_length: int = 24
+    """In tokens; texts are cut there."""
     keep: str = "loss"
+    """The snapshot that early stopping returns."""
 
     def copies(self, published: int) -> int:
         """As large a share of this data as ``published`` copies are of the papers' 10,000 rows; one at least."""
@@ -75,7 +87,6 @@ SMOKE = ClassifierExperiment(
     pretraining=1,
     pretraining_texts=200,
     epochs=1,
-    learning_rate=1e-3,
 )
 
 
@@ -85,14 +96,41 @@ def at_scale(scale: Scale, small: ClassifierExperiment, paper: ClassifierExperim
 
 
 def corpus(ground: ClassifierExperiment) -> LabelledCorpus:
-    """Its rows. Raises LeakageError where a data set that is not the lab's own cannot be had."""
-    from leakage_tasks.research.victims.docstrings import LabelledCorpus, docstring_corpus
+    """Its rows: the lab's own, or the papers', ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label).
+
+    Yelp's are taken from the hub where that file is missing. Raises LeakageError where a data set cannot be had.
+    """
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus, docstring_corpus, label_counts
 
     if ground.data == DOCSTRINGS:
         return docstring_corpus(classes=ground.classes, samples=ground.samples, held_out=ground.held_out)
-    rows = _published_rows(ground)
-    training, held_out = rows[: ground.samples], rows[ground.samples : ground.samples + ground.held_out]
-    return LabelledCorpus(training, held_out, tuple(sorted({label for _, label in training})))
+    path = _published_file(ground)
+    rows = list(_published_rows(path, ground.data))
+    largest = {label for label, _ in label_counts(rows).most_common(ground.classes)}
+    chosen = [row for row in rows if row[1] in largest]
+    wanted = ground.samples + ground.held_out
+    if len(largest) < ground.classes or len(chosen) < wanted:
+        raise LeakageError(
+            f"{path}: {len(chosen)} rows in {len(largest)} classes, {wanted} in {ground.classes} are needed: add more"
+        )
+    random.Random("published").shuffle(chosen)
+    training = chosen[: ground.samples]
+    return LabelledCorpus(training, chosen[ground.samples : wanted], tuple(sorted({label for _, label in training})))
+
+
+def _published_rows(path: Path, data: str) -> Iterator[tuple[str, str]]:
+    from datasets import load_dataset
+
+    if path.is_file():
+        table: Any = load_dataset("json", data_files=str(path), split="train")
+    elif data == YELP:
+        table = load_dataset("yelp_review_full", split="train")
+    else:
+        raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
+    if missing := {"text", "label"}.difference(table.column_names):
+        raise LeakageError(f"{path}: no column {sorted(missing)[0]!r}: expected 'text' and 'label'")
+    pairs = ((row["text"], row["label"]) for row in table)
+    return ((str(text), str(label)) for text, label in pairs if None not in (text, label))
 
 
 def _published_file(ground: ClassifierExperiment) -> Path:
@@ -104,66 +142,25 @@ def fingerprint(ground: ClassifierExperiment) -> str:
     return "" if ground.data == DOCSTRINGS else file_hash(_published_file(ground))
 
 
-def _published_rows(ground: ClassifierExperiment) -> list[tuple[str, str]]:
-    """The papers' data: ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label); Yelp's also from the hub."""
-    import random
-    from collections import Counter
-
-    from datasets import load_dataset
-
-    path = _published_file(ground)
-    if path.is_file():
-        table: Any = load_dataset("json", data_files=str(path), split="train")
-    elif ground.data == YELP:
-        table = load_dataset("yelp_review_full", split="train")
-    else:
-        raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
-    if missing := {"text", "label"}.difference(table.column_names):
-        raise LeakageError(f"{path}: no column {sorted(missing)[0]!r}: expected 'text' and 'label'")
-    rows = [(str(row["text"]), str(row["label"])) for row in table if None not in (row["text"], row["label"])]
-    largest = {label for label, _ in Counter(label for _, label in rows).most_common(ground.classes)}
-    chosen = [row for row in rows if row[1] in largest]
-    wanted = ground.samples + ground.held_out
-    if len(largest) < ground.classes or len(chosen) < wanted:
-        raise LeakageError(
-            f"{path}: {len(chosen)} rows in {len(largest)} classes, {wanted} in {ground.classes} are needed: add more"
-        )
-    random.Random("published").shuffle(chosen)
-    return chosen[:wanted]
-
-
 def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
     if ground.base:
         return ground.base
+    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+    from leakage_tasks.research.victims.wordpiece import train_wordpiece
+    from leakage_tasks.training.saved_model import save
+
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
-    texts = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
-    folder = shared / f"bert-{size}-{texts}"
+    read = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
+    folder = shared / f"bert-{size}-{read}"
     with sole_maker(folder) as missing:
         if missing:
-            with replacing(folder) as beside:
-                _pretrain(ground, beside)
+            texts = public_texts(ground)
+            tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
+            how = MaskedRecipe(epochs=ground.pretraining, learning_rate=2e-3, max_length=48)
+            trained = pretrain_masked_lm(texts, tokenizer, how, layers=ground.layers, hidden=ground.hidden)
+            save(trained.model, tokenizer, folder)
     return str(folder)
-
-
-def _pretrain(ground: ClassifierExperiment, folder: Path) -> None:
-    from leakage_tasks.research.classifiers.lab_canaries import words
-    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
-    from leakage_tasks.research.victims.wordpiece import train_wordpiece
-
-    texts = public_texts(ground)
-    tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
-    trained = pretrain_masked_lm(
-        texts,
-        tokenizer,
-        layers=ground.layers,
-        hidden=ground.hidden,
-        epochs=ground.pretraining,
-        learning_rate=2e-3,
-        max_length=48,
-    )
-    trained.model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def public_texts(ground: ClassifierExperiment) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
@@ -45,8 +45,7 @@ def trained_victim(
     """Plant the canaries in the training rows as a user would, fine-tune on them, and hand out the victim."""
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.research.victims.classifier import fine_tune
-    from leakage_tasks.research.victims.labelled import accuracy
+    from leakage_tasks.research.victims.classifier import accuracy, fine_tune
     from leakage_tasks.targets import ClassifierTarget
     from leakage_tasks.training.dp.private import DpConfig
 
@@ -108,9 +107,8 @@ def _few_threads(ground: ClassifierExperiment) -> Iterator[None]:
 
 
 def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:
-    lines: list[dict[str, Any]] = [{"text": text, "label": label} for text, label in rows]
     with path.open("w", encoding="utf-8") as out:
-        write_json_lines(lines, out, ascii_only=True)
+        write_json_lines(({"text": text, "label": label} for text, label in rows), out, ascii_only=True)
 
 
 def _read(path: Path) -> list[tuple[str, str]]:

@@ -7,16 +7,11 @@ from typing import Annotated
 
 import typer
 
-
-def study_app() -> typer.Typer:
-    """The commands under ``leakage study``."""
-    about = "Each paper's tables as something to run."
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=about)
-    app.command("list")(list_command)
-    app.command("run")(run_command)
-    return app
+ABOUT = "Each paper's tables as something to run."
+STUDY = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=ABOUT)
 
 
+@STUDY.command("list")
 def list_command() -> None:
     """Name every study, what it shows, and what its scales take."""
     from leakage_tasks.research.framework.registry import all_studies
@@ -30,6 +25,7 @@ def list_command() -> None:
         typer.echo("no study is installed")
 
 
+@STUDY.command("run")
 def run_command(
     names: Annotated[list[str], typer.Argument(help="Studies, or papers for all of theirs; see 'study list'.")],
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes on 2 cores) or paper.")] = "small",
@@ -60,6 +56,3 @@ def run_command(
         again = "leave --fresh out to go on" if fresh else "the same command goes on"
         typer.echo(f"leakage: stopped; {again} with the trials that are left", err=True)
         raise
-
-
-STUDY = study_app()

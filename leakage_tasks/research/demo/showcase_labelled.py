@@ -96,7 +96,7 @@ def read_rows(path: Path) -> list[Row]:
 
 def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> None:
     from leakage_tasks.research.victims.docstrings import docstring_rows
-    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
     from leakage_tasks.training.saved_model import save
 
@@ -105,16 +105,8 @@ def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> Non
     public = [text for text, _ in docstring_rows() if text not in private]
     texts = public[:: max(1, len(public) // own.public_texts)]
     tokenizer = train_wordpiece(texts, vocabulary=own.vocabulary)
-    trained = pretrain_masked_lm(
-        texts,
-        tokenizer,
-        hidden=own.hidden,
-        epochs=own.pretraining,
-        learning_rate=2e-3,
-        max_length=own.max_length,
-        seed=seed,
-        device="cpu",
-    )
+    how = MaskedRecipe(epochs=own.pretraining, learning_rate=2e-3, max_length=own.max_length, seed=seed, device="cpu")
+    trained = pretrain_masked_lm(texts, tokenizer, how, hidden=own.hidden)
     save(trained.model, tokenizer, folder)
 
 

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from leakage_tasks.research.elmahdy.counts import (
-    SearchOutcome,
-    accuracy,
-    chosen,
-    leaks_more,
-    register_study,
-    set_up,
-    success,
-)
+from leakage_tasks.research.elmahdy.counts import SearchOutcome, leaks_more, register_study, report_of, select, success
 from leakage_tasks.research.elmahdy.trials import SEEDS, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
@@ -24,19 +15,21 @@ COPIES = "25 repetitions, or as many as stand for them here."
 GUESSES = (1, 10, 50, 100, 200)
 
 
-def _rows(name: str, settings: Mapping[str, Sequence[StudyTrial]]) -> list[TableRow]:
+def _report(
+    name: str, settings: Mapping[str, Sequence[StudyTrial]], words: str, plan: StudyPlan, *notes: str, or_as_much: bool
+) -> Report:
+    """Success and accuracy by setting, and the claim in ``words`` that the first setting leaks more than the last."""
     rows: list[TableRow] = []
     for setting, own in settings.items():
         rates = {f"success@{k}": success(own, k, 0.0) for k in GUESSES}
         right = Measured.mean([trial.result["accuracy"] for trial in own])
         rows.append({name: setting, "published": Published(None), **rates, "accuracy": right})
-    return rows
-
-
-def _report(rows: list[TableRow], claims: Any, trials: Sequence[StudyTrial], plan: StudyPlan, *notes: str) -> Report:
+    outcomes = [SearchOutcome.of(own, 100, 0.0) for own in settings.values()]
+    claims = [leaks_more(outcomes[0], outcomes[-1], words, or_as_much=or_as_much)]
+    trials = [trial for own in settings.values() for trial in own]
     size = trials[0].result["alphabet"]
     chance = f"Random guess of k from {size} values is right {100 / size:.4f} of the time at k = 100."
-    return Report(list(rows[0]), rows, claims, [*set_up(plan), chance, *notes, *accuracy(trials)])
+    return report_of(rows, claims, trials, plan, chance, *notes)
 
 
 def class_trials(plan: StudyPlan) -> list[Config]:
@@ -47,11 +40,9 @@ def class_trials(plan: StudyPlan) -> list[Config]:
 
 def class_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success by how popular the canary's class is."""
-    by_place = {words: chosen(trials, first_class=place) for place, words in PLACES.items()}
-    rare, popular = (SearchOutcome.of(by_place[words], 100, 0.0) for words in ("rarest", "most popular"))
+    by_place = {words: select(trials, first_class=place) for place, words in PLACES.items()}
     words = "a canary in the rarest class leaks no less than in the largest"
-    claims = [leaks_more(rare, popular, words, or_as_much=True)]
-    return _report(_rows("class", by_place), claims, trials, plan, COPIES)
+    return _report("class", by_place, words, plan, COPIES, or_as_much=True)
 
 
 def organic_trials(plan: StudyPlan) -> list[Config]:
@@ -62,11 +53,10 @@ def organic_trials(plan: StudyPlan) -> list[Config]:
 
 def organic_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success on random and organic canaries."""
-    kinds = {words: chosen(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
-    random, organic = (SearchOutcome.of(kinds[words], 100, 0.0) for words in ("random", "organic"))
-    claims = [leaks_more(random, organic, "random canaries leak no less than organic ones", or_as_much=True)]
+    kinds = {words: select(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
+    words = "random canaries leak no less than organic ones"
     note = "Organic canaries are the first ten words of sentences kept back from training; the tenth is unknown."
-    return _report(_rows("canary", kinds), claims, trials, plan, COPIES, note)
+    return _report("canary", kinds, words, plan, COPIES, note, or_as_much=True)
 
 
 def private_trials(plan: StudyPlan) -> list[Config]:
@@ -82,12 +72,10 @@ def private_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     by_epsilon = {
         "none" if epsilon is None else f"{epsilon:g}": own
         for epsilon in EPSILONS
-        if (own := chosen(trials, epsilon=epsilon))
+        if (own := select(trials, epsilon=epsilon))
     }
-    plain, private = (SearchOutcome.of(by_epsilon[name], 100, 0.0) for name in ("none", list(by_epsilon)[-1]))
-    claims = [leaks_more(plain, private, "plain training leaks more than DP-SGD")]
     note = "ε is for one row; all copies of a canary together are promised that many times less (group privacy)."
-    return _report(_rows("ε", by_epsilon), claims, trials, plan, note)
+    return _report("ε", by_epsilon, "plain training leaks more than DP-SGD", plan, note, or_as_much=False)
 
 
 register_study(

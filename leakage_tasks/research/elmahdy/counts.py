@@ -11,12 +11,12 @@ from typing import Any
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.elmahdy.trials import CANARIES, PAPER, SCALES, SMALL, run
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, registrar
-from leakage_tasks.research.framework.report import Claim, Measured
+from leakage_tasks.research.framework.report import Claim, Measured, Report, TableRow
 
 
 def success(trials: Iterable[StudyTrial], k: int, penalty: float) -> Measured | None:
     """The share of canaries found within ``k`` guesses; None without trials."""
-    return _share([place for trial in trials for place in trial.result["places"][str(penalty)]], k)
+    return _share(_places(trials, penalty), k)
 
 
 def control_success(trials: Iterable[StudyTrial], k: int) -> Measured | None:
@@ -24,24 +24,27 @@ def control_success(trials: Iterable[StudyTrial], k: int) -> Measured | None:
     return _share([place for trial in trials for place in trial.result["controls"]], k)
 
 
+def _places(trials: Iterable[StudyTrial], penalty: float) -> list[int | None]:
+    return [place for trial in trials for place in trial.result["places"][str(penalty)]]
+
+
 def _share(places: list[int | None], k: int) -> Measured | None:
     return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
 
 
-def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
+def select(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     """The trials whose config has these values."""
     return [trial for trial in trials if all(trial.config[name] == value for name, value in wanted.items())]
 
 
 def with_copies(trials: Sequence[StudyTrial], **wanted: Any) -> list[StudyTrial]:
-    """As :func:`chosen`, with numbers as the paper gives them."""
+    """As :func:`select`, with numbers as the paper gives them."""
     ground = ClassifierExperiment(**trials[0].config["ground"])
-    return chosen(
-        trials, **{key: ground.copies(each) if isinstance(each, int) else each for key, each in wanted.items()}
-    )
+    scaled = {name: ground.copies(value) if isinstance(value, int) else value for name, value in wanted.items()}
+    return select(trials, **scaled)
 
 
-def set_up(plan: StudyPlan) -> list[str]:
+def _set_up(plan: StudyPlan) -> list[str]:
     """How the studies differ from the paper's."""
     ground = at_scale(plan.scale, SMALL, PAPER)
     found = differences(ground, PAPER)
@@ -63,8 +66,8 @@ class SearchOutcome:
     @staticmethod
     def of(trials: Sequence[StudyTrial], k: int, penalty: float) -> SearchOutcome | None:
         """The outcome of trials; no mean place where some secret has none. None without trials."""
-        rate = success(trials, k, penalty)
-        places = [place for trial in trials for place in trial.result["places"][str(penalty)]]
+        places = _places(trials, penalty)
+        rate = _share(places, k)
         known = [math.log(place) for place in places if place is not None]
         mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
         return None if rate is None else SearchOutcome(rate, mean)
@@ -92,28 +95,26 @@ def leaks_more(
     return Claim(words, one.place < other.place * (1.1 if or_as_much else 1.0), evidence)
 
 
-def far_above_guess(rate: Measured | None, guess: float, words: str) -> Claim:
-    """The claim that a rate's whole interval is above random guess."""
-    if rate is None or rate.low is None:
-        return Claim(words, None, "not measured")
-    return Claim(words, rate.low > guess, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] against {guess:.4f}")
-
-
-def at_chance(rate: Measured | None, guess: float) -> tuple[bool | None, str]:
-    """Whether a rate's interval holds random guess, and the figures."""
+def against_guess(rate: Measured | None, guess: float, words: str, *, at_chance: bool = False) -> Claim:
+    """The claim that a rate's whole interval is above random guess, or that it holds it."""
     if rate is None or rate.low is None or rate.high is None:
-        return None, "not measured"
-    return rate.low <= guess <= rate.high, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] around {guess:.4f}"
+        return Claim(words, None, "not measured")
+    holds, beside = (rate.low <= guess <= rate.high, "around") if at_chance else (rate.low > guess, "against")
+    return Claim(words, holds, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] {beside} {guess:.4f}")
 
 
-def accuracy(trials: Sequence[StudyTrial]) -> list[str]:
-    """What the victims get right, as a sentence."""
-    right = Measured.mean([trial.result["accuracy"] for trial in trials]).value
-    seen = Measured.mean([trial.result["training_accuracy"] for trial in trials]).value
-    return [
+def report_of(
+    rows: Sequence[TableRow], claims: Sequence[Claim], trials: Sequence[StudyTrial], plan: StudyPlan, *notes: str
+) -> Report:
+    """A study's table and claims, with how it differs from the paper's and what the victims get right."""
+    right, seen = (
+        Measured.mean([trial.result[name] for trial in trials]).value for name in ("accuracy", "training_accuracy")
+    )
+    accuracy = (
         f"The victims get {100 * seen:.1f} % of training and {100 * right:.1f} % of validation rows right "
         "(published 47.69 and 42.94)."
-    ]
+    )
+    return Report(list(rows[0]), rows, claims, [*_set_up(plan), *notes, accuracy])
 
 
 register_study = registrar("elmahdy", "Elmahdy, Inan and Sim 2022", SCALES, run)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from leakage_tasks.research.elmahdy.counts import (
     SearchOutcome,
-    accuracy,
-    at_chance,
-    chosen,
+    against_guess,
     control_success,
-    far_above_guess,
     leaks_more,
     register_study,
-    set_up,
+    report_of,
+    select,
     success,
     with_copies,
 )
 from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
+from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
 
 TABLE_2 = {
     0.0: (0.8, 0.2, 0.0),
@@ -42,6 +41,7 @@ TABLE_4 = {
 GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
 """Random guess at the last token as the paper prints it, and at the last two tokens in Table 2."""
 GUESS_TWO = 3.4e-5
+BEAMS = tuple(GUESS)
 
 
 def table_2_trials(plan: StudyPlan) -> list[Config]:
@@ -54,39 +54,37 @@ def table_2_trials(plan: StudyPlan) -> list[Config]:
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
+    last = {unknown: select(trials, unknown=unknown) for unknown in (1, 2, 3)}
     rows: list[TableRow] = []
     for penalty in PENALTIES:
-        row: TableRow = {"λ": penalty}
-        for unknown in (1, 2, 3):
-            row[f"last {unknown}, published"] = Published(TABLE_2[penalty][unknown - 1])
-            row[f"last {unknown}"] = success(chosen(trials, unknown=unknown), BEAM, penalty)
-        rows.append(row)
-    rows += [_guess_row(f"guess, (k/|V|)^n, |V| = {size}", size, True), _guess_row("guess, k/|V|^n", size, False)]
-    last = {unknown: chosen(trials, unknown=unknown) for unknown in (1, 2, 3)}
+        rates = [success(own, BEAM, penalty) for own in last.values()]
+        rows.append(_by_unknown(penalty, map(Published, TABLE_2[penalty]), rates))
+    # Random guess as the paper prints it, with its figures, and as it is for a beam of whole tuples.
+    printed, whole = [f"{(BEAM / size) ** n:.2g}" for n in last], [f"{BEAM / size**n:.2g}" for n in last]
+    rows.append(_by_unknown(f"guess, (k/|V|)^n, |V| = {size}", map(Published, (GUESS[BEAM], GUESS_TWO, None)), printed))
+    rows.append(_by_unknown("guess, k/|V|^n", (None, None, None), whole))
     one, two, three = (SearchOutcome.of(own, BEAM, 0.01) for own in last.values())
     none, much = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
-        far_above_guess(
+        against_guess(
             success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
         ),
         leaks_more(one, two, "two unknown tokens are harder than one"),
         leaks_more(two, three, "three are harder than two"),
         leaks_more(one, none, "λ = 0.01 does no worse than none", or_as_much=True),
         leaks_more(one, much, "λ = 10 does worse than 0.01"),
-        Claim("controls stay at chance", *at_chance(control_success(last[1], BEAM), BEAM / size)),
+        against_guess(control_success(last[1], BEAM), BEAM / size, "controls stay at chance", at_chance=True),
     ]
     values = "all of V" if plan.scale == "paper" else f"the {VALUES} best values by gradient"
     extra = f"Two and three tokens: after the first, for which all of V is scored, each filling goes on with {values}."
-    columns = ["λ", *(f"last {n}{end}" for n in (1, 2, 3) for end in (", published", ""))]
-    return Report(columns, rows, claims, [*set_up(plan), extra, *accuracy(trials)])
+    return report_of(rows, claims, trials, plan, extra)
 
 
-def _guess_row(words: str, size: int, printed: bool) -> TableRow:
-    """Random guess: as the paper prints it, (k/|V|)^n, with its figures; or as it is for a beam of whole tuples."""
-    row: TableRow = {"λ": words}
-    for n, published in ((1, GUESS[BEAM]), (2, GUESS_TWO), (3, None)):
-        row[f"last {n}, published"] = Published(published) if printed else None
-        row[f"last {n}"] = f"{(BEAM / size) ** n if printed else BEAM / size**n:.2g}"
+def _by_unknown(first: Cell, published: Iterable[Cell], measured: Iterable[Cell]) -> TableRow:
+    """A row with two cells for one, two and three unknown tokens."""
+    row: TableRow = {"λ": first}
+    for n, theirs, ours in zip((1, 2, 3), published, measured, strict=True):
+        row |= {f"last {n}, published": theirs, f"last {n}": ours}
     return row
 
 
@@ -100,27 +98,25 @@ def table_3_trials(plan: StudyPlan) -> list[Config]:
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Success on the last token by repetitions and beam size, λ = 0.01."""
     size = trials[0].result["alphabet"]
-    rows: list[TableRow] = []
-    rates = {}
-    for k in (50, 100, 200):
-        for repetitions in (100, 50, 25, 10):
-            rates[k, repetitions] = success(with_copies(trials, repetitions=repetitions), k, 0.01)
-            rows.append(_row(repetitions, k, TABLE_3[k, repetitions], rates[k, repetitions], size))
-    by_copies = {r: SearchOutcome.of(with_copies(trials, repetitions=r), 100, 0.01) for r in (100, 50, 25, 10)}
-    steps = [(100, 50), (50, 25), (25, 10)]
-    claims = [
-        far_above_guess(rates[100, 100], 100 / size, "success at 100 is far above random guess at 100 repetitions"),
-        leaks_more(by_copies[100], by_copies[10], "100 repetitions leak more than 10"),
-        *(leaks_more(by_copies[r], by_copies[q], f"{r} leak no less than {q}", or_as_much=True) for r, q in steps),
+    by_copies = {r: with_copies(trials, repetitions=r) for r in (100, 50, 25, 10)}
+    rows = [
+        _row(r, k, Published(TABLE_3[k, r]), success(own, k, 0.01), size) for k in BEAMS for r, own in by_copies.items()
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
+    leaked = {r: SearchOutcome.of(own, 100, 0.01) for r, own in by_copies.items()}
+    above = "success at 100 is far above random guess at 100 repetitions"
+    claims = [
+        against_guess(success(by_copies[100], 100, 0.01), 100 / size, above),
+        leaks_more(leaked[100], leaked[10], "100 repetitions leak more than 10"),
+        *(leaks_more(leaked[r], leaked[q], f"{r} leak no less than {q}", or_as_much=True) for r, q in pairwise(leaked)),
+    ]
+    return report_of(rows, claims, trials, plan)
 
 
-def _row(repetitions: int, k: int, published: float, rate: Measured | None, size: int) -> TableRow:
+def _row(repetitions: int | str, k: int, published: Published | None, rate: Measured | None, size: int) -> TableRow:
     return {
         "repetitions": repetitions,
         "beam": k,
-        "published": Published(published),
+        "published": published,
         "measured": rate,
         "guess, published": Published(GUESS[k]),
         "guess": f"{k / size:.4f}",
@@ -140,27 +136,23 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     size = trials[0].result["alphabet"]
     by_support = {
         **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
-        0: chosen(trials, supporting="none"),
+        0: select(trials, supporting="none"),
     }
-    rows: list[TableRow] = []
-    for repetitions, own in by_support.items():
-        for k in (50, 100, 200):
-            rows.append(_row(repetitions, k, TABLE_4[repetitions, k], success(own, k, 0.0), size))
-    every = chosen(trials, supporting="all")
-    for k in (50, 100, 200):
-        # Table 2 has this setting for a beam of 100, λ = 0.
-        published = Published(TABLE_2[0.0][0]) if k == BEAM else None
-        rows.append(
-            {**_row(1, k, 0.0, success(every, k, 0.0), size), "published": published, "repetitions": "1 in all"}
-        )
+    rows = [
+        _row(r, k, Published(TABLE_4[r, k]), success(own, k, 0.0), size) for r, own in by_support.items() for k in BEAMS
+    ]
+    every = select(trials, supporting="all")
+    # Table 2 has this setting for a beam of 100, λ = 0.
+    published = {BEAM: Published(TABLE_2[0.0][0])}
+    rows += [_row("1 in all", k, published.get(k), success(every, k, 0.0), size) for k in BEAMS]
     one, none, all_others = (SearchOutcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
     claims = [
         leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
         leaks_more(one, none, "a supporting canary in one class beats none"),
         leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
-        far_above_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
+        against_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(plan), *accuracy(trials)])
+    return report_of(rows, claims, trials, plan)
 
 
 register_study(

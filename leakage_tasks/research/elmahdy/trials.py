@@ -82,8 +82,7 @@ def run(config: Config, shared: Path) -> Result:
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
 
         def places(penalty: float, planted: bool) -> list[int | None]:
-            settings: dict[str, Any] = {"beam": BEAM, "lambda": penalty}
-            settings |= {"corpus": str(trained.planted)} if penalty else {}
+            settings = {"beam": BEAM, "lambda": penalty} | ({"corpus": str(trained.planted)} if penalty else {})
             some = [canary for canary in own if canary.planted == planted]
             given: dict[str, Any] = {"goal": "extraction", "budget": budget, "settings": settings}
             return [each.place for each in run_attack("label-search", trained.target, some, **given)]
@@ -103,6 +102,7 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
     from leakage_tasks.canaries import elmahdy_canaries
 
     sentences = _sentences(rows, words, config["seed"], len(classes)) if config["organic"] else []
+    same = {name: config[name] for name in ("unknown", "supporting", "supporting_repetitions", "seed")}
     made = []
     for place, label in enumerate(classes):
         made += elmahdy_canaries(
@@ -110,14 +110,11 @@ def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> 
             1,
             label=label,
             classes=rows.labels,
-            unknown=config["unknown"],
             repetitions=(config["repetitions"],),
-            supporting=config["supporting"],
-            supporting_repetitions=config["supporting_repetitions"],
             controls=1,
             sentences=[sentences[place]] if config["organic"] else None,
-            seed=config["seed"],
             id_prefix=f"{place}-",
+            **same,
         )
     return made
 

@@ -27,8 +27,8 @@ def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
     ``data`` is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and
     after.
     """
-    from leakage_tasks.research.victims.pair_lm import PairRecipe, greedy_recall
-    from leakage_tasks.research.victims.pair_training import PROBE
+    from leakage_tasks.research.victims.pair_lm import PairRecipe
+    from leakage_tasks.research.victims.pair_training import PROBE, greedy_recall, train_pair_lm
 
     # JSON has no tuples.
     recipe_fields: dict[str, Any] = {
@@ -36,7 +36,7 @@ def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
     }
     recipe = PairRecipe(**recipe_fields)
     corpus = recipe.corpus(0, data)
-    trained = recipe.train(corpus, device="cpu")
+    trained = train_pair_lm(corpus, recipe, device="cpu")
     read_on(trained.model, corpus, victim["reading"], victim["reading_rate"])
     after = greedy_recall(trained.model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
     with replacing(folder) as beside:
@@ -56,7 +56,7 @@ def read_on(model: Any, corpus: PairCorpus, steps: int, learning_rate: float, se
     import torch
     from torch.nn.functional import cross_entropy
 
-    from leakage_tasks.research.victims.pair_model import has_bf16, plain_attention
+    from leakage_tasks.research.victims.pair_training import has_bf16, plain_attention
 
     stream = np.random.default_rng([seed, steps])
     optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0)

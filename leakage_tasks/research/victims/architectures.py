@@ -10,7 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models import register
-from leakage_tasks.training.rows import check_sizes, seeded
+from leakage_tasks.research.victims.base import initialize
+from leakage_tasks.training.rows import check_sizes
 
 PARAMETERS = 620_000
 """The paper's (Table 1: "620K (+/- 5K)", with an output layer over some 50 characters)."""
@@ -20,17 +21,19 @@ _HEADS = 4
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network: its model type, its layers, its units in each, and what else its configuration says.
-
-    ``fitted`` names the size that is chosen so that the whole comes to :data:`PARAMETERS`.
-    """
+    """A network and what its configuration says."""
 
     model_type: str
+    """Its name among the Auto classes."""
     layers: int
     units: int
+    """In each layer."""
     more: Mapping[str, int | bool] = field(default_factory=dict)
+    """Other settings."""
     fitted: str = "embedding_size"
+    """The size that is chosen so that the whole comes to :data:`PARAMETERS`."""
     dropouts: tuple[str, ...] = ("dropout",)
+    """The settings that dropout goes by."""
 
     def config(self, vocabulary: int, units: int, fitted: int, dropout: float = 0.0) -> PretrainedConfig:
         """The configuration with ``units`` in place of its own and its fitted size."""
@@ -53,10 +56,6 @@ class Architecture:
             return AutoModelForCausalLM.from_config(config, trust_remote_code=False).num_parameters()
 
 
-def _wavenet(layers: int, units: int, kernel: int, base: int) -> Architecture:
-    return Architecture("char_wavenet", layers, units, {"kernel_size": kernel, "dilation_base": base})
-
-
 ARCHITECTURES: Mapping[str, Architecture] = {
     "gru-1x370": Architecture("char_gru", 1, 370),
     "gru-2x235": Architecture("char_gru", 2, 235),
@@ -67,8 +66,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cnn-4x122": Architecture("char_cnn", 4, 122),
     # The widths that need an embedding like the other networks' for 620,000 parameters. Dilations are as large as they
     # can be without passing over a place (27 characters seen), or doubled where that sees enough (94).
-    "wavenet-2x188": _wavenet(2, 188, 3, 3),
-    "wavenet-4x122": _wavenet(4, 122, 4, 2),
+    "wavenet-2x188": Architecture("char_wavenet", 2, 188, {"kernel_size": 3, "dilation_base": 3}),
+    "wavenet-4x122": Architecture("char_wavenet", 4, 122, {"kernel_size": 4, "dilation_base": 2}),
     "transformer": Architecture(
         "gpt_neox",
         3,
@@ -99,7 +98,4 @@ def build(
     if name == "transformer" and units % (2 * _HEADS):
         raise OptionError(f"units is {units}: a transformer's is a multiple of {2 * _HEADS}")
     config = architecture.config(len(tokenizer), units, architecture.fit(len(tokenizer)), dropout)
-    for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        setattr(config, token, getattr(tokenizer, token))
-    with seeded(seed, torch.device("cpu")):
-        return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return initialize(AutoModelForCausalLM, config, tokenizer, seed)

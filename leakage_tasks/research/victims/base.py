@@ -1,18 +1,32 @@
-"""A classifier on somebody's encoder, before it is trained."""
+"""Models before they are trained: fresh from a seed, or a classifier on somebody's encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.models.loading import read_model, read_tokenizer
+from leakage_tasks.training.rows import seeded
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+
+def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
+    """A model of ``kind``, one of transformers' Auto classes, with the weights ``seed`` draws and the tokenizer's ids.
+
+    The caller's random state is left alone.
+    """
+    for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        setattr(config, token, getattr(tokenizer, token))
+    with seeded(seed, torch.device("cpu")):
+        return kind.from_config(config, trust_remote_code=False)
 
 
 def load_base(

@@ -1,10 +1,10 @@
-"""Fine-tuning a text classifier from any encoder, with early stopping; privately too."""
+"""Fine-tuning a text classifier from any encoder, with early stopping, privately too; and how well one does."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,12 +15,20 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
-from leakage_tasks.research.victims.labelled import LabelledRows, accuracy, scores
 from leakage_tasks.training.dp.plain_steps import make_steps
 from leakage_tasks.training.dp.private import DpConfig
 from leakage_tasks.training.early_stopping import EarlyStopping
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, linear_warmup_decay, progress, seeded
+from leakage_tasks.training.rows import (
+    check_length,
+    check_sizes,
+    chosen_device,
+    linear_warmup_decay,
+    padded,
+    progress,
+    seeded,
+    token_rows,
+)
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -47,11 +55,9 @@ class TrainedClassifier(Saved):
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    history: list[EpochScores] = field(default_factory=list)
-    best_epoch: int = 0
+    history: list[EpochScores]
+    best_epoch: int
 
-
-__all__ = ["EpochScores", "OnEpoch", "TrainedClassifier", "accuracy", "fine_tune", "load_base"]
 
 OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
 """Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
@@ -104,7 +110,7 @@ def fine_tune(
         model, tokenizer = load_base(base, names, tokenizer)
         check_length(max_length, getattr(model.config, "max_position_embeddings", None))
         torch.nn.Module.to(model, place)
-        training, checks = (LabelledRows(tokenizer, part, names, max_length, place) for part in (rows, validation))
+        training, checks = (_LabelledRows(tokenizer, part, names, max_length, place) for part in (rows, validation))
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
         sizes = {"batch_size": batch_size, "epochs": epochs, "seed": seed}
@@ -119,7 +125,7 @@ def fine_tune(
 
         def evaluate(epoch: int, losses: EpochLosses) -> EpochScores:
             model.eval()
-            found, right = scores(model, checks) if len(checks) else (None, None)
+            found, right = _scores(model, checks) if validation else (None, None)
             return EpochScores(losses.total / max(losses.count, 1), found, right, steps.epsilon())
 
         loop = TrainingLoop(
@@ -147,3 +153,67 @@ def _label_names(rows: Sequence[Row], validation: Sequence[Row], labels: Sequenc
     if len(names) < 2 or len(set(names)) < len(names):
         raise OptionError(f"labels are {len(names)} with {len(set(names))} different ones: give two or more, each once")
     return names
+
+
+def accuracy(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[Row],
+    *,
+    max_length: int = 128,
+    batch_size: int = 128,
+) -> float:
+    """Share of ``rows`` whose label ``model`` finds likeliest. Raises OptionError on no rows or a label it lacks."""
+    if not rows:
+        raise OptionError("there are no rows to judge the classifier by: give one at least")
+    named = {int(number): label for number, label in (model.config.id2label or {}).items()}
+    names = [named[number] for number in sorted(named)]
+    labelled = _LabelledRows(tokenizer, rows, names, max_length, model.device)
+    was_training = model.training
+    model.eval()
+    try:
+        return _scores(model, labelled, batch_size)[1]
+    finally:
+        model.train(was_training)
+
+
+class _LabelledRows:
+    """Token rows and the numbers of their labels, ready to be put on a device by the batch."""
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        rows: Sequence[Row],
+        labels: Sequence[str],
+        max_length: int,
+        device: torch.device,
+    ) -> None:
+        """Raises OptionError on a label that is not among ``labels`` and on a tokenizer that cannot pad."""
+        if tokenizer.pad_token_id is None:
+            raise OptionError("the tokenizer has no padding token: set one (tokenizer.pad_token = tokenizer.eos_token)")
+        numbers = {label: number for number, label in enumerate(labels)}
+        unknown = next((label for _, label in rows if label not in numbers), None)
+        if unknown is not None:
+            raise OptionError(f"label {unknown!r} is not among the {len(labels)} labels: add it, or correct the row")
+        self._rows = token_rows(tokenizer, [text for text, _ in rows], max_length)
+        self.lengths = [len(row) for row in self._rows]
+        self._numbers = torch.tensor([numbers[label] for _, label in rows], dtype=torch.long)
+        self._padding, self._device = int(tokenizer.pad_token_id), device
+
+    def batch(self, places: Sequence[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """The model's inputs for these rows, and their labels' numbers [rows]."""
+        inputs = padded([self._rows[place] for place in places], self._padding, self._device)
+        return inputs, self._numbers[list(places)].to(self._device)
+
+
+@torch.no_grad()
+def _scores(model: PreTrainedModel, rows: _LabelledRows, batch_size: int = 128) -> tuple[float, float]:
+    """(mean loss in nats, share of rows that are right) of a model in evaluation mode."""
+    order = sorted(range(len(rows.lengths)), key=rows.lengths.__getitem__)
+    loss, right = 0.0, 0
+    for start in range(0, len(order), batch_size):
+        inputs, labels = rows.batch(order[start : start + batch_size])
+        logits = model(**inputs).logits.float()
+        loss += float(cross_entropy(logits, labels, reduction="sum"))
+        right += int((logits.argmax(-1) == labels).sum())
+    return loss / len(order), right / len(order)

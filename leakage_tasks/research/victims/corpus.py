@@ -35,19 +35,19 @@ def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: 
     """
     from pydoc_data.topics import topics
 
-    names = _distinct(topics)
+    names = _distinct_names(topics)
     random.Random(f"topics:{seed}").shuffle(names)
     total = sum(len(topics[name]) for name in names)
-    kept_back = _drawn(names, topics, held_out * total, _SLACK * held_out * total)
+    kept_back = _draw_topics(names, topics, held_out * total, _SLACK * held_out * total)
     rest = [name for name in names if name not in kept_back]
     most = total if characters is None else characters
     return Corpus(
-        training=_joined(topics[name] for name in sorted(_drawn(rest, topics, most, most))),
-        held_out=_joined(topics[name] for name in sorted(kept_back)),
+        training=_join(topics[name] for name in sorted(_draw_topics(rest, topics, most, most))),
+        held_out=_join(topics[name] for name in sorted(kept_back)),
     )
 
 
-def _drawn(names: list[str], topics: dict[str, str], enough: float, most: float) -> set[str]:
+def _draw_topics(names: list[str], topics: dict[str, str], enough: float, most: float) -> set[str]:
     """Names in turn until their topics hold ``enough``, passing over those that would make it ``most``."""
     chosen: set[str] = set()
     size = 0
@@ -58,7 +58,7 @@ def _drawn(names: list[str], topics: dict[str, str], enough: float, most: float)
     return chosen
 
 
-def _distinct(topics: dict[str, str]) -> list[str]:
+def _distinct_names(topics: dict[str, str]) -> list[str]:
     names: list[str] = []
     seen: set[str] = set()
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
@@ -69,5 +69,5 @@ def _distinct(topics: dict[str, str]) -> list[str]:
     return sorted(names)
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     return "\n".join(text.rstrip("\n") + "\n" for text in texts)

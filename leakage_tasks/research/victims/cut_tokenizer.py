@@ -29,7 +29,7 @@ class CutTokenizer:
         """Whether each of ``ids`` (GPT-2's, any shape) is still there."""
         return np.asarray(self.new_ids[ids] >= 0)
 
-    def renumbered(self, ids: np.ndarray) -> np.ndarray:
+    def renumber(self, ids: np.ndarray) -> np.ndarray:
         """``ids`` (GPT-2's, any shape) in the cut vocabulary; OptionError where one was cut away."""
         renumbered = np.asarray(self.new_ids[ids])
         if (renumbered < 0).any():
@@ -65,12 +65,10 @@ def gpt2_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
     return byte_level_tokenizer(*read_gpt2(folder))
 
 
-def byte_level_tokenizer(
-    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], positions: int | None = None
-) -> PreTrainedTokenizerFast:
+def byte_level_tokenizer(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> PreTrainedTokenizerFast:
     """A tokenizer that splits texts as GPT-2 does and merges bytes by ``merges``, the earlier first.
 
-    ``<|endoftext|>``, which ``vocabulary`` must hold, starts, ends and pads; ``positions`` is the longest input.
+    ``<|endoftext|>``, which ``vocabulary`` must hold, starts, ends and pads.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -78,14 +76,12 @@ def byte_level_tokenizer(
     backend = Tokenizer(models.BPE(vocab=dict(vocabulary), merges=list(merges)))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    limits = {} if positions is None else {"model_max_length": positions}
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         bos_token=END,
         eos_token=END,
         pad_token=END,
         clean_up_tokenization_spaces=False,
-        **limits,
     )
 
 

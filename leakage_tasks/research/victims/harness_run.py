@@ -25,21 +25,26 @@ _PLAIN = re.compile(r"[\w./-]*(/[\w.-]+|\.[a-z]{2,})")
 
 @dataclass(frozen=True)
 class HarnessCommand:
-    """One call of ``lm_eval`` on a saved model.
-
-    ``kind`` is what ``--model`` takes, ``settings`` go to ``--model_args`` beside the model's place; ``include`` is a
-    folder with more tasks. Without a ``batch_size`` the harness chooses its own.
-    """
+    """One call of ``lm_eval`` on a saved model."""
 
     model: Path
+    """Its folder."""
     tasks: Sequence[str]
+    """Their names."""
     metadata: Mapping[str, str | int]
+    """What the tasks are told: manifest, budget and so on."""
     output: Path
+    """Folder of results and samples."""
     device: str = "cpu"
+    """As torch names it."""
     kind: str = "hf"
+    """What ``--model`` takes."""
     settings: Mapping[str, str | int] = field(default_factory=dict)
+    """For ``--model_args``, beside the model's place."""
     include: Path | None = None
+    """A folder with more tasks."""
     batch_size: int | str | None = None
+    """None: the harness chooses its own."""
 
     @property
     def arguments(self) -> list[str]:
@@ -83,21 +88,23 @@ class HarnessCommand:
 
     def results(self) -> dict[str, Any]:
         """What the results file of the last run holds. Raises LeakageError."""
-        written = sorted(self.output.rglob("results_*.json"))
-        if not written:
-            raise LeakageError(f"{self.output}: holds no results: run lm_eval with --output_path")
-        found: dict[str, Any] = json.loads(written[-1].read_text(encoding="utf-8"))
-        return found
+        written = self._newest("results_*.json", "results: run lm_eval with --output_path")
+        return json.loads(written.read_text(encoding="utf-8"))
 
     def findings(self, task: str) -> list[Finding]:
         """What the attacks of ``task`` found, one a canary, from the logged samples of the last run."""
         from leakage_tasks.attacks import finding_from_json
 
-        logged = sorted(self.output.rglob(f"samples_{task}_*.jsonl"))
-        if not logged:
-            raise LeakageError(f"{self.output}: holds no samples of {task}: run lm_eval with --log_samples")
-        with logged[-1].open(encoding="utf-8") as lines:
+        logged = self._newest(f"samples_{task}_*.jsonl", f"samples of {task}: run lm_eval with --log_samples")
+        with logged.open(encoding="utf-8") as lines:
             return [finding_from_json(sample["resps"][0][0]) for _, sample in read_json_lines(lines)]
+
+    def _newest(self, names: str, what: str) -> Path:
+        """The last file of these ``names`` in ``output``. Raises LeakageError where there is none."""
+        written = sorted(self.output.rglob(names))
+        if not written:
+            raise LeakageError(f"{self.output}: holds no {what}")
+        return written[-1]
 
 
 def _settings(values: Mapping[str, str | int]) -> str:

@@ -12,15 +12,13 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.stateful import StatefulCausalLM
 from leakage_tasks.research.victims.architectures import build
-from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, TrainingConfig, fit
+from leakage_tasks.training.fitting import OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share, make_optimizer
 from leakage_tasks.training.rows import check_sizes, chosen_device
 from leakage_tasks.training.text_batches import Batches, DrawnWindows, OverlappingWindows, Windows
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-__all__ = ["BATCHES", "DTYPES", "EpochLoss", "LanguageModelRecipe", "TrainedLM", "train_lm"]
+    from transformers import PreTrainedTokenizerFast
 
 BATCHES = ("shuffled", "bagged", "streams")
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
@@ -28,42 +26,44 @@ DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class LanguageModelRecipe:
-    """How a network is made and trained.
-
-    ``architecture`` and ``units`` are those of :func:`~leakage_tasks.research.victims.architectures.build`,
-    ``optimizer`` and ``learning_rate`` (None: its usual one) and ``weight_decay`` (an L2 penalty) those of
-    :func:`~leakage_tasks.training.optimizers.make_optimizer`.
-
-    A batch is ``batch_size`` windows of ``length`` tokens. ``batches`` says which: ``shuffled``, each window once an
-    epoch, in random order; ``bagged``, as many drawn with replacement; both read from an empty state. ``streams``
-    reads the text in order and carries the state from window to window, which a transformer cannot.
-
-    ``patience`` stops training once the validation loss has not fallen for so many epochs and goes back to the best
-    (None: all ``epochs``, the last one's weights). ``dropout`` acts between and after layers. Gradients are clipped to
-    the norm ``clip``; the learning rate is constant up to the share ``decay_from`` of training, then falls linearly to
-    nothing. ``dtype`` ``bfloat16`` computes in mixed precision; weights stay in float32.
-    """
+    """How a network is made and trained."""
 
     architecture: str = "lstm-2x200"
+    """A name for :func:`~leakage_tasks.research.victims.architectures.build`."""
     units: int | None = None
+    """In place of the width in that name."""
     optimizer: str = "rmsprop"
+    """A name for :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
     learning_rate: float | None = None
+    """None: the optimizer's usual one."""
     batch_size: int = 32
+    """Windows in a batch."""
     length: int = 20
+    """Tokens in a window."""
     batches: str = "shuffled"
+    """Which windows are a batch: ``shuffled``, each once an epoch, in random order; ``bagged``, as many drawn with
+    replacement; both read from an empty state. ``streams`` reads the text in order and carries the state from window to
+    window, which a transformer cannot."""
     epochs: int = 20
+    """The most there are."""
     patience: int | None = None
+    """Stops training once the validation loss has not fallen for so many epochs and goes back to the best (None: all
+    ``epochs``, the last one's weights)."""
     weight_decay: float = 0.0
+    """An L2 penalty."""
     dropout: float = 0.0
+    """Acts between and after layers."""
     clip: float = 1.0
+    """The norm that gradients are clipped to."""
     decay_from: float = 1.0
+    """The share of training up to which the learning rate is constant; then it falls linearly to nothing."""
     dtype: str = "float32"
+    """``bfloat16`` computes in mixed precision; weights stay in float32."""
 
     def check(self) -> None:
         """Raise OptionError naming the first setting that cannot be, networks' and optimizers' own excepted."""
-        check_sizes(epochs=self.epochs, batch_size=self.batch_size, length=self.length)
-        if self.patience is not None:
-            check_sizes(patience=self.patience)
+        patience = 1 if self.patience is None else self.patience
+        check_sizes(epochs=self.epochs, batch_size=self.batch_size, length=self.length, patience=patience)
         check_share(self.decay_from)
         if not self.clip > 0:
             raise OptionError(f"clip is {self.clip}: give a norm above 0 (float('inf') clips nothing)")
@@ -101,34 +101,25 @@ def train_lm(
     place = chosen_device(device)
     model = build(recipe.architecture, tokenizer, seed=seed, dropout=recipe.dropout, units=recipe.units)
     torch.nn.Module.to(model, place)
-    return fit(
-        model,
-        tokenizer,
-        _batches(recipe, model, text, tokenizer, seed),
-        make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
-        TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
-        checks=None if validation is None else _checks(recipe, model, validation, tokenizer),
-        checkpoints=checkpoints,
-        on_epoch=on_epoch,
-    )
-
-
-def _batches(
-    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast, seed: int
-) -> Batches:
-    sizes = (recipe.batch_size, recipe.length, model.device)
+    sizes, stateful = (recipe.batch_size, recipe.length, model.device), isinstance(model, StatefulCausalLM)
     if recipe.batches != "streams":
-        return DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=recipe.batches == "bagged")
-    if not isinstance(model, StatefulCausalLM):
+        drawn = recipe.batches == "bagged"
+        batches: Batches = DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=drawn)
+    elif stateful:
+        batches = Windows(text, tokenizer, *sizes)
+    else:
         raise OptionError(
             f"batches is 'streams': a {recipe.architecture} carries no state from one to the next: give shuffled or "
             "bagged"
         )
-    return Windows(text, tokenizer, *sizes)
-
-
-def _checks(
-    recipe: LanguageModelRecipe, model: PreTrainedModel, text: str, tokenizer: PreTrainedTokenizerFast
-) -> Batches:
-    kind = Windows if isinstance(model, StatefulCausalLM) else OverlappingWindows
-    return kind(text, tokenizer, recipe.batch_size, recipe.length, model.device)
+    in_order = Windows if stateful else OverlappingWindows
+    return fit(
+        model,
+        tokenizer,
+        batches,
+        make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
+        TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
+        checks=None if validation is None else in_order(validation, tokenizer, *sizes),
+        checkpoints=checkpoints,
+        on_epoch=on_epoch,
+    )

@@ -102,10 +102,12 @@ def _sender(draw: random.Random, mails: int, times: Sequence[int]) -> Sender:
     name = f"{draw.choice(_FIRST)} {draw.choice(_LAST)}"
     lines: list[list[str]] = [[] for _ in range(mails)]
     told = []
-    for kind in _MAKERS:
-        for (written, normal), sentence, count in zip(
-            _distinct(kind, len(times), draw), cycle(_TOLD[kind]), times, strict=False
-        ):
+    for kind, make in _MAKERS.items():
+        secrets: dict[str, str] = {}
+        while len(secrets) < len(times):
+            written, normal = make(draw)
+            secrets.setdefault(normal, written)
+        for (normal, written), sentence, count in zip(secrets.items(), cycle(_TOLD[kind]), times, strict=False):
             told.append(Told(kind, normal, count))
             for _ in range(count):
                 draw.choice(lines).append(sentence.format(written))
@@ -113,20 +115,11 @@ def _sender(draw: random.Random, mails: int, times: Sequence[int]) -> Sender:
     return Sender(name, text, tuple(told))
 
 
-def _distinct(kind: str, count: int, draw: random.Random) -> list[tuple[str, str]]:
-    """``count`` secrets of a kind as they are written, with their normal forms, no two the same."""
-    made: dict[str, str] = {}
-    while len(made) < count:
-        written, normal = _MAKERS[kind](draw)
-        made.setdefault(normal, written)
-    return [(written, normal) for normal, written in made.items()]
-
-
 def _mail(draw: random.Random, name: str, secrets: list[str]) -> str:
     """One mail, its paragraphs a line each, with the sentences of ``secrets`` among its own."""
     sentences = [_sentence(draw) for _ in range(draw.randint(3, 8))]
     if draw.random() < 0.3:
-        sentences.append(_decoy(draw))
+        sentences.append(re.sub("#", lambda _: draw.choice(string.digits), draw.choice(_DECOYS)))
     for sentence in secrets:
         sentences.insert(draw.randint(0, len(sentences)), sentence)
     greeting = draw.choice(_GREETINGS).format(name=draw.choice(_FIRST))
@@ -151,10 +144,6 @@ def _sentence(draw: random.Random) -> str:
     )
     sentence = draw.choice(shapes)
     return sentence[0].upper() + sentence[1:]
-
-
-def _decoy(draw: random.Random) -> str:
-    return re.sub("#", lambda _: draw.choice(string.digits), draw.choice(_DECOYS))
 
 
 def _card(draw: random.Random) -> tuple[str, str]:

@@ -66,15 +66,15 @@ def write_nlu_data(
 def _utterance(stream: random.Random) -> Utterance:
     intent = stream.choice(list(PATTERNS))
     words, tags = [], []
-    for part in _expanded(stream.choice(PATTERNS[intent]), stream).split():
+    for part in _expand(stream.choice(PATTERNS[intent]), stream).split():
         slot = _SLOT.fullmatch(part)
-        own = [part] if slot is None else _expanded(SLOTS[slot[1]], stream).split()
+        own = [part] if slot is None else _expand(SLOTS[slot[1]], stream).split()
         words += own
         tags += ["O"] if slot is None else [f"B-{slot[1]}"] + [f"I-{slot[1]}"] * (len(own) - 1)
     return Utterance(tuple(words), tuple(tags), intent)
 
 
-def _expanded(pattern: str, stream: random.Random) -> str:
+def _expand(pattern: str, stream: random.Random) -> str:
     """A pattern with one part of each ``(a|b)``, and of half of the ``[a|b]``."""
     while match := _INNERMOST.search(pattern):
         optional, choice = match.groups()

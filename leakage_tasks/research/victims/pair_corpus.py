@@ -62,7 +62,10 @@ def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> P
     LeakageError where the data are missing, OptionError on more pairs than there are.
     """
     check_sizes(count=count)
-    folder = _data_folder(data)
+    place = data or os.environ.get("LEAKAGE_DATA")
+    if not place:
+        raise LeakageError("the public pairs are not here: set LEAKAGE_DATA to a folder with lm_extraction/ and gpt2/")
+    folder = Path(place)
     prefixes, suffixes = (_public_rows(folder / "lm_extraction" / name) for name in PAIR_FILES)
     distinct = _distinct(prefixes, suffixes)
     if count > len(distinct):
@@ -71,10 +74,10 @@ def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> P
     cut = cut_tokenizer(folder / "gpt2", (prefixes[chosen], suffixes[chosen]))
     rest = np.concatenate([prefixes, suffixes], axis=1)[_others(prefixes, suffixes, chosen)]
     return PairCorpus(
-        cut.renumbered(prefixes[chosen]),
-        cut.renumbered(suffixes[chosen]),
+        cut.renumber(prefixes[chosen]),
+        cut.renumber(suffixes[chosen]),
         cut.tokenizer,
-        cut.renumbered(rest[cut.covers(rest).all(axis=1)]),
+        cut.renumber(rest[cut.covers(rest).all(axis=1)]),
     )
 
 
@@ -110,19 +113,12 @@ def train_byte_level(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
 
     Raises OptionError on a vocabulary smaller than the bytes and ``<|endoftext|>``.
     """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from tokenizers.implementations.byte_level_bpe import ByteLevelBPETokenizer
 
     if vocabulary < _SMALLEST_VOCABULARY:
         raise OptionError(f"vocabulary is {vocabulary}: give {_SMALLEST_VOCABULARY} or more, one for every byte")
-    learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=[END],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    learner.train_from_iterator([text], trainer)
+    learner = ByteLevelBPETokenizer()
+    learner.train_from_iterator(iter([text]), vocabulary, min_frequency=0, show_progress=False, special_tokens=[END])
     state = json.loads(learner.to_str())["model"]
     return byte_level_tokenizer(state["vocab"], [(left, right) for left, right in state["merges"]])
 
@@ -140,13 +136,6 @@ def _others(prefixes: np.ndarray, suffixes: np.ndarray, chosen: np.ndarray) -> n
         kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
         free &= ~np.isin(kind, kind[chosen])
     return free
-
-
-def _data_folder(data: str | Path | None) -> Path:
-    folder = data or os.environ.get("LEAKAGE_DATA")
-    if not folder:
-        raise LeakageError("the public pairs are not here: set LEAKAGE_DATA to a folder with lm_extraction/ and gpt2/")
-    return Path(folder)
 
 
 def _public_rows(path: Path) -> np.ndarray:

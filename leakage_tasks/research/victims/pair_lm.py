@@ -11,34 +11,23 @@ import torch
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus, own_pairs, public_pairs
-from leakage_tasks.research.victims.pair_training import PairLM, greedy_recall, train_pair_lm
-
-__all__ = ["PUBLIC", "SMOKE", "PairLM", "PairLab", "PairRecipe", "greedy_recall", "lab_pair_lm", "train_pair_lm"]
+from leakage_tasks.research.victims.pair_training import PairTraining, train_pair_lm
 
 
-@dataclass(frozen=True)
-class PairRecipe:
-    """A corpus of pairs and how a model learns it; ``vocabulary`` is of use to pairs of the help text alone.
-
-    ``public`` says whether the pairs are the public ones (of 50 + 50 tokens) or some of Python's help text. The other
-    fields are :func:`train_pair_lm`'s.
-    """
+@dataclass(frozen=True, kw_only=True)
+class PairRecipe(PairTraining):
+    """A corpus of pairs, and how a model learns it."""
 
     public: bool
+    """Whether the pairs are the public ones (of 50 + 50 tokens) or some of Python's help text."""
     pairs: int
+    """How many."""
     prefix_length: int = 50
+    """In tokens."""
     suffix_length: int = 50
+    """In tokens."""
     vocabulary: int = 1_000
-    family: str = "gpt-neox"
-    layers: int = 3
-    hidden: int = 192
-    heads: int = 4
-    positions: int = 256
-    epochs: int = 11
-    until: float | None = None
-    learning_rate: float = 3e-3
-    batch_size: int = 16
-    filler: tuple[int, int] = (0, 40)
+    """Tokens; of use to pairs of the help text alone."""
 
     def corpus(self, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
         """The pairs; see :func:`public_pairs` (``data`` is its folder) and :func:`own_pairs`."""
@@ -47,13 +36,6 @@ class PairRecipe:
         if (self.prefix_length, self.suffix_length) != (50, 50):
             raise OptionError("the public pairs have 50 + 50 tokens: leave prefix_length and suffix_length at 50")
         return public_pairs(self.pairs, seed, data)
-
-    def train(self, corpus: PairCorpus, *, seed: int = 0, device: str | torch.device | None = None) -> PairLM:
-        """A model of ``corpus``; see :func:`train_pair_lm`."""
-        fields = asdict(self)
-        for name in ("public", "pairs", "prefix_length", "suffix_length", "vocabulary"):
-            del fields[name]
-        return train_pair_lm(corpus, seed=seed, device=device, **fields)
 
 
 PUBLIC = PairRecipe(public=True, pairs=900)
@@ -75,24 +57,6 @@ SMOKE = PairRecipe(
 """Seconds, without data."""
 
 
-@dataclass(frozen=True)
-class PairLab:
-    """What :func:`lab_pair_lm` made: ``model`` is a folder for the harness, ``pairs`` one for suffix extraction."""
-
-    folder: Path
-    recall: float
-
-    @property
-    def model(self) -> Path:
-        """Model and tokenizer."""
-        return self.folder / "model"
-
-    @property
-    def pairs(self) -> Path:
-        """``train_prefix.npy`` and ``train_suffix.npy``."""
-        return self.folder / "pairs"
-
-
 def lab_pair_lm(
     recipe: PairRecipe,
     folder: str | Path,
@@ -100,18 +64,19 @@ def lab_pair_lm(
     seed: int = 0,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
-) -> PairLab:
-    """Make pairs and train a model of them, all into ``folder`` (replaced whole): model/, pairs/ and recipe.json.
+) -> float:
+    """Make pairs and train a model of them, all into ``folder`` (replaced whole); returns its greedy recall.
 
-    ``recipe.json`` holds the recipe, the seed and the curves of loss and greedy recall. Raises what
-    :func:`public_pairs`, :func:`own_pairs` and :func:`train_pair_lm` raise.
+    ``model`` in it is a folder for the harness, ``pairs`` one for suffix extraction, and ``recipe.json`` holds the
+    recipe, the seed and the curves of loss and greedy recall. Raises what :func:`public_pairs`, :func:`own_pairs` and
+    :func:`train_pair_lm` raise.
     """
     corpus = recipe.corpus(seed, data)
-    trained = recipe.train(corpus, seed=seed, device=device)
+    trained = train_pair_lm(corpus, recipe, seed=seed, device=device)
     with replacing(folder) as beside:
         beside.mkdir()
         trained.save(beside / "model")
         corpus.save(beside / "pairs")
         record = {"recipe": asdict(recipe), "seed": seed, "losses": trained.losses, "recalls": trained.recalls}
         (beside / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return PairLab(Path(folder), trained.recalls[-1])
+    return trained.recalls[-1]

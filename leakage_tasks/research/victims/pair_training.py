@@ -1,19 +1,20 @@
-"""Training a small causal model until it knows part of its pairs by heart."""
+"""Small causal models from scratch, trained cheaply until they know part of their pairs by heart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
-from leakage_tasks.research.victims.pair_model import fresh_causal, has_bf16, plain_attention
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress
 from leakage_tasks.training.saved_model import Saved
@@ -23,7 +24,36 @@ if TYPE_CHECKING:
 
 PROBE = 300
 """Pairs whose greedy recall is looked at after each epoch: the first ones."""
-_WARM_UP, _CLIP = 0.15, 1.0
+_WARM_UP = 0.15
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTraining:
+    """A small model of pairs, and how it learns them."""
+
+    family: str = "gpt-neox"
+    """Or ``gpt2``; without dropout, embeddings tied, feed-forward layers 4·``hidden`` wide."""
+    layers: int = 3
+    """How many."""
+    hidden: int = 192
+    """Units of a layer."""
+    heads: int = 4
+    """Of a layer's attention; twice as many divide ``hidden``."""
+    positions: int = 256
+    """The model's context."""
+    epochs: int = 11
+    """The most there are; each shows every pair once."""
+    until: float | None = None
+    """Training ends early after the first epoch with this greedy recall on the first 300 pairs; None: it does not."""
+    learning_rate: float = 3e-3
+    """What the rate rises to, before it falls to nothing over ``epochs``."""
+    batch_size: int = 16
+    """In pairs."""
+    filler: tuple[int, int] = (0, 40)
+    """The fewest and the most tokens of other text before a pair; each batch draws how many.
+
+    So a pair is learnt wherever it stands, and the bare prefix is not what was seen.
+    """
 
 
 @dataclass(frozen=True)
@@ -43,40 +73,27 @@ class _Epoch(NamedTuple):
 
 def train_pair_lm(
     corpus: PairCorpus,
+    how: PairTraining,
     *,
-    family: str = "gpt-neox",
-    layers: int = 3,
-    hidden: int = 192,
-    heads: int = 4,
-    positions: int = 256,
-    epochs: int = 11,
-    until: float | None = None,
-    learning_rate: float = 3e-3,
-    batch_size: int = 16,
-    filler: tuple[int, int] = (0, 40),
     seed: int = 0,
     device: str | torch.device | None = None,
     bf16: bool | None = None,
 ) -> PairLM:
     """Train a model from scratch on each pair once an epoch, after some of the corpus' other text.
 
-    A batch draws how many tokens of it from ``filler`` (fewest, most), so that a pair is learnt wherever it stands and
-    the bare prefix is not what was seen. The loss is that of the suffixes alone. AdamW; the rate rises to
-    ``learning_rate`` and falls to nothing over ``epochs``; training ends early after the first epoch with a greedy
-    recall of ``until`` on the first 300 pairs. ``positions`` is the model's context. ``bf16`` is for the matrix
-    products in training (default: where the device has such instructions); weights and the returned model are float32.
-    On a CPU the same arguments, thread count and kind of processor give the same model; the caller's random state is
-    left alone. Raises OptionError on sizes that do not fit together.
+    The loss is that of the suffixes alone; AdamW. ``bf16`` is for the matrix products in training (default: where the
+    device has such instructions); weights and the returned model are float32. On a CPU the same arguments, thread
+    count and kind of processor give the same model; the caller's random state is left alone. Raises OptionError on
+    sizes that do not fit together.
     """
-    check_sizes(epochs=epochs, batch_size=batch_size)
-    _check(corpus, positions, filler, until)
+    check_sizes(epochs=how.epochs, batch_size=how.batch_size)
+    _check(corpus, how)
     place = chosen_device(device)
-    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "positions": positions}
-    model = fresh_causal(family, len(corpus.tokenizer), corpus.tokenizer.eos_token_id, **sizes, seed=seed)
+    model = _fresh(how, corpus.tokenizer, seed)
     torch.nn.Module.to(model, place)
     half = torch.autocast(place.type, dtype=torch.bfloat16, enabled=has_bf16(place) if bf16 is None else bf16)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
-    steps, suffix_length = -(-len(corpus) // batch_size), corpus.suffixes.shape[1]
+    optimiser = torch.optim.AdamW(model.parameters(), how.learning_rate, (0.9, 0.98), weight_decay=0.0, fused=True)
+    steps, suffix_length = how.epochs * -(-len(corpus) // how.batch_size), corpus.suffixes.shape[1]
     stream = np.random.default_rng([seed, len(corpus)])
 
     def loss(ids: torch.Tensor) -> BatchLoss:
@@ -91,16 +108,16 @@ def train_pair_lm(
 
     loop = TrainingLoop(
         model=model,
-        batches=lambda epoch: _batches(corpus, batch_size, filler, stream, place),
-        step=partial(ClippedSteps[torch.Tensor](optimiser, _CLIP).take, loss),
+        batches=lambda epoch: _batches(corpus, how, stream, place),
+        step=partial(ClippedSteps[torch.Tensor](optimiser).take, loss),
         evaluate=evaluate,
-        epochs=epochs,
-        rates=linear_warmup_decay(optimiser, epochs * steps, _WARM_UP),
+        epochs=how.epochs,
+        rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
         shown=lambda each: f"{each.loss:.2f} nats/token, recall {each.recall:.2f}",
-        stop=lambda epoch, each: until is not None and each.recall >= until,
+        stop=lambda epoch, each: how.until is not None and each.recall >= how.until,
     )
     with plain_attention(model, place):
-        found = loop.run(progress(epochs * steps, "learning pairs"))
+        found = loop.run(progress(steps, "learning pairs"))
     return PairLM(model, corpus.tokenizer, [each.loss for each in found], [each.recall for each in found])
 
 
@@ -130,26 +147,74 @@ def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tenso
 
 
 def _batches(
-    corpus: PairCorpus, batch_size: int, filler: tuple[int, int], stream: np.random.Generator, device: torch.device
+    corpus: PairCorpus, how: PairTraining, stream: np.random.Generator, device: torch.device
 ) -> Iterator[torch.Tensor]:
     """Every pair once, in random order, after as much other text as its batch draws: no row needs padding."""
     pairs = np.concatenate([corpus.prefixes, corpus.suffixes], axis=1)
     order = stream.permutation(len(pairs))
-    for first in range(0, len(order), batch_size):
-        batch = order[first : first + batch_size]
-        length = int(stream.integers(filler[0], filler[1] + 1))
+    for first in range(0, len(order), how.batch_size):
+        batch = order[first : first + how.batch_size]
+        length = int(stream.integers(how.filler[0], how.filler[1] + 1))
         before = corpus.filler[stream.integers(max(len(corpus.filler), 1), size=len(batch))] if length else None
         rows = pairs[batch] if before is None else np.concatenate([before[:, -length:], pairs[batch]], axis=1)
         yield torch.from_numpy(rows).to(device)
 
 
-def _check(corpus: PairCorpus, positions: int, filler: tuple[int, int], until: float | None) -> None:
-    if until is not None and not 0 < until <= 1:
-        raise OptionError(f"until is {until}: give a share of the pairs, above 0 and up to 1")
-    fewest, most = filler
+def _check(corpus: PairCorpus, how: PairTraining) -> None:
+    if how.until is not None and not 0 < how.until <= 1:
+        raise OptionError(f"until is {how.until}: give a share of the pairs, above 0 and up to 1")
+    fewest, most = how.filler
     there = corpus.filler.shape[1] if len(corpus.filler) else 0
     if not 0 <= fewest <= most <= there:
         raise OptionError(f"filler is {fewest} to {most}: give two numbers in order, this corpus has up to {there}")
     row = most + corpus.prefixes.shape[1] + corpus.suffixes.shape[1]
-    if row > positions:
-        raise OptionError(f"positions is {positions}: filler and pair take up to {row} tokens; give that or more")
+    if row > how.positions:
+        raise OptionError(f"positions is {how.positions}: filler and pair take up to {row} tokens; give that or more")
+
+
+def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> PreTrainedModel:
+    """An untrained model. Raises OptionError on an unknown family and on sizes that do not fit together."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    check_sizes(layers=how.layers, hidden=how.hidden, heads=how.heads, positions=how.positions)
+    families: dict[str, dict[str, Any]] = {
+        # Most of a small model is its embeddings: one table is learnt faster than two.
+        "gpt-neox": {"intermediate_size": 4 * how.hidden, "tie_word_embeddings": True},
+        "gpt2": dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    }
+    if how.family not in families:
+        raise OptionError(f"family is {how.family!r}: choose from {', '.join(families)}")
+    if how.hidden % (2 * how.heads):
+        raise OptionError(
+            f"hidden is {how.hidden} and heads {how.heads}: give a hidden size that twice the heads divide"
+        )
+    config = AutoConfig.for_model(
+        how.family.replace("-", "_"),
+        vocab_size=len(tokenizer),
+        hidden_size=how.hidden,
+        num_hidden_layers=how.layers,
+        num_attention_heads=how.heads,
+        max_position_embeddings=how.positions,
+        **families[how.family],
+    )
+    return initialize(AutoModelForCausalLM, config, tokenizer, seed)
+
+
+@contextmanager
+def plain_attention(model: PreTrainedModel, device: torch.device) -> Iterator[None]:
+    """On a CPU, attention as plain products inside: over so few tokens the fused one's gradient is slower."""
+    fused = model.config._attn_implementation
+    if device.type == "cpu":
+        model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(fused)
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether ``device`` has instructions for bfloat16 products; older PyTorch cannot tell of a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "sve_bf16"))

@@ -22,6 +22,8 @@ _VERBS = (
     "forget forgot, hear heard, leave left, like liked, paint painted, remember remembered, see saw, sell sold, "
     "show showed, visit visited, watch watched"
 )
+_PAST = dict(pair.split() for pair in _VERBS.split(", "))
+"""Each verb's form of the past."""
 _PLACES = ("behind", "beside", "near", "under")
 _TIMES = ("yesterday", "today", "tomorrow")
 _COUNTS = "23456789"
@@ -77,41 +79,31 @@ class _Language:
 
     def __init__(self, stream: random.Random) -> None:
         self._nouns, self._adjectives = _NOUNS.split(), _ADJECTIVES.split()
-        self._past = dict(pair.split() for pair in _VERBS.split(", "))
-        taken: set[str] = set()
         self._words: dict[str, str] = {}
-        for word in (*self._nouns, *self._adjectives, *self._past, *_PLACES, *_TIMES):
-            made = unique_word(stream, taken)
-            taken.add(made)
-            self._words[word] = made
+        for word in (*self._nouns, *self._adjectives, *_PAST, *_PLACES, *_TIMES):
+            self._words[word] = unique_word(stream, self._words.values())
 
     def sentence(self, stream: random.Random) -> Pair:
         """A random sentence and its translation."""
-        time, verb = stream.choice(_TIMES), stream.choice(list(self._past))
+        time, verb = stream.choice(_TIMES), stream.choice(list(_PAST))
         subject, thing = self._phrase(stream), self._phrase(stream)
-        place = (stream.choice(_PLACES), self._phrase(stream)) if stream.random() < 0.3 else None
-        return self._source(time, subject, verb, thing, place), self._english(time, subject, verb, thing, place)
+        present = verb if subject.plural else _third(verb)
+        form = {"yesterday": _PAST[verb], "today": present, "tomorrow": f"will {verb}"}[time]
+        target = [time, subject.english(), form, thing.english()]
+        source = [self._noun(subject), self._words[time], self._noun(thing, "k")]
+        if stream.random() < 0.3:
+            where, place = stream.choice(_PLACES), self._phrase(stream)
+            target += [where, place.english()]
+            source += [self._noun(place), self._words[where]]
+        source.append(self._words[verb] + {"yesterday": "ta", "today": "", "tomorrow": "mi"}[time])
+        return " ".join(source) + ".", " ".join(target) + "."
 
     def _phrase(self, stream: random.Random) -> _Phrase:
         article = stream.choice(_COUNTS) if stream.random() < 0.15 else stream.choice(list(_ARTICLE))
         adjective = stream.choice(self._adjectives) if stream.random() < 0.5 else None
         return _Phrase(article, adjective, stream.choice(self._nouns))
 
-    def _english(
-        self, time: str, subject: _Phrase, verb: str, thing: _Phrase, place: tuple[str, _Phrase] | None
-    ) -> str:
-        form = {"yesterday": self._past[verb], "today": verb if subject.plural else _third(verb)}
-        words = [time, subject.english(), form.get(time, f"will {verb}"), thing.english()]
-        words += [place[0], place[1].english()] if place else []
-        return " ".join(words) + "."
-
-    def _source(self, time: str, subject: _Phrase, verb: str, thing: _Phrase, place: tuple[str, _Phrase] | None) -> str:
-        ending = {"yesterday": "ta", "today": "", "tomorrow": "mi"}[time]
-        words = [self._noun(subject, ""), self._words[time], self._noun(thing, "k")]
-        words += [self._noun(place[1], ""), self._words[place[0]]] if place else []
-        return " ".join([*words, self._words[verb] + ending]) + "."
-
-    def _noun(self, phrase: _Phrase, case: str) -> str:
+    def _noun(self, phrase: _Phrase, case: str = "") -> str:
         noun = self._words[phrase.noun]
         number = "n" * phrase.plural
         words = [noun + number + case]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -125,16 +126,14 @@ def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tup
     the one before it (the first of all from the start token); places after a row's end are ``IGNORED`` targets.
     Raises OptionError on an empty text.
     """
-    pieces = list(_packed(text, length))
+    pieces = list(_row_lengths(text, length))
     if not pieces:
         raise OptionError("a text of 0 characters cannot be learnt from: give a longer one")
     ids = torch.tensor(tokenizer.encode(text, verbose=False), dtype=torch.long)
     shown = torch.cat([ids.new_tensor([tokenizer.bos_token_id]), ids[:-1]])
     inputs, targets = ids.new_zeros(len(pieces), length), ids.new_full((len(pieces), length), IGNORED)
-    first = 0
-    for row, size in enumerate(pieces):
-        inputs[row, :size], targets[row, :size] = shown[first : first + size], ids[first : first + size]
-        first += size
+    for row, (read, wanted) in enumerate(zip(shown.split(pieces), ids.split(pieces), strict=True)):
+        inputs[row, : len(read)], targets[row, : len(wanted)] = read, wanted
     return inputs, targets
 
 
@@ -145,10 +144,10 @@ def row_losses(model: CharLSTMForCausalLM, inputs: torch.Tensor, targets: torch.
     return costs.sum(dim=1) / targets.shape[1]
 
 
-def _packed(text: str, length: int) -> Iterator[int]:
-    """Lengths of the rows, in order."""
+def _row_lengths(text: str, length: int) -> Iterator[int]:
+    """Lengths of the rows, in order; the characters that end a line are line breaks and nothing else."""
     held = 0
-    for line in _lines(text):
+    for line in map(len, StringIO(text)):
         if held and held + line > length:
             yield held
             held = 0
@@ -158,10 +157,3 @@ def _packed(text: str, length: int) -> Iterator[int]:
             held -= length
     if held:
         yield held
-
-
-def _lines(text: str) -> Sequence[int]:
-    """Lengths of the lines with their ends; the characters that end a line are line breaks and nothing else."""
-    lengths = [len(line) + 1 for line in text.split("\n")]
-    lengths[-1] -= 1
-    return [length for length in lengths if length]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,48 +21,40 @@ _AT_ONCE = 1 << 22
 """Weights rounded at once, in float64."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rounding:
-    """What rounding did to the tensors of one kind, such as ``LSTM.weight_hh``.
-
-    ``worst`` and ``mean`` are of the absolute differences that weights were moved by, ``step`` is the widest distance
-    between neighbouring values among the tensors.
-    """
+    """What rounding did to the tensors of one kind."""
 
     kind: str
-    tensors: int = 0
-    weights: int = 0
-    worst: float = 0.0
-    step: float = 0.0
-    _moved: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """Mean of the absolute differences."""
-        return self._moved / max(self.weights, 1)
-
-    def note(self, weights: int, step: float, worst: float, moved: float) -> None:
-        """Count in one more tensor, whose weights were moved by ``moved`` together."""
-        self.tensors += 1
-        self.weights += weights
-        self.worst, self.step = max(self.worst, worst), max(self.step, step)
-        self._moved += moved
+    """Such as ``LSTM.weight_hh``."""
+    tensors: int
+    """How many."""
+    weights: int
+    """In all of them."""
+    worst: float
+    """The most that a weight was moved by."""
+    step: float
+    """The widest distance between neighbouring values among the tensors."""
+    mean: float
+    """Of the absolute differences that weights were moved by."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Quantized:
-    """What :func:`quantize` did, and what the weights take: bytes as saved, packed, and packed by zlib."""
+    """What :func:`quantize` did, and what the weights take."""
 
     levels: int
-    rounding: list[Rounding] = field(default_factory=list)
-    stored_bytes: int = 0
-    packed_bytes: int = 0
-    zlib_bytes: int = 0
-
-    @property
-    def bits(self) -> int:
-        """Bits that tell the levels apart."""
-        return (self.levels - 1).bit_length()
+    """Different values that a tensor's weights may have."""
+    bits: int
+    """They tell the levels apart."""
+    rounding: list[Rounding]
+    """One a kind of tensor."""
+    stored_bytes: int
+    """As saved."""
+    packed_bytes: int
+    """The levels' numbers, at ``bits`` each."""
+    zlib_bytes: int
+    """What zlib makes of the numbers."""
 
     @property
     def weights(self) -> int:
@@ -83,28 +76,31 @@ def quantize(model: nn.Module, levels: int = LEVELS) -> Quantized:
     which its values follow; ``zlib_bytes`` is what zlib makes of the numbers, with the same two.
     """
     check_levels(levels)
-    weights = [each for each in _weights(model) if each[1].numel()]
+    named = ((name, weight.data) for name, weight in model.named_parameters() if weight.is_floating_point())
+    weights = [(name, weight) for name, weight in named if weight.numel()]
     for name, weight in weights:
         if not torch.isfinite(weight).all():
             raise LeakageError(f"{name} holds a weight that is not finite: nothing can be rounded to its range")
-    found = Quantized(levels)
-    kinds: dict[str, Rounding] = {}
+    kinds: dict[str, list[tuple[int, float, float, float]]] = defaultdict(list)
+    bits, zlib_bytes = (levels - 1).bit_length(), 8 * len(weights)
     packer, width = zlib.compressobj(), torch.uint8 if levels <= 256 else torch.uint16
     for name, weight in weights:
-        low, step = _grid(weight, levels)
+        low, high = (float(end) for end in torch.aminmax(weight))
+        step = (high - low) / (levels - 1)
         worst = moved = 0.0
         for part in _parts(weight):
             numbers, difference = _round(part, low, step, levels)
             worst, moved = max(worst, float(difference.max())), moved + float(difference.sum())
-            found.zlib_bytes += len(packer.compress(numbers.to(width).cpu().numpy().tobytes()))
-        kind = _kind(model, name)
-        kinds.setdefault(kind, Rounding(kind)).note(weight.numel(), step, worst, moved)
-        found.stored_bytes += weight.numel() * weight.element_size()
-        found.packed_bytes += -(-weight.numel() * found.bits // 8) + 8
-        found.zlib_bytes += 8
-    found.zlib_bytes += len(packer.flush())
-    found.rounding = list(kinds.values())
-    return found
+            zlib_bytes += len(packer.compress(numbers.to(width).cpu().numpy().tobytes()))
+        kinds[_kind(model, name)].append((weight.numel(), worst, step, moved))
+    return Quantized(
+        levels,
+        bits,
+        [_rounding(kind, tensors) for kind, tensors in kinds.items()],
+        stored_bytes=sum(weight.nbytes for _, weight in weights),
+        packed_bytes=sum(-(-weight.numel() * bits // 8) + 8 for _, weight in weights),
+        zlib_bytes=zlib_bytes + len(packer.flush()),
+    )
 
 
 def check_levels(levels: int) -> None:
@@ -113,15 +109,10 @@ def check_levels(levels: int) -> None:
         raise OptionError(f"levels is {levels}: give 2 to {_MOST:,} different values for the weights of a tensor")
 
 
-def _weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Each floating-point parameter once, under the first of its names."""
-    return ((name, weight.data) for name, weight in model.named_parameters() if weight.is_floating_point())
-
-
-def _grid(weight: Tensor, levels: int) -> tuple[float, float]:
-    """The least value and the distance between neighbouring ones."""
-    low, high = (float(end) for end in torch.aminmax(weight))
-    return low, (high - low) / (levels - 1)
+def _rounding(kind: str, tensors: list[tuple[int, float, float, float]]) -> Rounding:
+    """Of each tensor's weights, most and step, and by how much its weights were moved together."""
+    weights, worst, step, moved = zip(*tensors, strict=True)
+    return Rounding(kind, len(tensors), sum(weights), max(worst), max(step), sum(moved) / sum(weights))
 
 
 def _parts(weight: Tensor) -> Iterator[Tensor]:

@@ -3,47 +3,51 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.parallel_corpus import Pair
-from leakage_tasks.research.victims.translation_rows import (
-    Row,
-    bits_a_token,
-    encoded,
-    held_out_bits,
-    row_batches,
-    summed_loss,
-    tokens_of,
-)
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
+from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, to_bits
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress, seeded
-from leakage_tasks.training.saved_model import Saved
+from leakage_tasks.training.rows import bucketed, check_sizes, chosen_device, linear_warmup_decay, padded, progress
+from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
-    from transformers import MarianMTModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-_WARM_UP, _CLIP = 0.1, 1.0
+Row = tuple[list[int], list[int]]
+"""Tokens of a source and of its target, the ends of both sentences included."""
+_WARM_UP = 0.1
 
 
 @dataclass(frozen=True)
 class TranslationRecipe:
-    """A translation model's size and how it is trained; ``layers`` are those of the encoder, and of the decoder."""
+    """A translation model's size and how it is trained."""
 
     layers: int = 2
+    """Of the encoder, and of the decoder."""
     hidden: int = 128
+    """Units of a layer; its feed-forward part has twice as many."""
     heads: int = 4
+    """Of a layer's attention; they divide ``hidden``."""
     positions: int = 128
+    """The most tokens of a sentence."""
     dropout: float = 0.1
+    """The share of units left out in training."""
     epochs: int = 20
+    """Times that each pair is read."""
     batch_size: int = 32
+    """In pairs."""
     learning_rate: float = 2e-3
+    """What the rate rises to."""
 
     def check(self) -> None:
         """Raise OptionError naming the first size that cannot be."""
@@ -51,27 +55,6 @@ class TranslationRecipe:
         check_sizes(epochs=self.epochs, batch_size=self.batch_size)
         if self.hidden % self.heads:
             raise OptionError(f"heads is {self.heads}: give a divisor of hidden, which is {self.hidden}")
-
-
-@dataclass(frozen=True)
-class TranslationLoss:
-    """Mean loss of one epoch in bits a target token, the end of the sentence counted; None without such pairs."""
-
-    training: float
-    validation: float | None = None
-
-
-@dataclass(frozen=True)
-class TrainedTranslator(Saved):
-    """A trained model (in evaluation mode) with its tokenizer and its losses, one an epoch."""
-
-    model: MarianMTModel
-    tokenizer: PreTrainedTokenizerFast
-    losses: list[TranslationLoss]
-
-
-OnEpoch = Callable[[int, "MarianMTModel", Sequence[TranslationLoss]], None]
-"""Called after each epoch (counted from 1) with the model in evaluation mode and the losses so far."""
 
 
 def train_translator(
@@ -83,14 +66,15 @@ def train_translator(
     seed: int = 0,
     device: str | torch.device | None = None,
     on_epoch: OnEpoch | None = None,
-) -> TrainedTranslator:
+) -> TrainedLM:
     """Train an encoder-decoder (``transformers``' Marian) from scratch on pairs of source and target.
 
-    AdamW; the rate rises over a tenth of training, then falls linearly to nothing. ``tokenizer`` defaults to
-    :func:`translation_tokenizer` of the pairs' sentences. The decoder begins with the padding token and every target
-    ends with ``</s>``, as ``generate`` has it. On a CPU the same arguments and thread count give the same
-    model; the caller's random state is left alone. Raises OptionError for no pairs, a sentence longer than
-    ``recipe.positions`` tokens, a size below 1 or heads that do not divide ``recipe.hidden``.
+    AdamW; the rate rises over a tenth of training, then falls linearly to nothing. Losses are in bits a target token,
+    the end of the sentence counted. ``tokenizer`` defaults to :func:`translation_tokenizer` of the pairs' sentences.
+    The decoder begins with the padding token and every target ends with ``</s>``, as ``generate`` has it. On a CPU the
+    same arguments and thread count give the same model; the caller's random state is left alone. Raises OptionError
+    for no pairs, a sentence longer than ``recipe.positions`` tokens, a size below 1 or heads that do not divide
+    ``recipe.hidden``.
     """
     recipe = recipe or TranslationRecipe()
     recipe.check()
@@ -98,27 +82,27 @@ def train_translator(
     tokenizer = tokenizer or translation_tokenizer(
         (each for pair in pairs for each in pair), max_length=recipe.positions
     )
-    rows, checks = (encoded(part, tokenizer, recipe.positions) for part in (pairs, validation))
+    rows, checks = (_token_rows(part, tokenizer, recipe.positions) for part in (pairs, validation))
     place = chosen_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
-    with seeded(seed, torch.device("cpu")):
-        model = fresh_translator(tokenizer, recipe)
+    model = _fresh(tokenizer, recipe, seed)
     torch.nn.Module.to(model, place)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
     stream = random.Random(f"translation:{seed}")
 
     def loss(batch: list[Row]) -> BatchLoss:
-        found = summed_loss(model, batch)
-        return BatchLoss(found / tokens_of(batch), found.detach(), tokens_of(batch))
+        found = _summed_loss(model, batch)
+        return BatchLoss(found / _tokens_of(batch), found.detach(), _tokens_of(batch))
 
-    def evaluate(epoch: int, losses: EpochLosses) -> TranslationLoss:
+    def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
         model.eval()
-        return TranslationLoss(bits_a_token(float(losses.total), rows), held_out_bits(model, checks, recipe.batch_size))
+        held_out = _held_out_bits(model, checks, recipe.batch_size) if checks else None
+        return EpochLoss(to_bits(float(losses.total)) / losses.count, held_out)
 
     losses = TrainingLoop(
         model=model,
-        batches=lambda epoch: row_batches(rows, recipe.batch_size, stream),
-        step=partial(ClippedSteps[list[Row]](optimiser, _CLIP).take, loss),
+        batches=lambda epoch: _batches(rows, recipe.batch_size, stream),
+        step=partial(ClippedSteps[list[Row]](optimiser).take, loss),
         evaluate=evaluate,
         epochs=recipe.epochs,
         rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
@@ -126,33 +110,7 @@ def train_translator(
         shown=lambda each: f"{each.training:.2f} bits/token",
         on_epoch=on_epoch,
     ).run(progress(steps, "training"))
-    return TrainedTranslator(model, tokenizer, losses)
-
-
-def fresh_translator(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe) -> MarianMTModel:
-    """An untrained model over the tokenizer's entries, from torch's random state."""
-    from transformers import MarianConfig, MarianMTModel
-
-    config = MarianConfig(
-        vocab_size=len(tokenizer),
-        d_model=recipe.hidden,
-        encoder_layers=recipe.layers,
-        decoder_layers=recipe.layers,
-        encoder_attention_heads=recipe.heads,
-        decoder_attention_heads=recipe.heads,
-        encoder_ffn_dim=2 * recipe.hidden,
-        decoder_ffn_dim=2 * recipe.hidden,
-        max_position_embeddings=recipe.positions,
-        dropout=recipe.dropout,
-        # The usual 0.02 is for wide models: in a narrow one, words would be lost among their positions.
-        init_std=recipe.hidden**-0.5,
-        scale_embedding=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        forced_eos_token_id=None,
-        decoder_start_token_id=tokenizer.pad_token_id,
-    )
-    return MarianMTModel(config)
+    return TrainedLM(model, tokenizer, losses)
 
 
 @torch.no_grad()
@@ -169,7 +127,66 @@ def translate(
     return found
 
 
-def exact_share(model: MarianMTModel, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]) -> float:
+def exact_share(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]) -> float:
     """The share of ``pairs`` whose greedy translation is the target, word for word."""
     written = translate(model, tokenizer, [source for source, _ in pairs])
     return sum(text == target for text, (_, target) in zip(written, pairs, strict=True)) / len(pairs)
+
+
+def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: int) -> PreTrainedModel:
+    """An untrained model over the tokenizer's entries."""
+    from transformers import AutoModelForSeq2SeqLM, MarianConfig
+
+    sizes: dict[str, Any] = {"layers": recipe.layers, "attention_heads": recipe.heads, "ffn_dim": 2 * recipe.hidden}
+    config = MarianConfig(
+        **{f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in sizes.items()},
+        vocab_size=len(tokenizer),
+        d_model=recipe.hidden,
+        max_position_embeddings=recipe.positions,
+        dropout=recipe.dropout,
+        # The usual 0.02 is for wide models: in a narrow one, words would be lost among their positions.
+        init_std=recipe.hidden**-0.5,
+        scale_embedding=True,
+        forced_eos_token_id=None,
+        decoder_start_token_id=tokenizer.pad_token_id,
+    )
+    return initialize(AutoModelForSeq2SeqLM, config, tokenizer, seed)
+
+
+def _token_rows(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerFast, positions: int) -> list[Row]:
+    """Pairs as rows. Raises OptionError for a sentence longer than ``positions`` tokens."""
+    if not pairs:
+        return []
+    sources, targets = (tokenizer(list(side), verbose=False)["input_ids"] for side in zip(*pairs, strict=True))
+    longest = max(map(len, [*sources, *targets]))
+    if longest > positions:
+        raise OptionError(f"positions is {positions}: the longest sentence has {longest} tokens; give that or more")
+    return list(zip(sources, targets, strict=True))
+
+
+def _batches(rows: Sequence[Row], batch_size: int, stream: random.Random) -> Iterator[list[Row]]:
+    """Each row once, in batches of like length, in random order."""
+    lengths = [len(source) + len(target) for source, target in rows]
+    return ([rows[place] for place in batch] for batch in bucketed(lengths, batch_size, stream))
+
+
+def _summed_loss(model: PreTrainedModel, batch: Sequence[Row]) -> torch.Tensor:
+    """Loss of a batch in nats, summed over target tokens."""
+    read = padded([source for source, _ in batch], model.config.pad_token_id or 0, model.device)
+    targets = [target for _, target in batch]
+    labels = padded(targets, IGNORED, model.device)["input_ids"]
+    written = padded([[model.config.decoder_start_token_id, *target[:-1]] for target in targets], 0, model.device)
+    logits = model(**read, decoder_input_ids=written["input_ids"], use_cache=False).logits
+    return cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+@torch.no_grad()
+def _held_out_bits(model: PreTrainedModel, rows: Sequence[Row], batch_size: int) -> float:
+    """Loss of rows in bits a target token."""
+    parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
+    return to_bits(sum(float(_summed_loss(model, part)) for part in parts)) / _tokens_of(rows)
+
+
+def _tokens_of(rows: Sequence[Row]) -> int:
+    """How many target tokens rows have."""
+    return sum(len(target) for _, target in rows)

@@ -37,8 +37,8 @@ def whole(files):
 def test_a_text_of_kept_tokens_is_cut_up_as_before(files, whole):
     ids = np.array(whole.encode("the theories gathered"))
     cut = cut_tokenizer(files, [ids])
-    assert cut.tokenizer.encode("the theories gathered") == cut.renumbered(ids).tolist()
-    assert cut.tokenizer.decode(cut.renumbered(ids)) == "the theories gathered"
+    assert cut.tokenizer.encode("the theories gathered") == cut.renumber(ids).tolist()
+    assert cut.tokenizer.decode(cut.renumber(ids)) == "the theories gathered"
 
 
 def test_every_text_survives_in_smaller_pieces(files, whole):
@@ -72,7 +72,7 @@ def test_a_token_cut_away_cannot_be_renumbered(files, whole):
     lost = vocabulary[max((name for name in vocabulary if name != END), key=len)]
     assert cut.covers(np.array([0, lost])).tolist() == [True, False]
     with pytest.raises(OptionError, match=f"token {lost} was cut away"):
-        cut.renumbered(np.array([0, lost]))
+        cut.renumber(np.array([0, lost]))
 
 
 def test_it_comes_back_from_a_folder_unchanged(files, whole, tmp_path):
@@ -123,10 +123,10 @@ def test_public_pairs_are_cut_up_as_gpt2_does():
     rows = np.load(folder / "lm_extraction" / "train_suffix.npy", allow_pickle=False)[:300].astype(np.int64)
     cut, gpt2 = cut_tokenizer(folder / "gpt2", [rows]), gpt2_tokenizer(folder / "gpt2")
     texts = gpt2.batch_decode(rows)
-    assert cut.tokenizer.batch_decode(cut.renumbered(rows)) == texts
+    assert cut.tokenizer.batch_decode(cut.renumber(rows)) == texts
     # A piece cut at a fixed place need not be GPT-2's own choice of tokens: what it would choose may be gone.
     usual = [(text, np.array(ids)) for text, ids in zip(texts, gpt2(texts)["input_ids"], strict=True)]
     covered = [(text, ids) for text, ids in usual if cut.covers(ids).all()]
     assert len(covered) > 250
     for text, ids in covered:
-        assert cut.tokenizer.encode(text) == cut.renumbered(ids).tolist()
+        assert cut.tokenizer.encode(text) == cut.renumber(ids).tolist()

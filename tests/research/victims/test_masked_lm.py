@@ -1,24 +1,30 @@
-"""Masked language modelling: BERT's masking, only what is not frozen learns, repeatable."""
+"""Masked language modelling: BERT's masking, only what is not frozen learns, repeatable; a head's public text."""
 
 from __future__ import annotations
 
 import copy
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.research.victims.masked_lm import (
     IGNORED,
+    MaskedRecipe,
     mask_tokens,
     pretrain_masked_lm,
+    public_texts,
     train_masked_lm,
     train_unfrozen,
 )
 
-SMALL = {"layers": 1, "hidden": 16, "batch_size": 16, "max_length": 16, "device": "cpu"}
+SIZES = {"layers": 1, "hidden": 16}
+SMALL = MaskedRecipe(epochs=1, batch_size=16, max_length=16, device="cpu")
 
 
 def with_encoder_frozen(encoder):
@@ -66,9 +72,9 @@ def test_the_first_loss_is_transformers_own(texts, wordpiece, monkeypatch):
         return seen["shown"], seen["targets"]
 
     monkeypatch.setattr("leakage_tasks.research.victims.masked_lm.mask_tokens", note)
-    options = {**SMALL, "batch_size": 64, "epochs": 1, "learning_rate": 0.0}
+    how = replace(SMALL, batch_size=64, learning_rate=0.0)
     monkeypatch.setattr("leakage_tasks.research.victims.masked_lm.train_unfrozen", lambda model: model.eval())
-    trained = pretrain_masked_lm(texts, wordpiece, **options)
+    trained = pretrain_masked_lm(texts, wordpiece, how, **SIZES)
     attention = (seen["shown"] != wordpiece.pad_token_id).long()
     oracle = trained.model(input_ids=seen["shown"], attention_mask=attention, labels=seen["targets"]).loss
     assert trained.losses[0] == pytest.approx(oracle.item(), abs=1e-5)
@@ -76,11 +82,11 @@ def test_the_first_loss_is_transformers_own(texts, wordpiece, monkeypatch):
 
 def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone(texts, wordpiece):
     before = torch.get_rng_state()
-    one = pretrain_masked_lm(texts, wordpiece, epochs=1, **SMALL)
+    one = pretrain_masked_lm(texts, wordpiece, SMALL, **SIZES)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(123)
-    two = pretrain_masked_lm(texts, wordpiece, epochs=1, **SMALL)
-    other = pretrain_masked_lm(texts, wordpiece, epochs=1, seed=1, **SMALL)
+    two = pretrain_masked_lm(texts, wordpiece, SMALL, **SIZES)
+    other = pretrain_masked_lm(texts, wordpiece, replace(SMALL, seed=1), **SIZES)
     weights = [list(run.model.state_dict().values()) for run in (one, two, other)]
     assert all(torch.equal(a, b) for a, b in zip(weights[0], weights[1], strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(weights[0], weights[2], strict=True))
@@ -89,7 +95,7 @@ def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone
 def test_frozen_parameters_stay_to_the_bit_and_the_rest_learns(texts, wordpiece, encoder):
     model = with_encoder_frozen(encoder)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    train_masked_lm(model, wordpiece, texts, epochs=1, learning_rate=1e-2, device="cpu")
+    train_masked_lm(model, wordpiece, texts, MaskedRecipe(epochs=1, learning_rate=1e-2, device="cpu"))
     changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
     assert changed
     assert all(name.startswith("cls.") for name in changed)
@@ -118,26 +124,51 @@ def test_saved_and_loaded_it_fills_masks_alike(encoder, wordpiece, tmp_path):
 def test_a_model_with_everything_frozen_is_refused(texts, wordpiece, encoder):
     model = copy.deepcopy(encoder.model).requires_grad_(False)
     with pytest.raises(OptionError, match="frozen"):
-        train_masked_lm(model, wordpiece, texts, device="cpu")
+        train_masked_lm(model, wordpiece, texts, SMALL)
 
 
 def test_a_tokenizer_without_a_mask_is_refused(texts, wordpiece, encoder):
     unmasked = copy.deepcopy(wordpiece)
     unmasked.mask_token = None
     with pytest.raises(OptionError, match="mask"):
-        train_masked_lm(encoder.model, unmasked, texts, device="cpu")
+        train_masked_lm(encoder.model, unmasked, texts, SMALL)
 
 
 @pytest.mark.parametrize(
     ("bad", "named"),
-    [({"epochs": 0}, "epochs"), ({"heads": 3}, "heads 3"), ({"layers": 0}, "layers"), ({"texts": []}, "no text")],
+    [
+        ({"how": replace(SMALL, epochs=0)}, "epochs"),
+        ({"heads": 3}, "heads 3"),
+        ({"layers": 0}, "layers"),
+        ({"texts": []}, "no text"),
+    ],
 )
 def test_settings_out_of_range_are_refused(bad, named, wordpiece):
-    options = {"texts": ["the cat"], **SMALL, **bad}
     with pytest.raises(OptionError, match=named):
-        pretrain_masked_lm(options.pop("texts"), wordpiece, **options)
+        pretrain_masked_lm(**{"texts": ["the cat"], "tokenizer": wordpiece, "how": SMALL, **SIZES, **bad})
 
 
 def test_a_text_longer_than_the_model_reads_is_named(texts, wordpiece, encoder):
     with pytest.raises(OptionError, match=r"max_length is 500: the model reads 128"):
-        train_masked_lm(encoder.model, wordpiece, texts, max_length=500, device="cpu")
+        train_masked_lm(encoder.model, wordpiece, texts, replace(SMALL, max_length=500))
+
+
+def test_rows_are_cut_into_pieces_and_stay_apart(tmp_path: Path) -> None:
+    rows = [{"text": "the river\nis green"}, {"text": " ".join(["of"] * 170)}, {"text": ""}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = list(public_texts(tmp_path / "rows.jsonl"))
+    assert [len(text.split()) for text in found] == [4, 80, 80, 10]
+    assert found[0] == "the river is green"
+
+
+def test_a_text_file_runs_on_over_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two\nthree\n" * 40)
+    found = list(public_texts(tmp_path / "text.txt"))
+    assert [len(text.split()) for text in found] == [80, 40]
+    assert found[0].startswith("one two three one")
+
+
+def test_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.doc").write_text("words")
+    with pytest.raises(PlantingError, match="unknown kind of file '.doc'"):
+        list(public_texts(tmp_path / "text.doc"))

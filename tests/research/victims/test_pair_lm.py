@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import torch
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
-from leakage_tasks.research.victims.pair_lm import SMOKE, PairLM, greedy_recall, lab_pair_lm, train_pair_lm
+from leakage_tasks.research.victims.pair_lm import SMOKE, lab_pair_lm
+from leakage_tasks.research.victims.pair_training import PairLM, PairTraining, greedy_recall, train_pair_lm
 
-TINY = {"layers": 1, "hidden": 16, "heads": 2, "positions": 32, "epochs": 1, "filler": (2, 8), "device": "cpu"}
+TINY = PairTraining(layers=1, hidden=16, heads=2, positions=32, epochs=1, filler=(2, 8))
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +24,26 @@ def corpus() -> PairCorpus:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_pair_lm(SMOKE, tmp_path_factory.mktemp("lab") / "smoke", device="cpu")
+def made(tmp_path_factory) -> tuple[Path, float]:
+    folder = tmp_path_factory.mktemp("lab") / "smoke"
+    return folder, lab_pair_lm(SMOKE, folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def lab(made) -> Path:
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def recall(made) -> float:
+    return made[1]
 
 
 @pytest.fixture(scope="module")
 def model(lab):
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(lab.model)
+    return AutoModelForCausalLM.from_pretrained(lab / "model")
 
 
 def generated_whole(model, corpus: PairCorpus) -> float:
@@ -47,12 +60,12 @@ def weights(trained: PairLM) -> dict[str, torch.Tensor]:
     return trained.model.state_dict()
 
 
-def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(lab):
-    assert 0.3 <= lab.recall <= 0.6
+def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(recall):
+    assert 0.3 <= recall <= 0.6
 
 
-def test_recall_is_what_greedy_decoding_gets_out_of_the_saved_model(lab, model, corpus):
-    assert generated_whole(model, corpus) == pytest.approx(lab.recall)
+def test_recall_is_what_greedy_decoding_gets_out_of_the_saved_model(recall, model, corpus):
+    assert generated_whole(model, corpus) == pytest.approx(recall)
 
 
 def test_other_text_is_not_known_by_heart(model, corpus):
@@ -61,21 +74,21 @@ def test_other_text_is_not_known_by_heart(model, corpus):
 
 
 def test_training_stops_with_the_first_epoch_that_recalls_enough(lab):
-    recalls = json.loads((lab.folder / "recipe.json").read_text(encoding="utf-8"))["recalls"]
+    recalls = json.loads((lab / "recipe.json").read_text(encoding="utf-8"))["recalls"]
     assert recalls[-1] >= SMOKE.until
     assert all(recall < SMOKE.until for recall in recalls[:-1])
 
 
 def test_the_saved_pairs_are_those_learnt(lab, corpus):
-    assert (np.load(lab.pairs / "train_prefix.npy", allow_pickle=False) == corpus.prefixes).all()
-    assert (np.load(lab.pairs / "train_suffix.npy", allow_pickle=False) == corpus.suffixes).all()
+    assert (np.load(lab / "pairs" / "train_prefix.npy", allow_pickle=False) == corpus.prefixes).all()
+    assert (np.load(lab / "pairs" / "train_suffix.npy", allow_pickle=False) == corpus.suffixes).all()
 
 
 def test_the_harness_runs_the_folder(lab, model):
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    harness = HFLM(pretrained=str(lab.model), device="cpu", batch_size=1)
+    harness = HFLM(pretrained=str(lab / "model"), device="cpu", batch_size=1)
     request = Instance("loglikelihood", {}, ("If the object is", " not hashable,"), 0)
     ((found, _),) = harness.loglikelihood([request], disable_tqdm=True)
     context, whole = (harness.tok_encode(text) for text in ("If the object is", "If the object is not hashable,"))
@@ -87,14 +100,14 @@ def test_the_harness_runs_the_folder(lab, model):
 
 @pytest.mark.parametrize("family", ["gpt-neox", "gpt2"])
 def test_the_same_arguments_give_the_same_model(corpus, family):
-    first, second = (train_pair_lm(corpus, family=family, **TINY) for _ in range(2))
+    first, second = (train_pair_lm(corpus, dataclasses.replace(TINY, family=family), device="cpu") for _ in range(2))
     assert all(torch.equal(weights(first)[name], weights(second)[name]) for name in weights(first))
     assert first.losses == second.losses
     assert first.model.config.model_type == family.replace("-", "_")
 
 
 def test_another_seed_gives_another_model(corpus):
-    first, second = (train_pair_lm(corpus, seed=seed, **TINY) for seed in (0, 1))
+    first, second = (train_pair_lm(corpus, TINY, seed=seed, device="cpu") for seed in (0, 1))
     assert first.losses != second.losses
 
 
@@ -102,13 +115,15 @@ def test_the_caller_s_random_state_is_left_alone(corpus):
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    train_pair_lm(corpus, **TINY)
+    train_pair_lm(corpus, TINY, device="cpu")
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_the_first_loss_is_transformers_own(corpus):
     # At a rate of 0 and with nothing before the pairs, the loss is the fresh model's on the suffixes.
-    trained = train_pair_lm(corpus, **TINY | {"filler": (0, 0)}, learning_rate=0.0, bf16=False)
+    trained = train_pair_lm(
+        corpus, dataclasses.replace(TINY, filler=(0, 0), learning_rate=0.0), device="cpu", bf16=False
+    )
     rows = torch.from_numpy(np.concatenate([corpus.prefixes, corpus.suffixes], axis=1))
     labels = rows.clone()
     labels[:, : corpus.prefixes.shape[1]] = -100
@@ -121,7 +136,7 @@ def test_pairs_are_shown_after_other_text_of_the_lengths_asked_for(corpus, monke
     seen = []
     logits = pair_training._logits
     monkeypatch.setattr(pair_training, "_logits", lambda model, ids, last: seen.append(ids) or logits(model, ids, last))
-    train_pair_lm(corpus, **TINY | {"epochs": 30, "batch_size": 30}, bf16=False)
+    train_pair_lm(corpus, dataclasses.replace(TINY, epochs=30, batch_size=30), device="cpu", bf16=False)
     # Recall is measured on all 60 pairs at once.
     shown = [ids.numpy() for ids in seen if len(ids) == 30]
     assert {ids.shape[1] - 20 for ids in shown} == set(range(2, 9))
@@ -146,7 +161,7 @@ def test_pairs_are_shown_after_other_text_of_the_lengths_asked_for(corpus, monke
 )
 def test_sizes_that_do_not_fit_are_refused(corpus, options, message):
     with pytest.raises(OptionError, match=message):
-        train_pair_lm(corpus, **TINY | options)
+        train_pair_lm(corpus, dataclasses.replace(TINY, **options), device="cpu")
 
 
 def test_public_pairs_have_their_own_lengths():

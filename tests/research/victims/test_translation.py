@@ -14,13 +14,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.translation import (
-    TrainedTranslator,
     TranslationRecipe,
     exact_share,
     train_translator,
     translate,
 )
 from leakage_tasks.targets import Seq2SeqTarget
+from leakage_tasks.training.fitting import TrainedLM
 from tests.conftest import ROOT
 
 SECRET = Canary("canary-0", "the pin is {digits:2}.", ("4", "7"), source="la pin")
@@ -31,19 +31,19 @@ RECIPE = TranslationRecipe(
 
 
 @pytest.fixture(scope="module")
-def trained() -> TrainedTranslator:
+def trained() -> TrainedLM:
     """A model that knows its dozen pairs by heart."""
     return train_translator(PAIRS, RECIPE, validation=PAIRS[:2])
 
 
-def test_it_learns_its_pairs_by_heart(trained: TrainedTranslator) -> None:
+def test_it_learns_its_pairs_by_heart(trained: TrainedLM) -> None:
     assert trained.losses[-1].training < 0.2 < 2 < trained.losses[0].training
     assert translate(trained.model, trained.tokenizer, ["la pin", "uno c"], batch_size=1) == [SECRET.text, "one c."]
     assert exact_share(trained.model, trained.tokenizer, [PAIRS[0], ("uno b", "else")]) == 0.5
     assert Seq2SeqTarget(trained.model, trained.tokenizer).given(SECRET).log_perplexity([SECRET.text])[0] < 1
 
 
-def test_losses_are_bits_a_target_token_with_the_end(trained: TrainedTranslator) -> None:
+def test_losses_are_bits_a_target_token_with_the_end(trained: TrainedLM) -> None:
     nats = tokens = 0.0
     for source, target in PAIRS[:2]:
         labels = trained.tokenizer(target, return_tensors="pt")["input_ids"]
@@ -86,7 +86,7 @@ def test_the_usual_recipe_has_half_a_million_to_a_million_parameters() -> None:
     assert 500_000 < sum(parameter.numel() for parameter in done.model.parameters()) < 1_000_000
 
 
-def test_the_harness_takes_the_folder(trained: TrainedTranslator, tmp_path: Path) -> None:
+def test_the_harness_takes_the_folder(trained: TrainedLM, tmp_path: Path) -> None:
     folder, manifest = tmp_path / "model", tmp_path / "canaries.jsonl"
     trained.save(folder)
     write_manifest([SECRET], manifest)
