@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.models.masked_lm import OTHERWISE, check_has_mlm, pretrained_mlm
+from leakage_tasks.models.masked_lm import GIVE_BASE, OTHERWISE, check_has_mlm, pretrained_mlm
 
 MARK = "frankenstein"
 """Name of the entry in a saved model's configuration that says where its head is from: one of the next two."""
@@ -134,11 +134,10 @@ def _head_parameters(model: PreTrainedModel) -> Iterator[tuple[str, nn.Parameter
 def _transplant(classifier: PreTrainedModel, model: PreTrainedModel, where: str) -> None:
     new, old = encoder_state(classifier), encoder_state(model)
     for name in sorted(new.keys() | old.keys()):
-        shapes = [None if state.get(name) is None else list(state[name].shape) for state in (old, new)]
+        shapes = [list(state[name].shape) if name in state else None for state in (old, new)]
         if shapes[0] != shapes[1]:
             raise TargetError(
-                f"{where}: its encoder's {name} has shape {shapes[0]}, the classifier's {shapes[1]}: give the model "
-                "the classifier was fine-tuned from"
+                f"{where}: its encoder's {name} has shape {shapes[0]}, the classifier's {shapes[1]}: {GIVE_BASE}"
             )
     model.base_model.load_state_dict(new, strict=False)
 

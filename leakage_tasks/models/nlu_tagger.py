@@ -78,6 +78,7 @@ class NLUTagger(PreTrainedModel):
 
     config_class = NLUTaggerConfig
     main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
 
     def __init__(self, config: NLUTaggerConfig) -> None:
         super().__init__(config)
@@ -166,14 +167,6 @@ class NLUTagger(PreTrainedModel):
             reach = (3 / module.embedding_dim) ** 0.5
             nn.init.uniform_(module.weight, -reach, reach)
             module._fill_padding_idx_with_zero()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding of the words."""
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the embedding."""
-        self.embedding = value  # type: ignore[assignment]
 
 
 class CharacterLayer(nn.Module):

@@ -50,6 +50,7 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
 
     config_class = StatefulConfig
     main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
     head: nn.Linear
 
     def __init__(self, config: StatefulConfig) -> None:
@@ -130,14 +131,6 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
     @staticmethod
     def _reorder_cache(past_key_values: State, beam_idx: torch.Tensor) -> State:
         return tuple(part.index_select(0, beam_idx) for part in past_key_values)
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding of the tokens."""
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the embedding."""
-        self.embedding = value  # type: ignore[assignment]
 
     def get_output_embeddings(self) -> nn.Module:
         """The linear layer over the vocabulary (never tied to the embedding, whose size differs)."""

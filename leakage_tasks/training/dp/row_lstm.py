@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 
 State = tuple[torch.Tensor, torch.Tensor]
 """(h, c), each of shape [layers, batch, hidden], as ``nn.LSTM`` has them."""

@@ -9,7 +9,8 @@ import torch
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log
-from leakage_tasks.models.nlu_inputs import UNKNOWN, nlu_tokenizer
+from leakage_tasks.models.char_tokenizer import UNKNOWN
+from leakage_tasks.models.nlu_inputs import nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from leakage_tasks.training.rows import seeded
 from leakage_tasks.training.tagger.recipe import NLURecipe

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.models.nlu_inputs import UNKNOWN
+from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.plain_steps import PlainSteps, make_steps
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
