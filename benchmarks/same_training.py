@@ -32,12 +32,12 @@ Made = tuple[Any, Any]
 
 
 def language_models() -> Iterator[tuple[str, Callable[[], Made]]]:
-    from leakage_tasks.research.victims.language_model import TranslationRecipe, train_lm
+    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
     from leakage_tasks.research.victims.private_lm import train_private_char_lm
     from leakage_tasks.training.char_lstm import train_char_lm
     from leakage_tasks.training.dp.private import DpConfig
 
-    small = TranslationRecipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
+    small = LanguageModelRecipe("lstm-1x320", units=16, batch_size=8, length=12, epochs=3, dropout=0.2)
     recipes = {
         "shuffled": small,
         "patience": replace(small, epochs=20, patience=2, learning_rate=0.05),

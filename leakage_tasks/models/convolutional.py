@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
 
@@ -23,13 +23,11 @@ class CausalConv(nn.Conv1d):
         self.held = (width - 1) * dilation
         """Places to remember: how far back the first of them lies."""
 
-    def empty(self, inputs: torch.Tensor) -> torch.Tensor:
+    def empty(self, inputs: Tensor) -> Tensor:
         """The memory [batch, features, held] before a text, of the type of ``inputs``, batch first."""
         return inputs.new_zeros(len(inputs), self.in_channels, self.held)
 
-    def read(
-        self, inputs: torch.Tensor, memory: torch.Tensor, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def read(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """Read ``inputs`` [batch, features, length] on from ``memory``: outputs [batch, out, length] and the memory.
 
         With ``lengths`` [batch] the memory is that after so many places of each row.
@@ -44,7 +42,7 @@ class CausalConv(nn.Conv1d):
 class ConvolutionalCausalLM(StatefulCausalLM):
     """A model whose state is that of its causal convolutions, in the order in which they read."""
 
-    def empty(self, embedded: torch.Tensor) -> State:
+    def empty(self, embedded: Tensor) -> State:
         """Zeros."""
         return tuple(module.empty(embedded) for module in self.modules() if isinstance(module, CausalConv))
 
@@ -78,11 +76,9 @@ class CharCNNForCausalLM(ConvolutionalCausalLM):
         self.head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
-    def read(
-        self, embedded: torch.Tensor, state: State | None, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, State]:
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
         """See :meth:`StatefulCausalLM.read`."""
-        hidden, after = embedded.transpose(1, 2), list[torch.Tensor]()
+        hidden, after = embedded.transpose(1, 2), list[Tensor]()
         for convolution, memory in zip(self.convolutions, state or self.empty(embedded), strict=True):
             hidden = self.dropout(hidden) if after else hidden
             hidden, memory = convolution.read(hidden, memory, lengths)  # type: ignore[operator]
@@ -131,9 +127,7 @@ class CharWaveNetForCausalLM(ConvolutionalCausalLM):
         self.head = nn.Linear(units, config.vocab_size)
         self.post_init()
 
-    def read(
-        self, embedded: torch.Tensor, state: State | None, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, State]:
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
         """See :meth:`StatefulCausalLM.read`."""
         before = state or self.empty(embedded)
         hidden, memory = self.first.read(embedded.transpose(1, 2), before[0], lengths)
@@ -154,9 +148,7 @@ class _Layer(nn.Module):
         self.gated = CausalConv(units, 2 * units, width, dilation)
         self.out = nn.Conv1d(units, units, 1)
 
-    def forward(
-        self, inputs: torch.Tensor, memory: torch.Tensor, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """``inputs`` [batch, units, length] to what is passed on, of the same shape, and the memory."""
         gates, after = self.gated.read(inputs, memory, lengths)
         new, share = gates.chunk(2, dim=1)

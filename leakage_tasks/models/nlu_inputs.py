@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from leakage_tasks.models.char_tokenizer import UNKNOWN, fast_tokenizer, word_level
 
@@ -47,7 +48,7 @@ def nlu_inputs(
     return found | {"characters": _characters(sentences, ids.shape[1], config)} if config.characters else found
 
 
-def _characters(sentences: Sequence[Sequence[str]], length: int, config: NLUTaggerConfig) -> torch.Tensor:
+def _characters(sentences: Sequence[Sequence[str]], length: int, config: NLUTaggerConfig) -> Tensor:
     """Numbers of the characters, 0 for none and 1 for one that is not known."""
     place = {character: number for number, character in enumerate(config.characters, 2)}
     longest = min(max(len(word) for words in sentences for word in words), config.max_word_length)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
@@ -55,14 +54,12 @@ class RecurrentCausalLM(StatefulCausalLM):
         self.head = nn.Linear(units, config.vocab_size)
         self.post_init()
 
-    def empty(self, embedded: torch.Tensor) -> State:
+    def empty(self, embedded: Tensor) -> State:
         """Zeros."""
         size = (embedded.shape[0], self.config.num_hidden_layers, self.config.hidden_size)
         return (embedded.new_zeros(size),) * (2 if self.kind is nn.LSTM else 1)
 
-    def read(
-        self, embedded: torch.Tensor, state: State | None, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, State]:
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
         """See :meth:`StatefulCausalLM.read`."""
         layers: nn.Module = getattr(self, self.kind.__name__.lower())
         before = None if state is None else _swap(state)
@@ -72,7 +69,7 @@ class RecurrentCausalLM(StatefulCausalLM):
         hidden, after = layers(inputs, before[0] if before is not None and len(before) == 1 else before)
         if lengths is not None:
             hidden, _ = pad_packed_sequence(hidden, batch_first=True, total_length=embedded.shape[1])
-        return hidden, _swap((after,) if isinstance(after, torch.Tensor) else after)
+        return hidden, _swap((after,) if isinstance(after, Tensor) else after)
 
 
 class CharLSTMForCausalLM(RecurrentCausalLM):
