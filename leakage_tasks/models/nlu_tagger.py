@@ -144,14 +144,7 @@ class NLUTagger(PreTrainedModel):
         pooled = hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(hidden.dtype)
         return self.intent(pooled), self.emission(hidden)
 
-    def costs(
-        self,
-        logits: Tensor,
-        emissions: Tensor,
-        mask: Tensor,
-        labels: Tensor,
-        tags: Tensor,
-    ) -> Tensor:
+    def costs(self, logits: Tensor, emissions: Tensor, mask: Tensor, labels: Tensor, tags: Tensor) -> Tensor:
         """−ln P(intent, tags | words) of each row, in nats [batch]: the sum that training minimises (section 4.1)."""
         return cross_entropy(logits, labels, reduction="none") - self.crf(emissions, tags, mask, reduction="none")
 

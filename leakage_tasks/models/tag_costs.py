@@ -29,14 +29,7 @@ def tag_costs(crf: CRF, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor
     return sequence_costs(emissions, mask, tags, crf.start_transitions, crf.transitions, crf.end_transitions)
 
 
-def sequence_costs(
-    emissions: Tensor,
-    mask: Tensor,
-    tags: Tensor,
-    start: Tensor,
-    steps: Tensor,
-    end: Tensor,
-) -> Tensor:
+def sequence_costs(emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, steps: Tensor, end: Tensor) -> Tensor:
     """−ln P(tags | emissions) of each row in nats [batch], float64 whatever the model's precision.
 
     ``emissions`` [batch, length, tags], ``mask`` (bool) and ``tags`` [batch, length], padded on the right; a row's own

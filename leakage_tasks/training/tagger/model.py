@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def fresh_tagger(
-    rows: Sequence[Utterance],
-    validation: Sequence[Utterance],
-    recipe: NLURecipe,
-    words: Iterable[str],
-    seed: int,
+    rows: Sequence[Utterance], validation: Sequence[Utterance], recipe: NLURecipe, words: Iterable[str], seed: int
 ) -> tuple[NLUTagger, PreTrainedTokenizerFast]:
     """An untrained model on the CPU, the same for the same seed, and its tokenizer.
 

@@ -70,8 +70,7 @@ def read_nlu_data(data: Path, validation: Path | None = None, test: Path | None 
     training = training or data
     with unchanged(*(part for part in (training, validation, test) if part is not None)):
         return NLUData(
-            read_utterances(training),
-            *([] if part is None else read_utterances(part) for part in (validation, test)),
+            read_utterances(training), *([] if part is None else read_utterances(part) for part in (validation, test))
         )
 
 

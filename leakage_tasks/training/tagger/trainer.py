@@ -30,15 +30,7 @@ if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance
     from leakage_tasks.models.nlu_tagger import NLUTagger
 
-__all__ = [
-    "NLURecipe",
-    "OnEpoch",
-    "RowScores",
-    "TaggerScores",
-    "TrainedTagger",
-    "score_tagger",
-    "train_tagger",
-]
+__all__ = ["NLURecipe", "OnEpoch", "RowScores", "TaggerScores", "TrainedTagger", "score_tagger", "train_tagger"]
 
 CLIP = 5.0
 """The norm gradients are clipped to."""
