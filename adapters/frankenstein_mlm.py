@@ -19,8 +19,7 @@ from adapters.masked_lm import pseudo_log_likelihoods
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.models.frankenstein import graft, is_frankenstein
-from leakage_tasks.models.masked_lm import pretrained_mlm
+from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
 from leakage_tasks.targets.masked.model import MaskedModel

@@ -29,7 +29,7 @@ from benchmarks.compatibility.tokenizers import tokenizer  # noqa: E402
 from leakage_tasks.attacks import run_attack  # noqa: E402
 from leakage_tasks.attacks.causal.search_tree import within  # noqa: E402
 from leakage_tasks.canaries import Canary, parse_template  # noqa: E402
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.stats.intervals import clopper_pearson  # noqa: E402
 from leakage_tasks.targets import CausalTarget  # noqa: E402
 from tests.oracles import letters, tiny_gpt2  # noqa: E402

@@ -39,7 +39,7 @@ class Bench:
     def __init__(self, rows: list[Utterance], characters: bool) -> None:
         self.rows, self.recipe = rows, NLURecipe(epochs=1, characters=characters)
         model, tokenizer = fresh_tagger(rows, (), self.recipe, (), seed=0)
-        encoded = TaggedRows(rows, tokenizer, model.config, torch.device("cpu"))
+        encoded = TaggedRows(rows, tokenizer, model)
         batches = bucketed(encoded.lengths, self.recipe.batch_size, random.Random("rows:0"))
         self.tensors = [encoded.batch(batch) for batch in batches]
         self.losses: dict[str, float] = {}

@@ -38,8 +38,8 @@ from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
 from leakage_tasks.attacks.causal.search_tree import Nodes, SearchTree  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
 from leakage_tasks.targets import CausalTarget  # noqa: E402
 
 TOKENIZER = char_tokenizer("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789.,:;-?!'\n")

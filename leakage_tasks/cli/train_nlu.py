@@ -72,7 +72,7 @@ def train_nlu_command(
     place = output.resolve()
     check_output(place)
     from leakage_tasks.models.loading import device_called
-    from leakage_tasks.training.tagger.files import read_nlu_data
+    from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
     on, private = device_called(device), _privacy(epsilon, noise_multiplier, delta, max_grad_norm)

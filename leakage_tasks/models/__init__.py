@@ -14,11 +14,9 @@ def register() -> None:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    from leakage_tasks.models.char_cnn import CharCNNForCausalLM
-    from leakage_tasks.models.char_gru import CharGRUForCausalLM
-    from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
-    from leakage_tasks.models.char_wavenet import CharWaveNetForCausalLM
+    from leakage_tasks.models.convolutional import CharCNNForCausalLM, CharWaveNetForCausalLM
     from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
+    from leakage_tasks.models.recurrent import CharGRUForCausalLM, CharLSTMForCausalLM
 
     for model in (CharLSTMForCausalLM, CharGRUForCausalLM, CharCNNForCausalLM, CharWaveNetForCausalLM):
         config = model.config_class

@@ -6,7 +6,8 @@ model is run where the user's own ``trust_remote_code`` asks for it, and nowhere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +29,8 @@ def read_config(
     """The configuration of a model. Raises TargetError, or ``failure``'s error."""
     from transformers import AutoConfig
 
-    try:
+    with _told_by(failure or partial(unreadable, "model", name)):
         return AutoConfig.from_pretrained(name, trust_remote_code=trust_remote_code, **settings)
-    except Exception as error:  # a damaged folder makes the library raise anything
-        raise (failure or partial(unreadable, "model", name))(_reason(error)) from None
 
 
 def read_tokenizer(
@@ -49,10 +48,8 @@ def read_tokenizer(
     from transformers import AutoTokenizer
 
     failure = failure or partial(unreadable, "tokenizer", name, more=", or name one with tokenizer=")
-    try:
+    with _told_by(failure):
         found = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        raise failure(_reason(error)) from None
     if not bare and len(found) <= len(set(found.all_special_tokens)):
         raise failure("its files are missing")
     return found
@@ -66,12 +63,10 @@ def read_model(
     Raises TargetError, or ``failure``'s error, for one that cannot be loaded, and for one of which no weight is there.
     """
     failure = failure or partial(unreadable, "model", name)
-    try:
+    with _told_by(failure):
         model, loaded = kind.from_pretrained(
             name, trust_remote_code=trust_remote_code, weights_only=True, output_loading_info=True, **settings
         )
-    except Exception as error:  # broken and missing weights come as half a dozen kinds of exception
-        raise failure(_reason(error)) from None
     missing = loaded["missing_keys"]
     if all(weight in missing for weight, _ in model.named_parameters()):
         raise failure("its files hold none of its weights")
@@ -134,5 +129,10 @@ def unreadable(what: str, name: Any, reason: str, *, more: str = "") -> TargetEr
     )
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(first_line(error).split())[:200].rstrip(".: ")
+@contextmanager
+def _told_by(failure: Failure) -> Iterator[None]:
+    """Raise ``failure``'s error for any other: damaged folders and missing weights make the library raise anything."""
+    try:
+        yield
+    except Exception as error:
+        raise failure(" ".join(first_line(error).split())[:200].rstrip(".: ")) from None

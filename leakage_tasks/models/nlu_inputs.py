@@ -6,13 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
+
+from leakage_tasks.models.char_tokenizer import UNKNOWN, fast_tokenizer, word_level
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from leakage_tasks.models.nlu_tagger import NLUTaggerConfig
 
-PADDING, UNKNOWN = "<pad>", "<unk>"
+PADDING = "<pad>"
 
 
 def nlu_tokenizer(words: Iterable[str], *, max_length: int = 512) -> PreTrainedTokenizerFast:
@@ -20,22 +23,11 @@ def nlu_tokenizer(words: Iterable[str], *, max_length: int = 512) -> PreTrainedT
 
     Ids: 0 is ``<pad>``, 1 is ``<unk>`` (every other word), then ``words`` in their order. No token is added.
     """
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import pre_tokenizers
 
-    entries = dict.fromkeys([PADDING, UNKNOWN, *words])
-    backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(entries)}, unk_token=UNKNOWN))
+    backend = word_level(dict.fromkeys([PADDING, UNKNOWN, *words]))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token=PADDING,
-        unk_token=UNKNOWN,
-        padding_side="right",
-        split_special_tokens=True,
-        clean_up_tokenization_spaces=False,
-        model_max_length=max_length,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    return fast_tokenizer(backend, max_length, pad_token=PADDING, padding_side="right")
 
 
 def nlu_inputs(
@@ -56,7 +48,7 @@ def nlu_inputs(
     return found | {"characters": _characters(sentences, ids.shape[1], config)} if config.characters else found
 
 
-def _characters(sentences: Sequence[Sequence[str]], length: int, config: NLUTaggerConfig) -> torch.Tensor:
+def _characters(sentences: Sequence[Sequence[str]], length: int, config: NLUTaggerConfig) -> Tensor:
     """Numbers of the characters, 0 for none and 1 for one that is not known."""
     place = {character: number for number, character in enumerate(config.characters, 2)}
     longest = min(max(len(word) for words in sentences for word in words), config.max_word_length)

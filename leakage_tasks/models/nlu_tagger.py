@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PretrainedConfig, PreTrainedModel
@@ -68,9 +68,9 @@ class NLUTaggerConfig(PretrainedConfig):
 class NLUTaggerOutput(ModelOutput):
     """``logits`` of the intents [batch, intents], ``emissions`` of the tags [batch, length, tags], ``loss`` in nats."""
 
-    loss: torch.Tensor | None = None
-    logits: torch.Tensor | None = None
-    emissions: torch.Tensor | None = None
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    emissions: Tensor | None = None
 
 
 class NLUTagger(PreTrainedModel):
@@ -78,6 +78,7 @@ class NLUTagger(PreTrainedModel):
 
     config_class = NLUTaggerConfig
     main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
 
     def __init__(self, config: NLUTaggerConfig) -> None:
         super().__init__(config)
@@ -98,12 +99,12 @@ class NLUTagger(PreTrainedModel):
 
     def forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        characters: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        tags: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        characters: Tensor | None = None,
+        labels: Tensor | None = None,
+        tags: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> NLUTaggerOutput:
         """Read ``input_ids`` [batch, length], padded on the right where ``attention_mask`` [batch, length] is 0.
 
@@ -119,7 +120,7 @@ class NLUTagger(PreTrainedModel):
             loss = self.costs(logits, emissions, mask.bool(), labels, tags).mean()
         return NLUTaggerOutput(loss=loss, logits=logits, emissions=emissions)
 
-    def embed(self, input_ids: torch.Tensor | None, characters: torch.Tensor | None = None) -> torch.Tensor:
+    def embed(self, input_ids: Tensor | None, characters: Tensor | None = None) -> Tensor:
         """What the first layer reads [batch, length, features]: embeddings, then the characters' features."""
         words = self.embedding(input_ids)
         if self.character_layer is None:
@@ -128,7 +129,7 @@ class NLUTagger(PreTrainedModel):
             raise ValueError("a model with a character layer needs characters=, as nlu_inputs gives them")
         return torch.cat([words, self.character_layer(characters)], dim=-1)
 
-    def read(self, embedded: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def read(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Intent logits [batch, intents] and emissions [batch, length, tags] of what :meth:`embed` returned."""
         hidden = self.dropout(embedded)
         whole = bool(mask.all())
@@ -143,18 +144,11 @@ class NLUTagger(PreTrainedModel):
         pooled = hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(hidden.dtype)
         return self.intent(pooled), self.emission(hidden)
 
-    def costs(
-        self,
-        logits: torch.Tensor,
-        emissions: torch.Tensor,
-        mask: torch.Tensor,
-        labels: torch.Tensor,
-        tags: torch.Tensor,
-    ) -> torch.Tensor:
+    def costs(self, logits: Tensor, emissions: Tensor, mask: Tensor, labels: Tensor, tags: Tensor) -> Tensor:
         """−ln P(intent, tags | words) of each row, in nats [batch]: the sum that training minimises (section 4.1)."""
         return cross_entropy(logits, labels, reduction="none") - self.crf(emissions, tags, mask, reduction="none")
 
-    def decode(self, emissions: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
+    def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:
         """The likeliest tags of each row (Viterbi), as long as the row is."""
         return self.crf.decode(emissions, mask)
 
@@ -166,14 +160,6 @@ class NLUTagger(PreTrainedModel):
             reach = (3 / module.embedding_dim) ** 0.5
             nn.init.uniform_(module.weight, -reach, reach)
             module._fill_padding_idx_with_zero()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding of the words."""
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the embedding."""
-        self.embedding = value  # type: ignore[assignment]
 
 
 class CharacterLayer(nn.Module):
@@ -189,14 +175,14 @@ class CharacterLayer(nn.Module):
             config.character_size, config.character_filters, config.character_kernel, padding="same"
         )
 
-    def forward(self, characters: torch.Tensor) -> torch.Tensor:
+    def forward(self, characters: Tensor) -> Tensor:
         """Features [batch, length, filters] of ``characters`` [batch, length, characters], 0 where a word is over."""
         there = (characters > 0).unsqueeze(2)
         # Places after a word must not count, so that features do not depend on the longest word of a batch.
         largest = self.filtered(characters).masked_fill(~there, -torch.inf).amax(dim=-1)
         return largest.masked_fill(~there.any(dim=-1), 0.0)
 
-    def filtered(self, characters: torch.Tensor) -> torch.Tensor:
+    def filtered(self, characters: Tensor) -> Tensor:
         """What each filter finds at each character [batch, length, filters, characters]."""
         embedded = self.embedding(characters.flatten(0, 1))
         return self.convolution(embedded.transpose(1, 2)).unflatten(0, characters.shape[:2])

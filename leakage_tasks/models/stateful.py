@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-State = tuple[torch.Tensor, ...]
+State = tuple[Tensor, ...]
 """What a model remembers of the text so far, each tensor of shape [batch, …]."""
 
 
@@ -50,6 +50,7 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
 
     config_class = StatefulConfig
     main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
     head: nn.Linear
 
     def __init__(self, config: StatefulConfig) -> None:
@@ -58,13 +59,11 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         # A dropout of nothing would still draw from torch's random numbers.
         self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
-    def empty(self, embedded: torch.Tensor) -> State:
+    def empty(self, embedded: Tensor) -> State:
         """The state before a text, for each row of ``embedded`` [batch, length, features]."""
         raise NotImplementedError
 
-    def read(
-        self, embedded: torch.Tensor, state: State | None, lengths: torch.Tensor | None
-    ) -> tuple[torch.Tensor, State]:
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
         """Read ``embedded`` [batch, length, features] on from ``state``: hidden [batch, length, hidden] and the state.
 
         With ``lengths`` [batch] the state is that after so many places of each row, at least one of them; what is
@@ -74,13 +73,13 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
 
     def forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
         past_key_values: State | None = None,
         use_cache: bool | None = None,
-        labels: torch.Tensor | None = None,
+        labels: Tensor | None = None,
         return_dict: bool | None = None,
-        inputs_embeds: torch.Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> CausalLMOutputWithPast | tuple[Any, ...]:
         """Read ``input_ids`` [batch, length], on from ``past_key_values`` where given.
 
@@ -101,9 +100,7 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=state if keep else None)  # type: ignore[arg-type]
         return output.to_tuple() if return_dict is False else output
 
-    def _read_unmasked(
-        self, embedded: torch.Tensor, state: State | None, mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor, State]:
+    def _read_unmasked(self, embedded: Tensor, state: State | None, mask: Tensor | None) -> tuple[Tensor, State]:
         if mask is None or bool(mask.all()):
             return self.read(embedded, state, None)
         before = self.empty(embedded) if state is None else state
@@ -128,16 +125,8 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         return False
 
     @staticmethod
-    def _reorder_cache(past_key_values: State, beam_idx: torch.Tensor) -> State:
+    def _reorder_cache(past_key_values: State, beam_idx: Tensor) -> State:
         return tuple(part.index_select(0, beam_idx) for part in past_key_values)
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding of the tokens."""
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the embedding."""
-        self.embedding = value  # type: ignore[assignment]
 
     def get_output_embeddings(self) -> nn.Module:
         """The linear layer over the vocabulary (never tied to the embedding, whose size differs)."""

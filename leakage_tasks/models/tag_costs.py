@@ -7,6 +7,7 @@ nine words and 75 tags takes less than a hundredth of the time in float64, gradi
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torchcrf import CRF
 
 
@@ -16,28 +17,19 @@ class TagCRF(CRF):
     def __init__(self, tags: int) -> None:
         super().__init__(tags, batch_first=True)
 
-    def forward(
-        self, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor | None = None, reduction: str = "sum"
-    ) -> torch.Tensor:
+    def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, reduction: str = "sum") -> Tensor:
         """See ``torchcrf.CRF``; with a mask and ``reduction="none"`` the quick way, in the type of ``emissions``."""
         if mask is None or reduction != "none":
             return super().forward(emissions, tags, mask, reduction)
         return -tag_costs(self, emissions, mask.bool(), tags).to(emissions.dtype)
 
 
-def tag_costs(crf: CRF, emissions: torch.Tensor, mask: torch.Tensor, tags: torch.Tensor) -> torch.Tensor:
+def tag_costs(crf: CRF, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
     """−ln P(tags | emissions) of each row in nats [batch], see :func:`sequence_costs`."""
     return sequence_costs(emissions, mask, tags, crf.start_transitions, crf.transitions, crf.end_transitions)
 
 
-def sequence_costs(
-    emissions: torch.Tensor,
-    mask: torch.Tensor,
-    tags: torch.Tensor,
-    start: torch.Tensor,
-    steps: torch.Tensor,
-    end: torch.Tensor,
-) -> torch.Tensor:
+def sequence_costs(emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, steps: Tensor, end: Tensor) -> Tensor:
     """−ln P(tags | emissions) of each row in nats [batch], float64 whatever the model's precision.
 
     ``emissions`` [batch, length, tags], ``mask`` (bool) and ``tags`` [batch, length], padded on the right; a row's own
@@ -54,9 +46,7 @@ def sequence_costs(
     return _normaliser(emissions, mask, start, steps, end) - told
 
 
-def _normaliser(
-    emissions: torch.Tensor, mask: torch.Tensor, start: torch.Tensor, steps: torch.Tensor, end: torch.Tensor
-) -> torch.Tensor:
+def _normaliser(emissions: Tensor, mask: Tensor, start: Tensor, steps: Tensor, end: Tensor) -> Tensor:
     """ln of the sum over all sequences of tags of exp(score), by the forward algorithm; [batch]."""
     likeliest = steps.amax(dim=-2)
     shares = (steps - likeliest.unsqueeze(-2)).exp()

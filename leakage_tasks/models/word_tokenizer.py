@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from transformers import PreTrainedTokenizerFast
 
-from leakage_tasks.models.char_tokenizer import LINE_START, UNKNOWN, of_lines
+from leakage_tasks.models.char_tokenizer import LINE_START, UNKNOWN, of_lines, word_level
 
 LINE_BREAK = "\n"
 
@@ -25,12 +25,11 @@ def word_tokenizer(
     ``<s>`` or ``<unk>`` is that token. Words are decoded with one space between them and none around a line break,
     so decode(encode(x)) == x for every text of known words that is spaced so.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Regex, decoders, pre_tokenizers
 
     special = [LINE_START, UNKNOWN, LINE_BREAK]
     counted = Counter(word for word in text.split() if word not in special)
-    entries = [*dict.fromkeys([*special, *(word for word, _ in counted.most_common(most)), *always])]
-    backend = Tokenizer(models.WordLevel({entry: place for place, entry in enumerate(entries)}, unk_token=UNKNOWN))
+    backend = word_level(dict.fromkeys([*special, *(word for word, _ in counted.most_common(most)), *always]))
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(r"[^\S\n]+"), behavior="removed"),

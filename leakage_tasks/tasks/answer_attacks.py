@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.tasks.run_options import uncached
+from leakage_tasks.tasks.base_task import fingerprint, uncached
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
 """Answers requests of one order, which is the second of their arguments (less ``optional``)."""
@@ -140,11 +139,10 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
     )
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
-    settings = {name: order[name] for name in named} | {"version": __version__}
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
     beside = _supporting(order["canaries"])
     stamped = (
-        dataclasses.replace(found, manifest=order["manifest"], settings=digest, supporting=beside[found.canary])
+        dataclasses.replace(found, manifest=order["manifest"], settings=settings, supporting=beside[found.canary])
         for found in findings
     )
     return [found if order["reveal"] else coarsened(found) for found in stamped]

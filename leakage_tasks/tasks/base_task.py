@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, CacheHook
 from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
@@ -20,7 +21,6 @@ from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.metrics.metric import MORE, Metric
 from leakage_tasks.tasks.own_command import own_command
-from leakage_tasks.tasks.run_options import refuse_option
 
 DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
@@ -153,11 +153,13 @@ class LocalTask(Task):
 
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
+        # The documents of the run have a hash where they are not all there are.
+        part = {} if len(self.used) == len(self._docs) else {"part": fingerprint(self.used)}
         return {
             "schema": 1,
             "version": __version__,
             "measures": self.MEASURES,
-            "protocol": {} if self.is_null else {**self.protocol(), **self._part()},
+            "protocol": {} if self.is_null else {**self.protocol(), **part},
             "tested": {} if self.is_null else self.tested(),
             **({"no_headline": self.no_headline()} if self.no_headline() else {}),
             **({"built_in": True} if self.built_in else {}),
@@ -166,12 +168,6 @@ class LocalTask(Task):
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
         }
-
-    def _part(self) -> dict[str, str]:
-        """The hash of the documents of the run, where they are not all there are."""
-        if len(self.used) == len(self._docs):
-            return {}
-        return {"part": hashlib.sha256(json.dumps(self.used, sort_keys=True).encode()).hexdigest()}
 
     @property
     def metrics(self) -> Sequence[Metric]:
@@ -247,9 +243,27 @@ class LocalTask(Task):
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
         order = {"optional": True, FIELD: self.lacking}
+        self._instances = [self._request(self._docs[0], "", order, (self.task_name, 0, 1))]
+
+    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
+        """One request: the text, and what is asked of the model."""
+        return self._request(doc, ctx, self.asked_of(doc), kwargs["metadata"])
+
+    def asked_of(self, doc: Document) -> Any:
+        """What the request of a document holds besides its text: an attack's settings, a label."""
+        raise NotImplementedError
+
+    def _request(self, doc: Document, text: str, asked: Any, place: Any) -> Instance:
         name: Any = self.OUTPUT_TYPE
-        place = (self.task_name, 0, 1)
-        self._instances = [Instance(name, doc=self._docs[0], arguments=("", order), idx=0, metadata=place)]
+        return Instance(name, doc=doc, arguments=(text, asked), idx=0, metadata=place)
+
+    def process_results(self, doc: Document, results: Sequence[Any]) -> dict[str, Any]:
+        """The values of every metric for one document; None for those it has none of, and for all where null."""
+        return dict(self.nulls()) if self.is_null else self.values_of(doc, results[0])
+
+    def values_of(self, doc: Document, answer: Any) -> dict[str, Any]:
+        """What a document's answer comes to, by metric."""
+        raise NotImplementedError
 
     def doc_iterator(self, **settings: Any) -> Iterator[tuple[int, Any]]:
         """See the harness; every process sees the stand-in for documents there are none of."""
@@ -258,7 +272,7 @@ class LocalTask(Task):
     def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Aggregations by metric; of a null task not even counts are numbers."""
         if self.is_null:
-            return {metric.name: _nothing for metric in self.metrics}
+            return {metric.name: lambda values: None for metric in self.metrics}
         return {
             **{metric.name: partial(self._aggregated, metric) for metric in self.metrics},
             MORE: self._aggregate_more,
@@ -281,5 +295,35 @@ class LocalTask(Task):
         return {MORE: None, **{metric.name: metric.higher_is_better for metric in self.metrics}}
 
 
-def _nothing(values: Sequence[object]) -> None:
-    return None
+def fingerprint(value: Any) -> str:
+    """A SHA-256 of what JSON can hold, whatever the order of its names."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def refuse_option(option: str, why: str, alone: bool) -> None:
+    """Warn, once in a process, of an option that may be meant for other tasks of the run.
+
+    Raises OptionError where a task is ``alone``, with none but ours beside it: nobody can have been meant then.
+    """
+    message = f"{option} changes nothing for leakage tasks: {why}"
+    if alone:
+        raise OptionError(f"{message}; no other task is in this run, so leave it out")
+    warn_once(message)
+
+
+@contextmanager
+def uncached(lm: LM) -> Iterator[None]:
+    """Keep what is asked in between out of the cache of ``--use_cache``, with one warning if there is one.
+
+    The harness' cache answers neither attacks nor labels, yet a model would put the texts they lead to into it.
+    """
+    hook = getattr(lm, "cache_hook", None)
+    if getattr(hook, "dbdict", None) is None:
+        yield
+        return
+    warn_once("--use_cache changes nothing for leakage tasks: they ask the model anew, and none of it is kept")
+    lm.set_cache_hook(CacheHook(None))
+    try:
+        yield
+    finally:
+        lm.set_cache_hook(hook)

@@ -14,7 +14,6 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
 from leakage_tasks.attacks import ATTACKS
@@ -67,6 +66,7 @@ class CanaryTask(LocalTask):
         known = self.options.known
         self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
+        # Planted ones and controls in turn, natural ones without their secret.
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
 
     def _note_built_in(self) -> None:
@@ -96,10 +96,6 @@ class CanaryTask(LocalTask):
                 f"attack={name!r} {which}: use {', '.join(fitting)}, or give each task its own as in "
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
-
-    def test_docs(self) -> list[Document]:
-        """The canaries as JSON objects, planted ones and controls in turn; natural ones without their secret."""
-        return self._docs
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """The template the attacker fills."""
@@ -131,24 +127,16 @@ class CanaryTask(LocalTask):
         named = {"source": self.options.source_language, "target": self.options.target_language}
         return {side: code for side, code in named.items() if code is not None}
 
-    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
-        """One ``attack`` request: the template and the attack's settings; the canary is the document."""
-        return Instance(
-            request_type="attack",
-            doc=doc,
-            arguments=(ctx, self.order),
-            idx=0,
-            metadata=kwargs["metadata"],
-        )
+    def asked_of(self, doc: Document) -> dict[str, Any]:
+        """The attack's settings; the canary is the document."""
+        return self.order
 
-    def process_results(self, doc: Document, results: Sequence[str]) -> dict[str, float | None]:
+    def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
-        if self.is_null:
-            return dict(self.nulls())
-        self.note_attack(results[0])
-        values = self.SCORING.values(self.SCORING.read(results[0]), HEADLINE, self.order, self._copies)
+        self.note_attack(answer)
+        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.order, self._copies)
         if self.built_in:
-            return {name: value for name, value in values.items() if _of_controls(name)}
+            return {name: each for name, each in values.items() if name.startswith("control_") or name == "n_controls"}
         return values if self.options.rows == "all" else self.in_rows(values)
 
     @property
@@ -184,6 +172,7 @@ class CanaryTask(LocalTask):
         ids = {doc["id"] for doc in self.used}
         there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
+        repetitions = Counter(canary.repetitions for canary in planted)
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self._canaries) else {}
@@ -194,7 +183,7 @@ class CanaryTask(LocalTask):
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
             **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
             "controls": len(there) - len(planted),
-            "repetitions": dict(sorted(Counter(str(canary.repetitions) for canary in planted).items(), key=_as_number)),
+            "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             "kinds": sorted({canary.kind for canary in there}),
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
             **({} if example is None else {"example": example}),
@@ -248,19 +237,11 @@ def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
     return canaries
 
 
-def _of_controls(row: str) -> bool:
-    return row.startswith("control_") or row == "n_controls"
-
-
 def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:
     """Planted canaries and controls in turn, so that a part of them holds both."""
     planted = [canary for canary in canaries if canary.planted]
     controls = [canary for canary in canaries if not canary.planted]
     return [canary for canary in chain.from_iterable(zip_longest(planted, controls)) if canary is not None]
-
-
-def _as_number(item: tuple[str, int]) -> int:
-    return int(item[0])
 
 
 def _document(canary: Canary) -> Document:

@@ -23,8 +23,7 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.labels import labels_of
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric, headline, rate
-from leakage_tasks.tasks.base_task import LocalTask
-from leakage_tasks.tasks.run_options import uncached
+from leakage_tasks.tasks.base_task import Document, LocalTask, uncached
 
 TASK = "label_accuracy"
 DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
@@ -77,19 +76,17 @@ class LabelAccuracy(LocalTask):
         """The label after a space, as the harness puts an answer after a question."""
         return f" {doc['label']}"
 
-    def construct_requests(self, doc: dict[str, str], ctx: str, **kwargs: Any) -> Instance:
-        """One ``classify`` request: the text and its label."""
-        arguments = (ctx, self.doc_to_target(doc))
-        return Instance("classify", doc=doc, arguments=arguments, idx=0, metadata=kwargs["metadata"])
+    def asked_of(self, doc: Document) -> str:
+        """The label."""
+        return self.doc_to_target(doc)
 
     def protocol(self) -> dict[str, Any]:
         """The hash of the labelled texts."""
         content = json.dumps(self._docs, sort_keys=True, ensure_ascii=False).encode()
         return {"data": hashlib.sha256(content).hexdigest()}
 
-    def process_results(self, doc: dict[str, str], results: Sequence[tuple[float, bool]]) -> dict[str, float | None]:
+    def values_of(self, doc: Document, answer: tuple[float, bool]) -> dict[str, Any]:
         """Every metric's value for one text."""
-        answer: Any = results[0]
         return {metric.name: metric.value(answer) for metric in METRICS}
 
 

@@ -12,7 +12,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -281,8 +281,5 @@ def _merge(manager: Any, extra: Any, defaults: Path) -> None:
             index[name] = entry
             placed.add(name)
     for listing in ("all_tasks", "all_subtasks", "all_groups", "all_tags"):
-        _replace(getattr(manager, listing), placed, getattr(extra, listing))
-
-
-def _replace(names: list[str], placed: set[str], kind: Iterable[str]) -> None:
-    names[:] = sorted((set(names) - placed) | (placed & set(kind)))
+        names = getattr(manager, listing)
+        names[:] = sorted((set(names) - placed) | placed.intersection(getattr(extra, listing)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.training.fitting import OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share
 from leakage_tasks.training.rows import check_sizes, chosen_device, seeded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from leakage_tasks.core.errors import OptionError
-from leakage_tasks.training.early_stopping import Checkpoints, EarlyStopping
-from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
+from leakage_tasks.core.atomic import check_place
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
 from leakage_tasks.training.rows import progress
-from leakage_tasks.training.saved_model import Saved
+from leakage_tasks.training.saved_model import Saved, save
 from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 
 if TYPE_CHECKING:
@@ -72,10 +71,6 @@ class TrainingConfig:
     autocast: torch.dtype | None = None
     seed: int = 0
 
-    def mixed(self, device: torch.device) -> AbstractContextManager[Any]:
-        """The precision to compute in."""
-        return torch.autocast(device.type, dtype=self.autocast, enabled=self.autocast is not None)
-
 
 def fit(
     model: PreTrainedModel,
@@ -95,7 +90,7 @@ def fit(
     """
     if how.patience is not None and checks is None:
         raise OptionError("patience stops by the validation loss: give a validation text too")
-    folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
+    folder = None if checkpoints is None else _checkpoints(Path(checkpoints))
     stopping = None
     if how.patience is not None:
         stopping = EarlyStopping[EpochLoss](how.patience, lambda each: (each.validation,), model.state_dict)
@@ -106,7 +101,7 @@ def fit(
         model.eval()
         found = None if checks is None else bits(model, checks, how)
         if folder is not None:
-            folder.save(epoch, model, tokenizer)
+            save(model, tokenizer, folder / f"epoch-{epoch:02d}")
         return EpochLoss(to_bits(float(losses.total) / int(losses.count)), found)
 
     losses = TrainingLoop(
@@ -124,6 +119,17 @@ def fit(
     return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
 
 
+def _checkpoints(folder: Path) -> Path:
+    """Make the folder of checkpoints if it is not there. Raises LeakageError where it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+        raise LeakageError(f"{folder}: cannot be made ({reason}): give another folder for checkpoints") from None
+    check_place(folder / "epoch-01")
+    return folder
+
+
 class _TextReader:
     """Batches of a text and their loss, the state carried from one to the next where they go on."""
 
@@ -138,9 +144,16 @@ class _TextReader:
 
     def loss(self, batch: Batch) -> BatchLoss:
         """A batch's loss: summed nats and how many targets count."""
-        inputs, targets = batch
-        with self._how.mixed(self._model.device):
-            loss, self._state = _batch_loss(self._model, inputs, targets, self._state, self._batches.carried)
+        (inputs, targets), kind = batch, self._how.autocast
+        with torch.autocast(self._model.device.type, dtype=kind, enabled=kind is not None):
+            if self._batches.carried:
+                output = self._model(inputs, past_key_values=self._state, use_cache=True)
+                # Cut off from the gradient.
+                self._state = tuple(part.detach() for part in output.past_key_values)
+            else:
+                output = self._model(inputs, use_cache=False)
+            logits = output.logits.flatten(0, 1).float()
+            loss = cross_entropy(logits, targets.flatten(), ignore_index=IGNORED, reduction="sum")
         counted = (targets != IGNORED).sum()
         return BatchLoss(loss / counted, loss.detach(), counted)
 
@@ -172,16 +185,3 @@ def bits(model: PreTrainedModel, batches: Batches, how: TrainingConfig | None = 
 def to_bits(nats: float) -> float:
     """Nats in bits."""
     return nats / math.log(2)
-
-
-def _batch_loss(
-    model: PreTrainedModel, inputs: torch.Tensor, targets: torch.Tensor, state: State | None, carried: bool
-) -> tuple[torch.Tensor, State | None]:
-    """Summed loss of a batch in nats, and the state after it, cut off from the gradient, if it is ``carried``."""
-    if carried:
-        output = model(inputs, past_key_values=state, use_cache=True)
-        state = tuple(part.detach() for part in output.past_key_values)
-    else:
-        output = model(inputs, use_cache=False)
-    loss = cross_entropy(output.logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="sum")
-    return loss, state

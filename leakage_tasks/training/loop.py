@@ -1,14 +1,16 @@
-"""The loop in which every model here is trained: epochs of batches, an optimizer step a batch, a record an epoch."""
+"""The loop in which every model here is trained: epochs of batches, a step a batch, a record an epoch; what ends it."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 from tqdm import tqdm
 
@@ -21,7 +23,7 @@ R = TypeVar("R")
 class BatchLoss(NamedTuple):
     """The loss of a batch."""
 
-    mean: torch.Tensor
+    mean: Tensor
     """What the step lowers, with its gradient."""
     total: Any
     """What it adds to the epoch's total: a number or a tensor without gradient, of any unit and shape."""
@@ -56,6 +58,39 @@ class EpochLosses:
     def add(self, found: BatchLoss) -> None:
         """Count a batch in."""
         self.total, self.count, self.last = self.total + found.total, self.count + found.count, found
+
+
+class EarlyStopping(Generic[R]):
+    """Keeps the weights of the best epoch (of equal ones the first), and tells when ``patience`` has brought none."""
+
+    def __init__(
+        self,
+        patience: int | None,
+        score: Callable[[R], Sequence[float | None]],
+        weights: Callable[[], Mapping[str, Tensor]],
+    ) -> None:
+        """``score`` is what an epoch's record is judged by: lower is better.
+
+        Further numbers of it decide where the first are equal; what is missing or no number is worst. ``weights`` gives
+        those of now. Without ``patience`` no epoch is the last.
+        """
+        self._patience, self._score_of, self._weights_of = patience, score, weights
+        self._score: tuple[float, ...] = ()
+        self.best_epoch = 0
+        self.weights: dict[str, Tensor] = {}
+
+    def update(self, epoch: int, record: R) -> bool:
+        """Note an epoch (from 1); whether training ends with it."""
+        score = tuple(math.inf if each is None or math.isnan(each) else each for each in self._score_of(record))
+        if not self.best_epoch or score < self._score:
+            self.best_epoch, self._score = epoch, score
+            self.weights = {name: value.detach().clone() for name, value in self._weights_of().items()}
+        return self._patience is not None and epoch - self.best_epoch >= self._patience
+
+    def restore(self, model: torch.nn.Module) -> int:
+        """Give ``model`` the best weights; the epoch they are of."""
+        model.load_state_dict(self.weights)
+        return self.best_epoch
 
 
 @dataclass(kw_only=True)
@@ -95,7 +130,8 @@ class TrainingLoop(Generic[B, R]):
             for epoch in range(len(self.records) + 1, self.epochs + 1):
                 with ExitStack() as inside:
                     if self.dropout_seed is not None:
-                        inside.enter_context(seeded(_epoch_seed(self.dropout_seed, epoch), self.model.device))
+                        drawn = random.Random(f"dropout:{self.dropout_seed}:{epoch}").getrandbits(63)
+                        inside.enter_context(seeded(drawn, self.model.device))
                     inside.enter_context(self.reading())
                     losses = self._read(epoch, bar)
                 self.records.append(self.evaluate(epoch, losses))
@@ -121,7 +157,3 @@ class TrainingLoop(Generic[B, R]):
 
     def _words(self, epoch: int, words: str) -> str:
         return f"epoch {epoch}/{self.epochs}, {words}"
-
-
-def _epoch_seed(seed: int, epoch: int) -> int:
-    return random.Random(f"dropout:{seed}:{epoch}").getrandbits(63)

@@ -1,19 +1,24 @@
-"""What the trainers of encoders share: token rows in batches of like length, the learning rate's course, seeds."""
+"""What trainers share: token rows in batches of like length, the learning rate's course, seeds, devices, memory."""
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from tqdm import tqdm
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import first_line
 from leakage_tasks.targets import batches
+from leakage_tasks.targets.memory import free_on_gpu, out_of_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -43,7 +48,7 @@ def token_rows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_len
     return tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"] if texts else []
 
 
-def padded(rows: Sequence[Sequence[int]], padding: int, device: torch.device | str) -> dict[str, torch.Tensor]:
+def padded(rows: Sequence[Sequence[int]], padding: int, device: torch.device | str) -> dict[str, Tensor]:
     """``input_ids`` and ``attention_mask``, both [rows, longest], padded on the right."""
     ids, mask = batches.padded(rows, padding)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
@@ -74,14 +79,27 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """The model in evaluation mode inside; afterwards each of its modules has the mode that it had."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
 def chosen_device(device: str | torch.device | None) -> torch.device:
     """``device``, or the first GPU, or the CPU."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def progress(total: int, what: str) -> tqdm[None]:
-    """A bar over ``total`` batches; redrawn seldom where standard error is a file."""
-    return tqdm(total=total, desc=what, unit="batch", mininterval=0.5 if sys.stderr.isatty() else 10.0)
+def progress(total: int, what: str | None = None, *, unit: str = "batch", **more: Any) -> tqdm[None]:
+    """A bar over ``total`` batches; redrawn seldom where standard error is a file, which keeps every redrawing."""
+    interval = 0.5 if sys.stderr.isatty() else 10.0
+    return tqdm(total=total, desc=what, unit=unit, mininterval=interval, **more)
 
 
 def check_sizes(**sizes: int) -> None:
@@ -95,3 +113,26 @@ def check_length(max_length: int, positions: int | None) -> None:
     """Raise OptionError where ``max_length`` exceeds the ``positions`` a model has."""
     if positions is not None and max_length > positions:
         raise OptionError(f"max_length is {max_length}: the model reads {positions} tokens at most; give that or less")
+
+
+def memory_of(device: torch.device) -> float:
+    """Bytes for tensors on ``device``: what is free on a GPU of CUDA, else all that the machine has.
+
+    Infinite where the system does not tell.
+    """
+    if device.type == "cuda":
+        return free_on_gpu(device)
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return math.inf
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@contextmanager
+def allocations_told(remedy: str) -> Iterator[None]:
+    """Raise LeakageError, which names ``remedy``, where torch cannot allocate what is asked of it inside."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise LeakageError(f"out of memory ({first_line(error)}): {remedy}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,10 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
     model, missing = read_model(_class_of(read_config(name), name), name, dtype="auto")
     if missing:
         raise TargetError(f"{name}: {missing[0]} is not among its weights: give a model that was saved whole")
-    return model.eval(), _tokenizer(name)
+    tokenizer = None
+    with suppress(TargetError):
+        tokenizer = read_tokenizer(name)
+    return model.eval(), tokenizer
 
 
 def save(
@@ -115,11 +119,3 @@ def _class_of(config: Any, name: str) -> type[PreTrainedModel]:
         f"{name}: its config names the class {named!r}, which transformers does not have: give a folder that "
         "save_pretrained wrote"
     )
-
-
-def _tokenizer(name: str) -> PreTrainedTokenizerBase | None:
-    try:
-        found: PreTrainedTokenizerBase = read_tokenizer(name)
-    except TargetError:
-        return None
-    return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from leakage_tasks.core.errors import OptionError
 
@@ -16,25 +16,18 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 IGNORED = -100
-Batch = tuple[torch.Tensor, torch.Tensor]
+Batch = tuple[Tensor, Tensor]
 """(inputs, targets), each [batch, length or less]; targets that do not count are ``IGNORED``."""
 
 
-class Batches(Protocol):
-    """The batches of an epoch."""
+class Windows:
+    """A text read in order as ``batch_size`` parallel streams, a window of ``length`` of each at a time.
 
-    carried: bool
+    The batches are the same every epoch.
+    """
+
+    carried = True
     """Whether each row goes on where it ended in the batch before."""
-
-    def __len__(self) -> int:
-        """Batches an epoch."""
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """Those of epoch ``number``, the same for the same number."""
-
-
-class _Fixed(ABC):
-    """Batches that are the same every epoch."""
 
     def __init__(
         self, text: str, tokenizer: PreTrainedTokenizerBase, batch_size: int, length: int, device: torch.device
@@ -48,20 +41,11 @@ class _Fixed(ABC):
         return len(self.inputs)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """See :class:`Batches`; the same every epoch."""
+        """The batches of an epoch, (inputs, targets) each."""
         return zip(self.inputs, self.targets, strict=True)
 
-    @abstractmethod
-    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
+    def _laid_out(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
         """The inputs of each batch, and the targets of each."""
-
-
-class Windows(_Fixed):
-    """A text read in order as ``batch_size`` parallel streams, a window of ``length`` of each at a time."""
-
-    carried = True
-
-    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
         return (part.split(length, dim=1) for part in streams(ids, batch_size))
 
 
@@ -96,7 +80,7 @@ class DrawnWindows:
         return math.ceil(self.windows / self._batch_size)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """See :class:`Batches`."""
+        """The batches of epoch ``number``, the same for the same number."""
         draws = torch.Generator().manual_seed(random.Random(f"windows:{self._seed}:{number}").getrandbits(63))
         first = int(torch.randint(self._length, (), generator=draws))
         inputs, targets = (self._cut(part, first) for part in (self._inputs, self._targets))
@@ -108,13 +92,13 @@ class DrawnWindows:
         for rows in order.to(inputs.device).split(self._batch_size):
             yield inputs[rows], targets[rows]
 
-    def _cut(self, tokens: torch.Tensor, first: int) -> torch.Tensor:
+    def _cut(self, tokens: Tensor, first: int) -> Tensor:
         turned = tokens.roll(-first)
         rest = self.windows * self._length - len(tokens)
         return torch.cat([turned, turned.new_zeros(rest)]).view(self.windows, self._length)
 
 
-class OverlappingWindows(_Fixed):
+class OverlappingWindows(Windows):
     """Windows of ``length`` tokens read from an empty state, the later half of each counting (of the first, all).
 
     For models that cannot carry a state: every token of the text but the first is predicted once, as by
@@ -123,7 +107,7 @@ class OverlappingWindows(_Fixed):
 
     carried = False
 
-    def _laid_out(self, ids: torch.Tensor, batch_size: int, length: int) -> Iterable[Sequence[torch.Tensor]]:
+    def _laid_out(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
         count = len(ids) - 1
         step = max(1, length // 2)
         starts = torch.arange(0, max(1, count - length + step), step)
@@ -134,7 +118,10 @@ class OverlappingWindows(_Fixed):
         return (part.split(batch_size) for part in (inputs, targets))
 
 
-def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
+Batches = Windows | DrawnWindows
+
+
+def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> Tensor:
     """Token ids [n] of a text. Raises OptionError where there is nothing to predict."""
     ids = torch.tensor(tokenizer.encode(text, add_special_tokens=False, verbose=False), dtype=torch.long)
     if len(ids) < 2:
@@ -142,7 +129,7 @@ def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     return ids
 
 
-def streams(ids: torch.Tensor, batch_size: int) -> Batch:
+def streams(ids: Tensor, batch_size: int) -> Batch:
     """Lay ``ids`` [n] out as ``batch_size`` parallel streams: (inputs, targets), each [batch, steps].
 
     Row after row, the targets are ids[1:], each exactly once; places after the end hold ``IGNORED`` (and

@@ -6,9 +6,9 @@ import gzip
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def read_word_vectors(path: str | Path, words: Collection[str]) -> WordVectors:
     wanted = {form.encode() for word in words for form in (word, word.lower())}
     found: dict[bytes, Vector] = {}
     try:
-        with _opened(Path(path)) as lines:
+        with gzip.open(path) if Path(path).suffix == ".gz" else Path(path).open("rb") as lines:
             size = _collect(str(path), lines, wanted, found)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
@@ -48,11 +48,7 @@ def read_word_vectors(path: str | Path, words: Collection[str]) -> WordVectors:
     return WordVectors(size, {word: vector for word, vector in forms if vector is not None})
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _collect(path: str, lines: IO[bytes], wanted: Collection[bytes], found: dict[bytes, Vector]) -> int:
+def _collect(path: str, lines: BufferedIOBase, wanted: Collection[bytes], found: dict[bytes, Vector]) -> int:
     """Put the vectors of ``wanted`` into ``found``; how many numbers each has."""
     first = lines.readline()
     promised = _header(first.split())

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from leakage_tasks.models import register
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 
 ALPHABET = "abcdefghij 0123456789.\n"
 

@@ -20,8 +20,7 @@ from transformers import (
 )
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.models.frankenstein import encoder_state, fresh_head, graft, is_frankenstein
-from leakage_tasks.models.masked_lm import pretrained_mlm
+from leakage_tasks.models.frankenstein import encoder_state, fresh_head, graft, is_frankenstein, pretrained_mlm
 from tests.encoders import CONFIGS, SHAPE, VOCABULARY, byte_level, classifier_of, save_base, wordpiece
 
 IDS = torch.tensor([[2, 5, 6, 4, 7, 3], [2, 4, 40, 41, 4, 3]])

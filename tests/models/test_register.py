@@ -9,7 +9,7 @@ def test_auto_classes_still_list_and_find_everything():
     from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+    from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 
     register()
     before = len(MODEL_FOR_CAUSAL_LM_MAPPING)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, GPTNeoXConfig, LlamaConfig, MambaConfig, MistralConfig
 
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from tests.oracles import merging, tiny_gpt2

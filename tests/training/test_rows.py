@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
+from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.architectures import build
 from leakage_tasks.training.char_lstm import fresh_model
-from leakage_tasks.training.rows import seeded
+from leakage_tasks.training.rows import allocations_told, memory_of, seeded
 
 CPU = torch.device("cpu")
 
@@ -41,3 +45,40 @@ def test_a_gpu_s_state_is_the_seed_s_inside_and_the_old_one_afterwards():
             drawn.append(torch.rand(3, device=place))
     assert torch.equal(*drawn)
     assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+MEMORY = Path("/proc/meminfo")
+
+
+@pytest.mark.skipif(not MEMORY.is_file(), reason="Linux tells it there")
+def test_a_cpu_has_the_machine_s_memory():
+    kilobytes = int(re.search(r"MemTotal: *(\d+) kB", MEMORY.read_text())[1])
+    assert memory_of(CPU) == pytest.approx(kilobytes * 1024, rel=0.01)
+
+
+def test_where_the_system_does_not_tell_there_is_no_end_of_it(monkeypatch):
+    monkeypatch.delattr("os.sysconf_names")
+    assert memory_of(CPU) == float("inf")
+
+
+def test_a_gpu_has_what_is_free_and_what_torch_holds_unused(monkeypatch):
+    for name, told in (("mem_get_info", (500, 1000)), ("memory_reserved", 300), ("memory_allocated", 200)):
+        monkeypatch.setattr(torch.cuda, name, lambda _, told=told: told)
+    assert memory_of(torch.device("cuda")) == 600
+
+
+@pytest.mark.parametrize("sizes", [(10**14,), (1000, 10**18)], ids=["too much", "beyond all numbers"])
+def test_what_torch_cannot_allocate_is_one_line(sizes):
+    with pytest.raises(LeakageError, match=r"^out of memory \(.+\): ask for less$"), allocations_told("ask for less"):
+        torch.empty(sizes)
+
+
+def test_a_gpu_without_memory_is_one_line():
+    with pytest.raises(LeakageError, match=r"^out of memory \(no room\): less$"), allocations_told("less"):
+        raise torch.OutOfMemoryError("no room\nmore of it")
+
+
+def test_other_failures_are_left_as_they_are():
+    with pytest.raises(RuntimeError, match="another") as caught, allocations_told("less"):
+        raise RuntimeError("another")
+    assert type(caught.value) is RuntimeError

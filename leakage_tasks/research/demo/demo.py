@@ -23,7 +23,7 @@ from leakage_tasks.training.threads import one_thread
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
+    from leakage_tasks.models.recurrent import CharLSTMForCausalLM
     from leakage_tasks.research.victims.corpus import Corpus
     from leakage_tasks.training.fitting import EpochLoss, TrainedLM
 

@@ -118,8 +118,7 @@ def _category(canary: Canary, table: Sequence[Printed]) -> int:
 
 def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
     """The victim with each generator."""
-    from leakage_tasks.models.frankenstein import graft
-    from leakage_tasks.models.masked_lm import pretrained_mlm
+    from leakage_tasks.models.frankenstein import graft, pretrained_mlm
     from leakage_tasks.research.classifiers.experiment import base_of
     from leakage_tasks.targets.classifier.generators import ExhaustiveGenerator, GeneratingTarget, MaskedGenerator
 

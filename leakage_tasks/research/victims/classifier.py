@@ -15,10 +15,8 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
-from leakage_tasks.training.dp.plain_steps import make_steps
-from leakage_tasks.training.dp.private import DpConfig
-from leakage_tasks.training.early_stopping import EarlyStopping
-from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
+from leakage_tasks.training.dp.private import DpConfig, make_steps
+from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import (
     check_length,
     check_sizes,

@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 from leakage_tasks.training.char_lstm import fresh_model
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps

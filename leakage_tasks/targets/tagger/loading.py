@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.models.loading import read_config, read_model
-from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.targets.classifier.loading import (
     check_dtype,
     exceeds,

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakage_tasks.models.nlu_inputs import UNKNOWN, nlu_inputs
+from leakage_tasks.models.char_tokenizer import UNKNOWN
+from leakage_tasks.models.nlu_inputs import nlu_inputs
 from leakage_tasks.targets.tokens.slot_tokens import Cut
 
 _WORD = re.compile(r"\S+")

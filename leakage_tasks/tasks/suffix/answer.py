@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +30,7 @@ from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.answer_attacks import answer_by_order
+from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 
 CHECK_TOKENS = 20
@@ -102,7 +101,7 @@ def settings_hash(options: SuffixOptions) -> str:
         "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
         "version": __version__,
     }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return fingerprint(settings)
 
 
 def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., Any]) -> TrainedConfidence | None:

@@ -106,8 +106,8 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
     compared, guesses = given.get("comparing_lm"), given.get("guesses")
     if order.confidence == "comparing_lm" and compared is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
-    if guesses is not None:
-        _check_guesses(guesses)
+    if guesses is not None and check_place(guesses).is_dir():
+        raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_TYPES if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
     return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
@@ -123,11 +123,6 @@ def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
                     f"{name} has {max(lengths)}, the {part} of pair {pair.id} {len(getattr(pair, part))} tokens: ask "
                     "for that or less"
                 )
-
-
-def _check_guesses(path: str) -> None:
-    if check_place(path).is_dir():
-        raise OptionError(f"guesses={path}: is a folder: name a .csv file in it")
 
 
 def _validation(given: int | None, confidence: str, split: str) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval.api.filter import Filter, FilterEnsemble
-from lm_eval.api.instance import Instance
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.canary import MASK
@@ -68,27 +67,19 @@ class SuffixExtraction(LocalTask):
         """The suffix's tokens, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
-    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
-        """One ``extract_suffixes`` request: the pair is the document, the options say how to attack it."""
-        return Instance(
-            request_type=self.OUTPUT_TYPE,
-            doc=doc,
-            arguments=(ctx, {**self.options.given, "optional": self.optional}),
-            idx=0,
-            metadata=kwargs["metadata"],
-        )
+    def asked_of(self, doc: Document) -> dict[str, Any]:
+        """How to attack; the pair is the document."""
+        return {**self.options.given, "optional": self.optional}
 
-    def process_results(self, doc: Document, results: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
         """The values of one column for one pair; all None where the pair was left out."""
-        if self.is_null:
-            return dict(self.nulls())
-        name, answer = results[0]
+        name, found = answer
         if name == HEADLINE:  # Every column is read off the same answers.
-            self.note_attack(answer)
-        values = SUFFIX_EXTRACTION.values(answer, name, self.options.given, {})
+            self.note_attack(found)
+        values = SUFFIX_EXTRACTION.values(found, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
-            reading = reading_of(answer, name, self.options.given)
-            guess = answer.guess if isinstance(answer, Answer) else None
+            reading = reading_of(found, name, self.options.given)
+            guess = found.guess if isinstance(found, Answer) else None
             values[GUESSES_WRITTEN.name] = None if reading is None else _guess(doc["place"], reading, guess)
         return values
 
@@ -115,11 +106,9 @@ class SuffixExtraction(LocalTask):
     def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Aggregations by metric; that of ``guesses_written`` writes the file."""
         found = super().aggregation()
-        return (
-            found
-            if self.is_null
-            else found | {GUESSES_WRITTEN.name: partial(_submit, self.options.guesses, Path(self.options.source.data))}
-        )
+        if not self.is_null:
+            found[GUESSES_WRITTEN.name] = partial(_submit, self.options.guesses, Path(self.options.source.data))
+        return found
 
 
 class Selected(Filter):

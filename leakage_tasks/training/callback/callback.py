@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
@@ -17,12 +22,12 @@ from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.report.reading.training_log import SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.training.callback.canaries import watched_canaries
-from leakage_tasks.training.callback.pace import Pace
 from leakage_tasks.training.callback.target import live_target, undisturbed
 
 BUDGET = 2_000
 """Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
+WATCHED = ("random", "organic")
+"""Kinds whose exposure can be read beside that of controls. Natural secrets were not drawn from their space."""
 
 
 class ExposureCallback(TrainerCallback):
@@ -176,6 +181,71 @@ class ExposureCallback(TrainerCallback):
         self._trainer.log(entry)
         # Any log meets the wish for one, but that one was for the loss.
         control.should_log = wanted
+
+
+class Pace:
+    """Keeps the time that measuring takes within ``share`` of the time trained so far; None lets everything pass.
+
+    A point is affordable if what was spent, and twice what the latest measurement took, is within the share: once for
+    this point, and once for the last of the run, which is measured in any case. Time decides only which points are
+    measured, never what a measurement says.
+    """
+
+    def __init__(self, share: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._share, self._clock = share, clock
+        self._began = clock()
+        self._spent = 0.0
+        self.latest: float | None = None
+        """Seconds that the latest measurement took; None before the first."""
+
+    def affords(self) -> bool:
+        """Whether one more point may be measured now. The first always may: what it costs is not known yet."""
+        if self._share is None or self.latest is None:
+            return True
+        trained = self._clock() - self._began - self._spent
+        return self._spent + 2 * self.latest <= self._share * trained
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count what happens inside as a measurement, also if it fails."""
+        started = self._clock()
+        try:
+            yield
+        finally:
+            self.latest = self._clock() - started
+            self._spent += self.latest
+
+
+def watched_canaries(
+    manifest: str | Path, most: int | None = None, controls: bool = True, seed: int = 0
+) -> list[Canary]:
+    """Planted canaries and controls of a manifest, in its order.
+
+    Of the planted ones ``most`` at the most, as equally many of each number of repetitions as there are, and of the
+    controls too; which, ``seed`` decides. Raises ManifestError for a manifest that cannot be read, and OptionError
+    for one without a planted canary of a kind that is watched.
+    """
+    canaries = [canary for canary in read_manifest(manifest) if canary.kind in WATCHED]
+    planted = [canary for canary in canaries if canary.planted]
+    if not planted:
+        raise OptionError(
+            f"{manifest}: holds no planted canary of kind {' or '.join(WATCHED)}, so none to watch: make some with "
+            "'leakage canaries'; natural ones are measured by lm_eval, after training"
+        )
+    never = [canary for canary in canaries if not canary.planted and controls]
+    chosen = {canary.id for group in (planted, never) for canary in _spread(group, seed)[:most]}
+    return [canary for canary in canaries if canary.id in chosen]
+
+
+def _spread(canaries: Sequence[Canary], seed: int) -> list[Canary]:
+    """The canaries in such an order that its beginning holds as many of each number of repetitions as it can."""
+    groups: dict[int, list[Canary]] = {}
+    for canary in canaries:
+        groups.setdefault(canary.repetitions, []).append(canary)
+    for times, group in groups.items():
+        random.Random(f"watched:{seed}:{times}").shuffle(group)
+    turns = zip_longest(*(groups[times] for times in sorted(groups, reverse=True)))
+    return [canary for canary in chain.from_iterable(turns) if canary is not None]
 
 
 def _ending(state: TrainerState, control: TrainerControl) -> bool:

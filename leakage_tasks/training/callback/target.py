@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.training.rows import evaluating
 
 
 def live_target(model: Any, processing: Any) -> CausalTarget:
@@ -69,15 +70,11 @@ def _check_causal(model: Any) -> None:
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
     """Evaluation mode inside; afterwards each module's mode, the random state and the device's memory as before."""
-    modes = [(module, module.training) for module in model.modules()]
     devices = sorted({each.device.index for each in model.parameters() if each.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
-        model.eval()
+    with torch.random.fork_rng(devices=devices), evaluating(model):
         try:
             yield
         finally:
-            for module, mode in modes:
-                module.training = mode
             if devices:
                 # Blocks cut to the sizes of the search would stay with the allocator and break up training's memory.
                 torch.cuda.empty_cache()

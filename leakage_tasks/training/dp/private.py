@@ -1,20 +1,22 @@
-"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson batches, ε."""
+"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson batches, ε; and ordinary steps with the same face."""
 
 from __future__ import annotations
 
 import math
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
-from leakage_tasks.training.dp.row_ids import per_row_ids
-from leakage_tasks.training.loop import BatchLoss
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps
+from leakage_tasks.training.rows import bucketed
 
 if TYPE_CHECKING:
     from opacus import GradSampleModule
@@ -105,7 +107,7 @@ class PrivateSteps:
         self.step(found.mean, len(batch))
         return found if batch else found._replace(total=0.0, count=0)
 
-    def step(self, loss: torch.Tensor, count: int) -> None:
+    def step(self, loss: Tensor, count: int) -> None:
         """Step on the mean ``loss`` of a batch of ``count`` rows; with ``count`` 0, on noise alone.
 
         An empty batch still needs gradients of the right shapes: give the loss of any one row, it is not used.
@@ -142,8 +144,50 @@ class PrivateSteps:
         names = {id(parameter): name for name, parameter in self._wrapped._module.named_parameters()}
         for parameter in self.optimiser.params:
             found = parameter.grad_sample
-            if not isinstance(found, torch.Tensor) or len(found) != count:
+            if not isinstance(found, Tensor) or len(found) != count:
                 raise _unfit(f"no gradient a row for {names[id(parameter)]}")
+
+
+class PlainSteps(ClippedSteps[list[int]]):
+    """Ordinary steps on batches of rows of like length, each row once an epoch; gradients are clipped."""
+
+    def __init__(
+        self, optimiser: torch.optim.Optimizer, lengths: Sequence[int], batch_size: int, clip: float = 1.0
+    ) -> None:
+        super().__init__(optimiser, clip)
+        self._lengths, self._batch_size = lengths, batch_size
+        self.steps_an_epoch = -(-len(lengths) // batch_size)
+
+    def batches(self, stream: random.Random) -> list[list[int]]:
+        """An epoch's batches of row numbers."""
+        return bucketed(self._lengths, self._batch_size, stream)
+
+    def epsilon(self) -> None:
+        """Nothing is promised."""
+
+    def promise(self) -> None:
+        """Nothing is promised."""
+
+    def close(self) -> None:
+        """There is nothing to take off the model."""
+
+
+def make_steps(
+    model: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    private: DpConfig | None,
+    lengths: Sequence[int],
+    *,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+    clip: float = 1.0,
+) -> PlainSteps | PrivateSteps:
+    """Steps on rows of these ``lengths``: DP-SGD's where it is asked for, else ordinary ones, clipped to ``clip``."""
+    if private is None:
+        return PlainSteps(optimiser, lengths, batch_size, clip)
+    sizes = {"rows": len(lengths), "batch_size": batch_size, "epochs": epochs}
+    return PrivateSteps(model.train(), optimiser, private, **sizes, seed=seed)
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
@@ -159,6 +203,28 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
             take_off()
         model = inner
     return model
+
+
+def per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
+    """Hooks that repeat ids shared by all rows for each row, as long as they are there.
+
+    BERT looks position embeddings up once, [1, length], for the whole batch; opacus takes the first dimension for the
+    rows, so that a gradient a row needs them [rows, length].
+    """
+    seen = {"rows": 1}
+
+    def note(_: torch.nn.Module, given: tuple[Any, ...], inputs: dict[str, Any]) -> None:
+        seen["rows"] = len(given[0] if given else inputs["input_ids"])
+
+    def repeat(_: torch.nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        shared = inputs[0].dim() == 2 and len(inputs[0]) == 1
+        return (inputs[0].expand(seen["rows"], -1),) if shared else None
+
+    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    return [
+        model.register_forward_pre_hook(note, with_kwargs=True),
+        *(embedding.register_forward_pre_hook(repeat) for embedding in embeddings),
+    ]
 
 
 def _noise(privacy: DpConfig, rate: float, steps: int) -> float:

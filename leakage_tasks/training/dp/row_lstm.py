@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from leakage_tasks.models.char_lstm import CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 
-State = tuple[torch.Tensor, torch.Tensor]
+State = tuple[Tensor, Tensor]
 """(h, c), each of shape [layers, batch, hidden], as ``nn.LSTM`` has them."""
 
 
@@ -28,7 +28,7 @@ class RowLSTM(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(_RowLayer(lstm, f"l{number}") for number in range(lstm.num_layers))
 
-    def forward(self, inputs: torch.Tensor, state: State | None = None) -> tuple[torch.Tensor, State]:
+    def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Read ``inputs`` [batch, steps, features] from an empty state: hidden [batch, steps, hidden] and (h, c)."""
         if state is not None:
             raise ValueError("each row starts from an empty state: give none")
@@ -48,15 +48,15 @@ class RowBiLSTM(nn.Module):
         super().__init__()
         self.ahead, self.back = _RowLayer(lstm, "l0"), _RowLayer(lstm, "l0_reverse")
 
-    def forward(self, inputs: torch.Tensor | PackedSequence) -> tuple[torch.Tensor | PackedSequence, None]:
+    def forward(self, inputs: Tensor | PackedSequence) -> tuple[Tensor | PackedSequence, None]:
         """Read a batch [batch, steps, features], or a packed one, as ``nn.LSTM`` does: hidden states, no last ones."""
-        if isinstance(inputs, torch.Tensor):
+        if isinstance(inputs, Tensor):
             return self._read(inputs, torch.full(inputs.shape[:1], inputs.shape[1])), None
         padded, lengths = pad_packed_sequence(inputs, batch_first=True)
         hidden = self._read(padded, lengths)
         return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False), None
 
-    def _read(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def _read(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Hidden [batch, steps, 2 × hidden]; what stands past a row's end, in ``inputs`` too, changes no row."""
         steps, lengths = torch.arange(inputs.shape[1], device=inputs.device), lengths.to(inputs.device)[:, None]
         # Each row turned round within its own length; done twice, it is as it was.
@@ -89,14 +89,14 @@ class _RowLayer(nn.Module):
         super().__init__()
         self.ih, self.hh = (_linear(lstm, f"{part}_{layer}") for part in ("ih", "hh"))
 
-    def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, State]:
+    def forward(self, inputs: Tensor) -> tuple[Tensor, State]:
         driven = self.ih(inputs)
         with torch.no_grad():
             hidden, _ = self._steps(driven + self.hh.bias)
             before = torch.cat([torch.zeros_like(hidden[:, :1]), hidden[:, :-1]], dim=1)
         return self._steps(driven + self.hh(before), known=True)
 
-    def _steps(self, gates: torch.Tensor, known: bool = False) -> tuple[torch.Tensor, State]:
+    def _steps(self, gates: Tensor, known: bool = False) -> tuple[Tensor, State]:
         """Hidden [batch, steps, hidden], last (h, c); ``known`` says that ``gates`` hold the recurrent product."""
         recurrent = self.hh.weight.detach().t()
         h = c = gates.new_zeros(len(gates), self.hh.in_features)

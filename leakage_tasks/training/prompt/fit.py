@@ -6,7 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.pairs.source import pairs_hash
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
@@ -18,8 +21,6 @@ SAMPLED = 64
 
 def check_fit(model: Any, settings: PromptSettings, training: Sequence[Pair], validation: Sequence[Pair]) -> None:
     """Raise OptionError or TargetError unless ``model`` can be tuned on these pairs with these settings."""
-    import torch
-
     if any(weight.dtype == torch.float16 for weight in model.parameters()):
         raise TargetError(
             f"{type(model).__name__} is in float16, whose range gradients leave: load it in float32 or bfloat16 (dtype)"
@@ -69,8 +70,6 @@ def run_of(
 
     ``settings``, the weights' ``dtype``, and hashes of ``model``, ``training`` and ``validation``.
     """
-    from leakage_tasks.pairs.source import pairs_hash
-
     return {
         "settings": settings.record(),
         "model": model_hash(model),
@@ -86,8 +85,6 @@ def model_hash(model: Any) -> str:
     So it is the same for float32 weights and for those rounded to bfloat16. Training changes nearly all values, so the
     few tell models apart; hashing billions would take minutes.
     """
-    import torch
-
     digest = hashlib.sha256()
     for name, weight in model.named_parameters():
         flat = weight.detach().reshape(-1)
@@ -100,8 +97,6 @@ def model_hash(model: Any) -> str:
 
 def comparable(model: Any) -> bool:
     """Whether :func:`model_hash` of ``model`` can be told from those of other models: no float16, nothing quantized."""
-    import torch
-
     kinds = {(weight.dtype, weight.device.type == "meta") for weight in model.parameters()}
     quantized = getattr(model, "is_quantized", False) or getattr(model.config, "quantization_config", None)
     return not quantized and kinds <= {(torch.float32, False), (torch.bfloat16, False)}

@@ -1,4 +1,8 @@
-"""A batch of pairs behind a soft prompt, through a frozen model, as costs of the suffixes' tokens."""
+"""A batch of pairs behind a soft prompt, through a frozen model, as costs of the suffixes' tokens, and their losses.
+
+What a prompt is tuned to lower is the suffix' loss, and that of its hardest tokens once more: Ethicist (003), Section
+3.2, Equations 1 to 3.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
 from leakage_tasks.targets.causal.cache import RowState, of_prefix
 from leakage_tasks.training.prompt.fit import vocabulary_of
-from leakage_tasks.training.prompt.loss import IGNORED, token_costs
+from leakage_tasks.training.rows import evaluating
+from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,15 +141,34 @@ class PromptPass:
 @contextmanager
 def frozen(model: Any) -> Iterator[None]:
     """The model without dropout and without gradients for its weights; as it was again afterwards."""
-    training = {module: module.training for module in model.modules()}
     learning = [weight for weight in model.parameters() if weight.requires_grad]
-    model.eval()
     for weight in learning:
         weight.requires_grad_(False)
     try:
-        yield
+        with evaluating(model):
+            yield
     finally:
         for weight in learning:
             weight.requires_grad_(True)
-        for module, was in training.items():
-            module.training = was
+
+
+def token_costs(logits: Tensor, targets: Tensor) -> Tensor:
+    """−ln p of each target [rows, places], float32, from logits [rows, places, vocabulary]; 0 where ignored."""
+    flat = cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    return flat.view(targets.shape)
+
+
+def suffix_losses(costs: Tensor, targets: Tensor, hardest: int) -> tuple[Tensor, Tensor]:
+    """Equations 1 and 2 of each row, [rows] each, in the unit of ``costs`` [rows, places].
+
+    The N = ``hardest`` dearest tokens are those of these very costs; a suffix shorter than N gives all it has.
+    """
+    real = targets != IGNORED
+    lengths = real.sum(1)
+    mle = costs.sum(1) / lengths
+    if not hardest:
+        return mle, costs.new_zeros(len(costs))
+    nothing = float("-inf")
+    dearest = costs.masked_fill(~real, nothing).topk(min(hardest, costs.shape[1]), dim=1).values
+    taken = dearest.masked_fill(dearest == nothing, 0.0)
+    return mle, taken.sum(1) / lengths.clamp(max=hardest)

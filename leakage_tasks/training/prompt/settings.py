@@ -51,9 +51,8 @@ class PromptSettings:
             self._check(name, int, 1)
         for name in ("hardest", "seed"):
             self._check(name, int, 0)
-        for name in ("alpha", "weight_decay"):
+        for name in ("alpha", "weight_decay", "learning_rate"):
             self._check(name, float, 0)
-        self._check("learning_rate", float, 0)
         if self.learning_rate == 0:
             raise OptionError("learning_rate=0: nothing would be learnt: give a number above 0, such as 0.001")
         if self.warmup is not None:

@@ -5,7 +5,6 @@ Prompt tuning (Lester et al. 2021) with Ethicist's (003) smoothing loss, Section
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from math import isfinite, log
@@ -15,17 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch.optim.lr_scheduler import LambdaLR
-from tqdm import tqdm
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.training.early_stopping import EarlyStopping
-from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
-from leakage_tasks.training.prompt.checkpoint import Progress, check_checkpoint, load_checkpoint, save_checkpoint
-from leakage_tasks.training.prompt.files import TunedPrompt
+from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
+from leakage_tasks.training.prompt.files import (
+    Progress,
+    PromptEpoch,
+    PromptLoss,
+    TunedPrompt,
+    check_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
 from leakage_tasks.training.prompt.fit import check_fit, run_of
-from leakage_tasks.training.prompt.forward import PromptPass, Rows, frozen
-from leakage_tasks.training.prompt.loss import PromptEpoch, PromptLoss, suffix_losses
+from leakage_tasks.training.prompt.forward import PromptPass, Rows, frozen, suffix_losses
 from leakage_tasks.training.prompt.settings import PromptSettings
+from leakage_tasks.training.rows import progress as progress_bar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
 
 OnEpoch = Callable[[int, "Tensor", Sequence[PromptEpoch]], None]
 """Called after each epoch with its number, the prompt [length, dimensions] then, and the losses so far."""
-REDRAWN = 0.5
-"""Seconds between two readings of the losses for the bar: each waits for the device."""
 
 
 def tune_prompt(
@@ -75,7 +77,8 @@ def tune_prompt(
                 on_epoch(epoch, tuner.prompt.detach().clone(), epochs)
 
         if not tuner.ended:
-            tuner.loop(note).run(_bar(tuner, progress))
+            done = len(tuner.epochs) * tuner.steps_an_epoch
+            tuner.loop(note).run(progress_bar(tuner.steps, initial=done, unit="step", disable=not progress))
     ended = tuner.progress()
     seconds = time.perf_counter() - started
     return TunedPrompt(ended.best, tuple(ended.epochs), ended.best_epoch, settings, run, model.config, seconds)
@@ -201,13 +204,6 @@ def _stream(seed: int, epoch: int) -> torch.Generator:
     """The random stream of an epoch (0: of the first prompt), the same whatever came before."""
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]))
-
-
-def _bar(tuner: _Tuner, wanted: bool) -> tqdm[None]:
-    # A log file would keep every redrawing of the bar.
-    interval = REDRAWN if sys.stderr.isatty() else 10.0
-    done = len(tuner.epochs) * tuner.steps_an_epoch
-    return tqdm(total=tuner.steps, initial=done, unit="step", mininterval=interval, disable=not wanted)
 
 
 def _words(losses: PromptLoss) -> str:

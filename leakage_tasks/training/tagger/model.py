@@ -9,7 +9,8 @@ import torch
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log
-from leakage_tasks.models.nlu_inputs import UNKNOWN, nlu_tokenizer
+from leakage_tasks.models.char_tokenizer import UNKNOWN
+from leakage_tasks.models.nlu_inputs import nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from leakage_tasks.training.rows import seeded
 from leakage_tasks.training.tagger.recipe import NLURecipe
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def fresh_tagger(
-    rows: Sequence[Utterance],
-    validation: Sequence[Utterance],
-    recipe: NLURecipe,
-    words: Iterable[str],
-    seed: int,
+    rows: Sequence[Utterance], validation: Sequence[Utterance], recipe: NLURecipe, words: Iterable[str], seed: int
 ) -> tuple[NLUTagger, PreTrainedTokenizerFast]:
     """An untrained model on the CPU, the same for the same seed, and its tokenizer.
 

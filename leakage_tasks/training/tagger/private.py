@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from leakage_tasks.core.errors import LeakageError
@@ -16,7 +16,7 @@ from leakage_tasks.models.nlu_tagger import CharacterLayer, NLUTagger
 from leakage_tasks.models.tag_costs import TagCRF, sequence_costs
 from leakage_tasks.training.dp.private import check_opacus
 from leakage_tasks.training.dp.row_lstm import RowBiLSTM
-from leakage_tasks.training.memory import memory_of
+from leakage_tasks.training.rows import memory_of
 
 if TYPE_CHECKING:
     from torchcrf import CRF
@@ -94,7 +94,7 @@ class _RowEmbedding(nn.Module):
         self._buffer = table.weight.new_empty(0, *table.weight.shape)
         self._written = torch.empty(0, dtype=torch.long)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: Tensor) -> Tensor:
         vectors = embedding(ids, self.table.weight.detach())
         if self.training and self.table.weight.requires_grad and torch.is_grad_enabled():
             vectors.requires_grad_().register_hook(partial(self._keep, ids))
@@ -104,7 +104,7 @@ class _RowEmbedding(nn.Module):
         with torch.no_grad():
             self.table.weight[self._place] = self._padding
 
-    def _keep(self, ids: torch.Tensor, gradients: torch.Tensor) -> None:
+    def _keep(self, ids: Tensor, gradients: Tensor) -> None:
         weight: Any = self.table.weight
         if getattr(weight, "grad_sample", weight) is not None:
             raise LeakageError("a tagger that reads by rows is trained by PrivateSteps, one backward pass a step")
@@ -128,7 +128,7 @@ class _RowCharacters(CharacterLayer):
         self.embedding: nn.Module = _RowEmbedding(layer.embedding)  # type: ignore[assignment]
         self.convolution = layer.convolution
 
-    def filtered(self, characters: torch.Tensor) -> torch.Tensor:
+    def filtered(self, characters: Tensor) -> Tensor:
         """The words of a row stand one after another, so far apart that no filter sees two of them."""
         gap = self.convolution.kernel_size[0] // 2
         spaced = pad(self.embedding(characters), (0, 0, 0, gap))
@@ -144,9 +144,7 @@ def _register_crf() -> None:
     register_grad_sampler([CRF, TagCRF])(_crf_row_gradients)
 
 
-def _crf_row_gradients(
-    crf: CRF, given: list[torch.Tensor], backprops: torch.Tensor
-) -> dict[nn.Parameter, torch.Tensor]:
+def _crf_row_gradients(crf: CRF, given: list[Tensor], backprops: Tensor) -> dict[nn.Parameter, Tensor]:
     """Gradients [batch, ...] of the CRF's parameters; ``given`` is what it was called with, ``backprops`` [batch]."""
     if not crf.batch_first or len(given) != 3 or backprops.dim() != 1:
         raise LeakageError(

@@ -8,25 +8,21 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.models.nlu_inputs import UNKNOWN
+from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
-from leakage_tasks.training.dp.plain_steps import PlainSteps, make_steps
-from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
-from leakage_tasks.training.early_stopping import EarlyStopping
-from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
-from leakage_tasks.training.memory import allocations_told
-from leakage_tasks.training.rows import chosen_device, progress
+from leakage_tasks.training.dp.private import DpConfig, PlainSteps, PrivateSteps, make_steps
+from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
+from leakage_tasks.training.rows import allocations_told, chosen_device, progress
 from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
 from leakage_tasks.training.tagger.private import check_memory, reading_rows
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
-from leakage_tasks.training.tagger.rows import TaggedRows, check_priced
-from leakage_tasks.training.tagger.scores import RowScores, score_tagger, scored
+from leakage_tasks.training.tagger.rows import RowScores, TaggedRows, check_priced, score_tagger, scored
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -34,15 +30,7 @@ if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance
     from leakage_tasks.models.nlu_tagger import NLUTagger
 
-__all__ = [
-    "NLURecipe",
-    "OnEpoch",
-    "RowScores",
-    "TaggerScores",
-    "TrainedTagger",
-    "score_tagger",
-    "train_tagger",
-]
+__all__ = ["NLURecipe", "OnEpoch", "RowScores", "TaggerScores", "TrainedTagger", "score_tagger", "train_tagger"]
 
 CLIP = 5.0
 """The norm gradients are clipped to."""
@@ -56,7 +44,7 @@ class TaggerScores:
     """One epoch: losses in nats a row, intent accuracy and slot F1 on the validation rows, ε spent (None: not private).
 
     ``training`` is the mean over the epoch's steps, as the model was at each. Without validation rows the validation
-    figures are None; see :class:`~leakage_tasks.training.tagger.scores.RowScores` for what they are.
+    figures are None; see :class:`~leakage_tasks.training.tagger.rows.RowScores` for what they are.
     """
 
     training: float
@@ -113,41 +101,57 @@ def train_tagger(
         raise OptionError("there are no utterances to train on: give one of each intent at least")
     if recipe.patience is not None and not validation:
         raise OptionError("patience stops by the validation loss: give validation utterances too")
-    place = chosen_device(device)
-    model, tokenizer = fresh_tagger(rows, validation, recipe, words, seed)
-    torch.nn.Module.to(model, place)
-    config: Any = model.config
-    training = TaggedRows(rows, tokenizer, config, place)
-    checks = TaggedRows(validation, tokenizer, config, place) if validation else None
-    if checks is not None:
-        check_priced(checks, needed=recipe.patience is not None)
-    run = _Run(model, tokenizer, training, checks, recipe, seed)
-    stopping = None
-    if recipe.patience is not None:
-        stopping = EarlyStopping[TaggerScores](recipe.patience, lambda each: (each.validation,), model.state_dict)
-    steps, reading = _steps(model, training, recipe, seed, private)
+    run = _TaggerTraining(rows, validation, recipe, words, seed, chosen_device(device))
+    steps, reading = run.steps(private)
     try:
-        history = run.train(steps, reading, stopping, on_epoch)
+        history = run.train(steps, reading, on_epoch)
     finally:
         with reading:
             steps.close()
-    epoch = len(history) if stopping is None else stopping.restore(model)
-    return TrainedTagger(model, tokenizer, history, epoch, steps.promise())
+    epoch = len(history) if run.stopping is None else run.stopping.restore(run.model)
+    return TrainedTagger(run.model, run.tokenizer, history, epoch, steps.promise())
 
 
-@dataclass
-class _Run:
-    model: NLUTagger
-    tokenizer: PreTrainedTokenizerFast
-    training: TaggedRows
-    checks: TaggedRows | None
-    recipe: NLURecipe
-    seed: int
+class _TaggerTraining:
+    """A tagger, its rows on its device, and what stops its training."""
 
-    def train(
-        self, steps: _Steps, reading: _Reading, stopping: EarlyStopping[TaggerScores] | None, on_epoch: OnEpoch | None
-    ) -> list[TaggerScores]:
-        """Train till the epochs or the patience of ``stopping`` are at an end; every epoch's scores."""
+    def __init__(
+        self,
+        rows: Sequence[Utterance],
+        validation: Sequence[Utterance],
+        recipe: NLURecipe,
+        words: Iterable[str],
+        seed: int,
+        place: torch.device,
+    ) -> None:
+        self.recipe, self.seed = recipe, seed
+        self.model, self.tokenizer = fresh_tagger(rows, validation, recipe, words, seed)
+        torch.nn.Module.to(self.model, place)
+        self.training = TaggedRows(rows, self.tokenizer, self.model)
+        self.checks = TaggedRows(validation, self.tokenizer, self.model) if validation else None
+        if self.checks is not None:
+            check_priced(self.checks, needed=recipe.patience is not None)
+        self.stopping = None
+        if recipe.patience is not None:
+            self.stopping = EarlyStopping[TaggerScores](
+                recipe.patience, lambda each: (each.validation,), self.model.state_dict
+            )
+
+    def steps(self, private: DpConfig | None) -> tuple[_Steps, _Reading]:
+        """What takes the steps, and the context in which the model is trained."""
+        model, recipe = self.model, self.recipe
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.Adam(trained, lr=recipe.learning_rate, fused=True)
+        reading: _Reading = nullcontext()
+        if private is not None:
+            check_memory(model, len(self.training), recipe.batch_size)
+            reading = reading_rows(model.train())
+        sizes = {"batch_size": recipe.batch_size, "epochs": recipe.epochs, "seed": self.seed}
+        with reading:
+            return make_steps(model, optimiser, private, self.training.lengths, **sizes, clip=CLIP), reading
+
+    def train(self, steps: _Steps, reading: _Reading, on_epoch: OnEpoch | None) -> list[TaggerScores]:
+        """Train till the epochs or the patience are at an end; every epoch's scores."""
         epochs, stream = self.recipe.epochs, random.Random(f"rows:{self.seed}")
         learnt = any(UNKNOWN in row.words for row in self.training.rows)
 
@@ -168,7 +172,7 @@ class _Run:
             reading=lambda: reading,
             shown=lambda scores: f"{scores.training:.2f} nats/row",
             on_epoch=on_epoch,
-            stop=None if stopping is None else stopping.update,
+            stop=None if self.stopping is None else self.stopping.update,
         ).run(progress(epochs * steps.steps_an_epoch, "training"))
 
     def _loss(self, batch: list[int]) -> BatchLoss:
@@ -188,18 +192,3 @@ class _Run:
             return TaggerScores(training, epsilon=epsilon)
         found = scored(self.model, self.checks)
         return TaggerScores(training, found.loss, found.intent_accuracy, found.slot_f1, epsilon)
-
-
-def _steps(
-    model: NLUTagger, training: TaggedRows, recipe: NLURecipe, seed: int, private: DpConfig | None
-) -> tuple[_Steps, _Reading]:
-    """What takes the steps, and the context in which the model is trained."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.Adam(trained, lr=recipe.learning_rate, fused=True)
-    reading: _Reading = nullcontext()
-    if private is not None:
-        check_memory(model, len(training), recipe.batch_size)
-        reading = reading_rows(model.train())
-    sizes = {"batch_size": recipe.batch_size, "epochs": recipe.epochs, "seed": seed}
-    with reading:
-        return make_steps(model, optimiser, private, training.lengths, **sizes, clip=CLIP), reading

@@ -9,7 +9,7 @@ from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
 from tests.oracles import letters
 

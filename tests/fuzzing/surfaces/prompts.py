@@ -15,9 +15,17 @@ from safetensors.torch import load, save
 
 from adapters.soft_prompt import _tuned_on, check_prompt
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.training.prompt.checkpoint import Progress, load_checkpoint, save_checkpoint
-from leakage_tasks.training.prompt.files import CONFIG, RECORD, WEIGHTS, check_output
-from leakage_tasks.training.prompt.loss import PromptEpoch, PromptLoss
+from leakage_tasks.training.prompt.files import (
+    CONFIG,
+    RECORD,
+    WEIGHTS,
+    Progress,
+    PromptEpoch,
+    PromptLoss,
+    check_output,
+    load_checkpoint,
+    save_checkpoint,
+)
 from leakage_tasks.training.prompt.settings import PromptSettings
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure

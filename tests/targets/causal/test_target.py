@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
 from leakage_tasks.targets.causal import target as causal
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import logging
 import math
@@ -10,21 +11,24 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from statistics import fmean
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import EarlyStoppingCallback, Trainer, TrainerControl, TrainerState
 
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import Finding, run_attack
-from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import LeakageError, ManifestError, OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback import callback as module
-from leakage_tasks.training.callback.pace import Pace
+from leakage_tasks.training.callback.callback import Pace, watched_canaries
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters
 from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
@@ -394,3 +398,119 @@ def test_two_processes_train_as_without_it_and_one_of_them_logs(tmp_path):
     names = ("watched-0", "watched-1", "plain-0")
     first, *others = [torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in names]
     assert all(torch.equal(first[name], other[name]) for other in others for name in first)
+
+
+MADE = make_canaries("{unique}: {digits:3}", 9, repetitions=(1, 1, 10), controls=4, seed=0)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(canaries: list[Canary]):
+        write_manifest(canaries, tmp_path / "c.jsonl")
+        return tmp_path / "c.jsonl"
+
+    return write
+
+
+def test_all_are_watched_in_their_order_and_controls_if_wanted(written):
+    assert watched_canaries(written(MADE)) == MADE
+    assert watched_canaries(written(MADE), controls=False) == MADE[:9]
+
+
+@pytest.mark.parametrize(
+    ("most", "counts"), [(1, {10: 1}), (4, {1: 2, 10: 2}), (7, {1: 4, 10: 3}), (50, {1: 6, 10: 3})]
+)
+def test_some_are_as_many_of_each_number_of_repetitions_as_there_are(written, most, counts):
+    found = watched_canaries(written(MADE), most)
+    assert Counter(each.repetitions for each in found if each.planted) == counts
+    assert sum(not each.planted for each in found) == min(most, 4)
+    assert found == [each for each in MADE if each in found]
+
+
+def test_the_seed_decides_which(written):
+    path = written(MADE)
+    chosen = {tuple(each.id for each in watched_canaries(path, 2, seed=seed)) for seed in range(8)}
+    assert watched_canaries(path, 2, seed=3) == watched_canaries(path, 2, seed=3)
+    assert len(chosen) > 1
+
+
+def test_natural_and_supporting_canaries_are_left_out(written):
+    natural = dataclasses.replace(MADE[0], id="someone", kind="natural")
+    helper = dataclasses.replace(MADE[1], id="helper", kind="supporting", supports=MADE[1].id)
+    assert watched_canaries(written([natural, MADE[1], helper])) == [MADE[1]]
+
+
+@pytest.mark.parametrize("kinds", ["natural", "supporting", "controls"])
+def test_a_manifest_with_none_to_watch_is_one_line(written, kinds):
+    natural = dataclasses.replace(MADE[0], id="someone", kind="natural")
+    helper = dataclasses.replace(MADE[1], id="helper", kind="supporting", supports="someone")
+    left = {"natural": [natural], "supporting": [natural, helper], "controls": MADE[9:]}
+    with pytest.raises(OptionError, match="holds no planted canary of kind random or organic") as raised:
+        watched_canaries(written(left[kinds]))
+    assert "\n" not in str(raised.value)
+
+
+SECONDS = st.floats(0.01, 10.0)
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def measured(pace: Pace, clock: Clock, seconds: float) -> float:
+    with pace.timed():
+        clock.now += seconds
+    return seconds
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=40), SECONDS, st.floats(0.01, 1.0))
+def test_with_looks_of_one_cost_no_run_spends_more_than_its_share_or_the_first_and_last_look(steps, cost, share):
+    clock = Clock()
+    pace = Pace(share, clock)
+    spent = measured(pace, clock, cost)
+    for step in steps:
+        clock.now += step
+        if pace.affords():
+            spent += measured(pace, clock, cost)
+    spent += measured(pace, clock, cost)
+    assert spent <= max(share * sum(steps), 2 * cost) * (1 + 1e-9)
+
+
+def test_a_point_is_taken_as_soon_as_it_and_the_last_are_within_the_share():
+    clock = Clock()
+    pace = Pace(0.1, clock)
+    measured(pace, clock, 2.0)
+    clock.now += 59.9
+    assert not pace.affords()
+    clock.now += 0.2
+    assert pace.affords()
+
+
+def test_a_look_that_failed_is_paid_for_too():
+    clock = Clock()
+    pace = Pace(0.5, clock)
+
+    def fail() -> None:
+        with pace.timed():
+            clock.now += 4.0
+            raise ValueError("late")
+
+    with pytest.raises(ValueError, match="late"):
+        fail()
+    assert pace.latest == 4.0
+    clock.now += 23.0
+    assert not pace.affords()
+
+
+def test_without_a_share_and_before_the_first_look_everything_is_affordable():
+    clock = Clock()
+    assert Pace(1e-9, clock).affords()
+    pace = Pace(None, clock)
+    measured(pace, clock, 1e6)
+    assert pace.affords()

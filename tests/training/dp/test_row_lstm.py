@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from leakage_tasks.models.char_lstm import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.training.dp.row_lstm import RowBiLSTM, RowLSTM, reading_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")

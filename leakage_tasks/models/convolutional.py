@@ -1,0 +1,155 @@
+"""The convolutional language models over characters as transformers models: The Secret Sharer's CNN, and WaveNet.
+
+Their state, in ``past_key_values``, is what each convolution still sees: its last (kernel − 1)·dilation inputs,
+[batch, features, (kernel − 1)·dilation].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
+
+
+class CausalConv(nn.Conv1d):
+    """A convolution in which each place sees itself and places before it; before the text are zeros."""
+
+    def __init__(self, features: int, out: int, width: int, dilation: int = 1) -> None:
+        """Read ``width`` places, each ``dilation`` from the next."""
+        super().__init__(features, out, width, dilation=dilation)
+        self.held = (width - 1) * dilation
+        """Places to remember: how far back the first of them lies."""
+
+    def empty(self, inputs: Tensor) -> Tensor:
+        """The memory [batch, features, held] before a text, of the type of ``inputs``, batch first."""
+        return inputs.new_zeros(len(inputs), self.in_channels, self.held)
+
+    def read(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Read ``inputs`` [batch, features, length] on from ``memory``: outputs [batch, out, length] and the memory.
+
+        With ``lengths`` [batch] the memory is that after so many places of each row.
+        """
+        whole = torch.cat([memory, inputs], dim=2)
+        if lengths is None:
+            return self(whole), whole[..., inputs.shape[2] :]
+        places = lengths[:, None, None] + torch.arange(self.held, device=whole.device)
+        return self(whole), whole.gather(2, places.expand(-1, whole.shape[1], -1))
+
+
+class ConvolutionalCausalLM(StatefulCausalLM):
+    """A model whose state is that of its causal convolutions, in the order in which they read."""
+
+    def empty(self, embedded: Tensor) -> State:
+        """Zeros."""
+        return tuple(module.empty(embedded) for module in self.modules() if isinstance(module, CausalConv))
+
+
+class CharCNNConfig(StatefulConfig):
+    """Sizes of a :class:`CharCNNForCausalLM`; ``kernel_size`` is the characters each convolution sees.
+
+    The paper gives layers and units. With 10 characters all three of its networks come to 620,000 parameters on an
+    embedding of nearly one size, 131 to 136 (50 output characters); no other width makes the three agree.
+    """
+
+    model_type = "char_cnn"
+
+    def __init__(self, *sizes: Any, kernel_size: int = 10, **kwargs: Any) -> None:
+        self.kernel_size = kernel_size
+        super().__init__(*sizes, **kwargs)
+
+
+class CharCNNForCausalLM(ConvolutionalCausalLM):
+    """A stack of causal convolutions with rectifiers (The Secret Sharer, Table 1, "CNN")."""
+
+    config_class = CharCNNConfig
+
+    def __init__(self, config: CharCNNConfig) -> None:
+        super().__init__(config)
+        features = [config.embedding_size, *[config.hidden_size] * config.num_hidden_layers]
+        self.convolutions = nn.ModuleList(
+            CausalConv(before, after, config.kernel_size)
+            for before, after in zip(features[:-1], features[1:], strict=True)
+        )
+        self.head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
+        """See :meth:`StatefulCausalLM.read`."""
+        hidden, after = embedded.transpose(1, 2), list[Tensor]()
+        for convolution, memory in zip(self.convolutions, state or self.empty(embedded), strict=True):
+            hidden = self.dropout(hidden) if after else hidden
+            hidden, memory = convolution.read(hidden, memory, lengths)  # type: ignore[operator]
+            hidden = hidden.relu()
+            after.append(memory)
+        return hidden.transpose(1, 2), tuple(after)
+
+
+class CharWaveNetConfig(StatefulConfig):
+    """Sizes of a :class:`CharWaveNetForCausalLM`.
+
+    ``kernel_size`` is the width of all convolutions, the first included; layer i (from 1) has dilation
+    ``dilation_base`` to the i. No place is passed over as long as the base is at most the kernel's size.
+    """
+
+    model_type = "char_wavenet"
+
+    def __init__(self, *sizes: Any, kernel_size: int = 3, dilation_base: int = 3, **kwargs: Any) -> None:
+        self.kernel_size = kernel_size
+        self.dilation_base = dilation_base
+        super().__init__(*sizes, **kwargs)
+
+    @property
+    def receptive_field(self) -> int:
+        """Characters a prediction rests on."""
+        return 1 + (self.kernel_size - 1) * sum(self.dilation_base**n for n in range(self.num_hidden_layers + 1))
+
+
+class CharWaveNetForCausalLM(ConvolutionalCausalLM):
+    """A causal convolution, gated dilated ones with residual and skip connections, two 1×1 convolutions.
+
+    The Secret Sharer, Table 1, "WaveNet". As in the WaveNet paper's Figure 4, one 1×1 convolution a layer serves the
+    residual and the skip connection both.
+    """
+
+    config_class = CharWaveNetConfig
+
+    def __init__(self, config: CharWaveNetConfig) -> None:
+        super().__init__(config)
+        units, width = config.hidden_size, config.kernel_size
+        self.first = CausalConv(config.embedding_size, units, width)
+        self.layers = nn.ModuleList(
+            _Layer(units, width, config.dilation_base**number) for number in range(1, config.num_hidden_layers + 1)
+        )
+        self.mix = nn.Linear(units, units)
+        self.head = nn.Linear(units, config.vocab_size)
+        self.post_init()
+
+    def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
+        """See :meth:`StatefulCausalLM.read`."""
+        before = state or self.empty(embedded)
+        hidden, memory = self.first.read(embedded.transpose(1, 2), before[0], lengths)
+        after, skipped = [memory], torch.zeros_like(hidden)
+        for layer, held in zip(self.layers, before[1:], strict=True):
+            passed, memory = layer(hidden, held, lengths)
+            passed = self.dropout(passed)
+            hidden, skipped = hidden + passed, skipped + passed
+            after.append(memory)
+        return self.mix(skipped.relu().transpose(1, 2)).relu(), tuple(after)
+
+
+class _Layer(nn.Module):
+    """tanh times sigmoid of a dilated convolution, then 1×1."""
+
+    def __init__(self, units: int, width: int, dilation: int) -> None:
+        super().__init__()
+        self.gated = CausalConv(units, 2 * units, width, dilation)
+        self.out = nn.Conv1d(units, units, 1)
+
+    def forward(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """``inputs`` [batch, units, length] to what is passed on, of the same shape, and the memory."""
+        gates, after = self.gated.read(inputs, memory, lengths)
+        new, share = gates.chunk(2, dim=1)
+        return self.out(new.tanh() * share.sigmoid()), after
