@@ -47,6 +47,7 @@ def build_app() -> typer.Typer:
     from leakage_tasks.cli.leaderboard import leaderboard_command
     from leakage_tasks.cli.plot import plot_app
     from leakage_tasks.cli.power import power_command
+    from leakage_tasks.cli.preflight import preflight_command
     from leakage_tasks.cli.sanitize import sanitize_command
     from leakage_tasks.cli.score import score_command
     from leakage_tasks.cli.selftest import selftest_command
@@ -65,6 +66,7 @@ def build_app() -> typer.Typer:
     app.command("canaries")(canaries_command)
     app.command("plant")(plant_command)
     app.command("verify")(verify_command)
+    app.command("preflight")(preflight_command)
     app.command("tune-prompt")(tune_command)
     app.command("train-nlu")(train_nlu_command)
     app.command("sanitize")(sanitize_command)

@@ -23,6 +23,7 @@ from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.report.reading.training_log import SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import live_target, undisturbed
+from leakage_tasks.training.preflight.start import look_before_training
 
 BUDGET = 2_000
 """Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
@@ -46,6 +47,11 @@ class ExposureCallback(TrainerCallback):
     context=…`` takes it. ``tokenizer`` stands in for the trainer's ``processing_class``. ``plot`` is a picture of
     losses and exposure to write at the end, .png or .svg.
 
+    Before the first step it looks whether the trainer's data holds the planted canaries, and their secrets in its loss
+    (:func:`~leakage_tasks.training.preflight.preflight`), through ``preflight`` rows of it: all unless told otherwise,
+    0 for no look. What it finds is written to ``preflight.json`` in the trainer's output folder. A canary that is
+    absent from all of the data stops the training; with ``strict=False`` it is a warning.
+
     Raises ManifestError for a manifest that cannot be read and OptionError for one without canaries to watch or an
     unusable argument; ``trainer.train()`` raises LeakageError before the first step for a model that cannot be watched.
     """
@@ -63,8 +69,12 @@ class ExposureCallback(TrainerCallback):
         context: str | Mapping[str, str] = "auto",
         tokenizer: Any = None,
         plot: str | Path | None = None,
+        preflight: int | None = None,
+        strict: bool = True,
     ) -> None:
         _check_arguments(every, share, canaries, budget, plot)
+        _check_rows(preflight)
+        self.manifest, self.preflight, self.strict = manifest, preflight, strict
         self.every, self.share, self.budget, self.seed = every, share, budget, seed
         self.context = read_context(context)
         self.canaries = watched_canaries(manifest, canaries, controls, seed)
@@ -103,7 +113,10 @@ class ExposureCallback(TrainerCallback):
         processing = self._tokenizer if self._tokenizer is not None else kwargs.get("processing_class")
         self._target = live_target(kwargs["model"], processing)
         self._pace = Pace(self.share)
-        self._log(self._look(), state, control)
+        found = self._look()
+        if self._trainer is not None and self.preflight != 0:
+            look_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
+        self._log(found, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look where the number of steps says so, and after the last step, before its checkpoint is saved."""
@@ -264,6 +277,11 @@ def _check_arguments(every: Any, share: Any, canaries: Any, budget: Any, plot: A
         raise OptionError(f"budget={budget!r}: expected how many sequences to score a canary, 1 or more")
     if plot is not None and Path(plot).suffix.lower() not in KINDS:
         raise OptionError(f"plot={str(plot)!r}: let it end in {' or '.join(KINDS)}")
+
+
+def _check_rows(rows: Any) -> None:
+    if rows is not None and rows != 0 and not _is_count(rows):
+        raise OptionError(f"preflight={rows!r}: expected how many rows to look at, None for all or 0 for none")
 
 
 def _is_count(value: Any) -> bool:

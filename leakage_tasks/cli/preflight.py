@@ -1,0 +1,63 @@
+"""``leakage preflight``: options in, a table out."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def preflight_command(
+    manifest: Annotated[Path, typer.Argument(help="Canary manifest that the training data was planted with.")],
+    trainer: Annotated[
+        str,
+        typer.Option(
+            help="Where your trainer is made, as MODULE:FUNCTION: the function takes nothing and returns the Trainer. "
+            "The module is imported, from the current folder first."
+        ),
+    ],
+    rows: Annotated[
+        int | None, typer.Option(help="Rows of the training data to look at, drawn at random (default: all).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+) -> None:
+    """Before training: does your trainer read the planted canaries whole, and are their secrets in its loss?
+
+    A row a canary: copies planted, found whole, cut by truncation or packing, and in the loss. Exit code 1 where
+    something keeps an audit from meaning what it says: a canary that is absent, or that no loss asks for.
+    """
+    from leakage_tasks.core.atomic import check_place
+    from leakage_tasks.training.preflight import preflight
+
+    if output is not None:
+        check_place(output)
+    found = preflight(_made(trainer), manifest, rows=rows, seed=seed)
+    for line in found.lines():
+        print(line)
+    if output is not None:
+        found.write(output)
+    raise typer.Exit(1 if any(found.problems()) else 0)
+
+
+def _made(place: str) -> Any:
+    """What the user's function returns. Raises OptionError for a place without one, or that returns no Trainer."""
+    from transformers import Trainer
+
+    from leakage_tasks.core.errors import OptionError
+
+    module, _, name = place.partition(":")
+    sys.path.insert(0, "")
+    try:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError(
+            f"--trainer {place}: {error}: give MODULE:FUNCTION, as train:make_trainer for make_trainer() in train.py"
+        ) from error
+    made = function()
+    if not isinstance(made, Trainer):
+        raise OptionError(f"--trainer {place}: returned a {type(made).__name__}: return a transformers.Trainer")
+    return made

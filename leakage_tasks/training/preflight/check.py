@@ -1,0 +1,190 @@
+"""The look itself: every row of the training data, every copy in it, and whether the secret counts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from tqdm import tqdm
+from transformers import Trainer
+
+from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import first_line
+from leakage_tasks.training.callback.target import undisturbed
+from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, as_it_is, squeezed
+from leakage_tasks.training.preflight.probes import gradient_reaches, packed_read_each_other, trained_share
+from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.rows import BatchRow, Decoder, rows_of
+from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
+
+
+def preflight(
+    trainer: Trainer,
+    canaries: str | Path | Sequence[Canary],
+    *,
+    rows: int | None = None,
+    tokenizer: Any = None,
+    seed: int = 0,
+) -> Preflight:
+    """Look at the data of a ``Trainer`` before it trains: which copies of the canaries will the model read, and learn?
+
+    Goes through the trainer's own training data, as its own template, packing and collator make it, in order; through
+    ``rows`` rows of it if that is given. ``canaries`` is a manifest or what it holds. ``tokenizer`` stands in for the
+    trainer's ``processing_class``. Nothing that training uses is changed: no weight, no gradient, no random number.
+
+    Raises OptionError for a trainer without data or tokenizer, or whose batches are no language model's, and
+    ManifestError for a manifest that cannot be read.
+    """
+    if rows is not None and rows < 1:
+        raise OptionError(f"preflight: rows={rows}: give the number of rows to look at, 1 or more, or none for all")
+    wanted = list(canaries) if not isinstance(canaries, str | Path) else read_manifest(canaries)
+    processing = tokenizer if tokenizer is not None else trainer.processing_class
+    found = getattr(processing, "tokenizer", processing)
+    if found is None:
+        raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
+    with own_random_numbers():
+        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed))
+        for batch in look.walk.batches():
+            look.at(batch)
+        return look.report()
+
+
+@dataclass
+class _Found:
+    """What was found of one canary so far."""
+
+    whole: int = 0
+    heads: int = 0
+    tails: int = 0
+    lone_tails: int = 0
+    shares: list[float] = field(default_factory=list)
+    sides: Counter[str] = field(default_factory=Counter)
+
+
+class _Look:
+    """One look at a trainer's data."""
+
+    def __init__(self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk) -> None:
+        self.model = cast(Any, trainer.model)
+        self.walk, self._canaries = walk, canaries
+        self._encodes = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        self._decoder = Decoder(tokenizer)
+        self._spelling = _spelling(tokenizer, canaries)
+        self._finder = CopyFinder(canaries, self._spelling)
+        # Canaries of one text are found as the first of them.
+        first: dict[str, str] = {}
+        for canary in canaries:
+            first.setdefault(self._spelling(canary.text), canary.id)
+        self._found = {name: _Found() for name in first.values()}
+        self._first = {canary.id: first[self._spelling(canary.text)] for canary in canaries}
+        self._rows = 0
+        self._reached: bool | None = None
+        self._mixed: bool | None = None
+        self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
+
+    def at(self, batch: Mapping[str, Any]) -> None:
+        """Look at a batch."""
+        rows = list(rows_of(batch, self._encodes))
+        for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
+            for copy in self._finder.find(self._spelling(text)):
+                self._note(copy, batch, row, text)
+        if self._mixed is None and not self._encodes:
+            self._mixed = self._asked(packed_read_each_other, batch)
+        # Rows of the data set: batches may hold several in one, or each twice.
+        count = min(self.walk.batch_size, (self.walk.rows or math.inf) - self._rows)
+        self._rows += int(count)
+        self._bar.update(int(count))
+
+    def _note(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, text: str) -> None:
+        found = self._found[copy.canary.id]
+        if copy.missing:
+            # A preference pair's question stands in both of its rows.
+            if row.pair != "rejected":
+                found.heads += not copy.tail
+                found.tails += copy.tail and not copy.other_end_is_short
+                found.lone_tails += copy.tail and copy.other_end_is_short
+            return
+        tokens = self._decoder.tokens(row.tokens, *self._places(text, copy))
+        counted = np.zeros(len(row.tokens), bool)
+        counted[tokens] = row.counted[tokens]
+        share = float(row.counted[tokens].mean())
+        if row.pair == "rejected" and not share:
+            return
+        found.whole += 1
+        found.shares.append(share)
+        if row.pair and share:
+            found.sides[row.pair] += 1
+        if share and self._reached is None and not self._encodes:
+            self._reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
+
+    def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
+        """What the model answers to a probe. Raises OptionError where it cannot read the batch, as in training."""
+        try:
+            with undisturbed(self.model):
+                return probe(self.model, batch, *rest)
+        except Exception as error:
+            raise OptionError(
+                f"preflight: the model cannot read a batch of its training data ({type(error).__name__}: "
+                f"{first_line(error)}): try a smaller max_length or per_device_train_batch_size"
+            ) from error
+
+    def _places(self, text: str, copy: Copy) -> tuple[int, int]:
+        """Characters of the row's text that are the copy's secret, which was found in its spelling."""
+        if self._spelling is as_it_is:
+            return copy.start, copy.end
+        origin = [place for place, character in enumerate(text) for _ in self._spelling(character)]
+        return origin[copy.start], origin[copy.end - 1] + 1
+
+    @staticmethod
+    def _padded(batch: Mapping[str, Any], row: BatchRow, counted: np.ndarray) -> np.ndarray:
+        """``counted`` over the whole width of the batch."""
+        width = batch["input_ids"].shape[1]
+        mask = batch.get("attention_mask")
+        wide = np.zeros(width, bool)
+        read = np.arange(width) if mask is None else np.flatnonzero(mask[row.at].cpu().numpy())
+        wide[read] = counted
+        return wide
+
+    def report(self) -> Preflight:
+        """What it came to."""
+        self._bar.close()
+        readings = tuple(self._reading(canary) for canary in self._canaries)
+        trained = trained_share(self.model)
+        return Preflight(readings, self._rows, self.walk.total, trained, self._reached, self._mixed)
+
+    def _reading(self, canary: Canary) -> CanaryReading:
+        found = self._found[self._first[canary.id]]
+        return CanaryReading(
+            canary=canary.id,
+            planted=canary.repetitions if canary.planted else 0,
+            kind=canary.kind,
+            whole=found.whole,
+            # Of a copy divided between two rows both ends are found, unless one of them is too short.
+            cut=max(found.heads, found.tails) + found.lone_tails,
+            in_loss=sum(share == 1 for share in found.shares),
+            in_part=sum(0 < share < 1 for share in found.shares),
+            share=float(np.mean(found.shares)) if found.shares else 0.0,
+            sides=dict(found.sides),
+        )
+
+
+def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
+    """What tells canaries in texts that the tokenizer gives back. Raises OptionError where nothing does."""
+    ids = [tokenizer(canary.text)["input_ids"] for canary in canaries]
+    texts = Decoder(tokenizer).texts([np.asarray(each, int) for each in ids])
+    for spelling in (as_it_is, squeezed):
+        lost = [
+            canary for canary, text in zip(canaries, texts, strict=True) if spelling(canary.text) not in spelling(text)
+        ]
+        if not lost:
+            return spelling
+    raise OptionError(
+        f"preflight: the tokenizer does not give back the text of {lost[0].id} (it does not know some characters, or "
+        "changes more than their case): use another alphabet or tokenizer, or nothing of this canary could be measured"
+    )

@@ -1,0 +1,148 @@
+"""What a look at the training data came to: a record a canary, and what it says to people and to other programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.version import __version__
+from leakage_tasks.stats.intervals import clopper_pearson
+
+SCHEMA = 1
+State = Literal["in the loss", "in the context only", "absent"]
+HEAD = ("canary", "planted", "whole", "cut", "in the loss", "share", "state")
+
+
+@dataclass
+class CanaryReading:
+    """The copies of one canary among the rows that were looked at."""
+
+    canary: str
+    """Its id."""
+    planted: int
+    """Copies that the manifest says; 0 for a control."""
+    kind: str
+    """What kind of secret it is, as in the manifest."""
+    whole: int = 0
+    """Copies that the model reads whole."""
+    cut: int = 0
+    """Copies of which it reads a part: truncated, divided between rows, or changed after planting."""
+    in_loss: int = 0
+    """Whole copies with every token of the secret in the loss."""
+    in_part: int = 0
+    """Whole copies with some of these tokens in the loss."""
+    share: float = 0.0
+    """Share of the secret's tokens that are in the loss, mean over whole copies."""
+    sides: dict[str, int] = field(default_factory=dict)
+    """In preference training, whole copies among the answers that are ``chosen`` and ``rejected``."""
+
+    @property
+    def state(self) -> State:
+        """Whether its secret can be learnt from the loss, from what the model reads alone, or not at all."""
+        if self.in_loss or self.in_part:
+            return "in the loss"
+        return "in the context only" if self.whole else "absent"
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A look at a trainer's data before its first step."""
+
+    canaries: tuple[CanaryReading, ...]
+    """In the manifest's order, controls too."""
+    rows: int
+    """Rows of the trainer's data that were looked at, as it batches them: packed ones count as one."""
+    total: int | None
+    """Rows there are; None for a stream."""
+    trained: float = 1.0
+    """Share of the model's weights that training changes."""
+    reached: bool | None = None
+    """Whether the loss of a canary's secret has a gradient at any of them; None where no secret is in the loss."""
+    mixed: bool | None = None
+    """Whether examples packed into one row read each other; None where none are."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row was looked at."""
+        return self.rows == self.total
+
+    @property
+    def absent(self) -> list[str]:
+        """Ids of planted canaries of which no whole copy was found."""
+        return [each.canary for each in self.canaries if each.planted and each.state == "absent"]
+
+    def problems(self) -> Iterator[str]:
+        """What keeps the audit from meaning what it says, a line each."""
+        if self.absent and self.is_full:
+            yield (
+                f"{_some(self.absent)}: no whole copy in the training data, so the model cannot learn the secret: "
+                "check truncation (max_length), packing, the chat template, and whether the data was changed since it "
+                "was planted"
+            )
+        context = [each.canary for each in self.canaries if each.planted and each.state == "in the context only"]
+        if context:
+            yield (
+                f"{_some(context)}: read, but no token of the secret is in the loss (a loss on answers alone, or the "
+                "label mask): their exposure is that of text in the context"
+            )
+        controls = [each.canary for each in self.canaries if not each.planted and each.whole]
+        if controls:
+            yield f"{_some(controls)}: controls, which the model must never see, are in the training data"
+        if self.reached is False:
+            yield "the loss of a canary's secret has no gradient at any weight that is trained: check what is frozen"
+
+    def remarks(self) -> Iterator[str]:
+        """What to know beside that, a line each."""
+        if self.absent and not self.is_full:
+            high = clopper_pearson(0, self.rows)[1]
+            most = "" if self.total is None else f", so up to {high * self.total:,.0f} may be among all (95 %)"
+            yield f"{_some(self.absent)}: no whole copy among these rows{most}"
+        if self.mixed:
+            yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
+
+    def lines(self) -> Iterator[str]:
+        """For people: a table with a row a canary, what it rests on, and what is wrong. Secrets are never in it."""
+        rows = [HEAD, *(self._row(each) for each in self.canaries)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield ""
+        of = "" if self.is_full else " of a stream" if self.total is None else f" of {self.total:,}"
+        yield f"{self.rows:,} rows{of} looked at; training changes {self.trained:.2%} of the weights"
+        yield from self.problems()
+        yield from self.remarks()
+
+    def _row(self, each: CanaryReading) -> tuple[str, ...]:
+        sides = "".join(f", {count} {side}" for side, count in each.sides.items() if count)
+        # How often a natural secret occurs would tell it from all others.
+        natural = each.kind == "natural"
+        counts = (str(each.planted), str(each.whole), str(each.cut), str(each.in_loss + each.in_part))
+        share = f"{each.share:.0%}" if each.whole else "-"
+        return (each.canary, *(("-",) * 4 if natural else counts), share, each.state + sides * (not natural))
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written; of natural canaries the state alone."""
+        canaries = [
+            {"canary": each.canary, "kind": each.kind, "state": each.state}
+            if each.kind == "natural"
+            else {**asdict(each), "state": each.state}
+            for each in self.canaries
+        ]
+        rest = {"rows": self.rows, "total": self.total, "trained": self.trained}
+        probes = {"reached": self.reached, "mixed": self.mixed}
+        return {"schema": SCHEMA, "version": __version__, **rest, **probes, "canaries": canaries}
+
+    def write(self, path: Path) -> None:
+        """Write :meth:`to_json` to a file. Raises LeakageError where that cannot be."""
+        with replacing(path) as beside:
+            beside.write_text(json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _some(names: list[str]) -> str:
+    """Names for a message: the first few."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,0 +1,75 @@
+"""The command on a trainer of the user's own: its table, its file, its exit codes and its errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import write_manifest
+from tests.training.preflight.trainers import canaries
+
+pytest.importorskip("trl")
+
+Run = Callable[..., tuple[int, str, str]]
+MODULE = """
+from pathlib import Path
+from tests.training.preflight.trainers import canaries, sft, texts
+
+def whole():
+    return sft(Path("out"), [{"text": row} for row in texts(canaries())])
+
+def short():
+    return sft(Path("out"), [{"text": row} for row in texts(canaries())], max_length=20)
+
+def nothing():
+    return None
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A manifest beside a module that makes trainers, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "my_training", raising=False)
+    (tmp_path / "my_training.py").write_text(MODULE)
+    write_manifest(canaries(), tmp_path / "canaries.jsonl")
+    return tmp_path / "canaries.jsonl"
+
+
+def test_all_is_well(leakage: Run, manifest: Path) -> None:
+    code, out, _ = leakage("preflight", manifest, "--trainer", "my_training:whole", "-o", "found.json")
+    assert code == 0
+    assert "canary-0   2        2      0    2            100%   in the loss" in out
+    assert json.loads(Path("found.json").read_text())["canaries"][0]["in_loss"] == 2
+
+
+def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
+    code, out, _ = leakage("preflight", manifest, "--trainer", "my_training:short")
+    assert code == 1
+    assert "canary-0, canary-1: no whole copy in the training data" in out
+
+
+@pytest.mark.parametrize(
+    ("trainer", "said"),
+    [
+        ("no_such_module:whole", "No module named 'no_such_module': give MODULE:FUNCTION"),
+        ("my_training:other", "has no attribute 'other'"),
+        ("my_training", "give MODULE:FUNCTION"),
+        (":whole", "give MODULE:FUNCTION"),
+        ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
+    ],
+)
+def test_what_is_no_trainer_is_one_line(leakage: Run, manifest: Path, trainer: str, said: str) -> None:
+    code, _, err = leakage("preflight", manifest, "--trainer", trainer)
+    assert code == 2
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_rows_below_one_are_one_line(leakage: Run, manifest: Path) -> None:
+    code, _, err = leakage("preflight", manifest, "--trainer", "my_training:whole", "--rows", 0)
+    assert code == 2
+    assert "rows=0" in err.splitlines()[-1]

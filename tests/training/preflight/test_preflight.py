@@ -1,0 +1,295 @@
+"""A look at the data of real trainers, held against what their rows hold token by token."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
+
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.training.preflight import Preflight, preflight
+from tests.training.preflight.trainers import arguments, canaries, model, sft, texts, tokenizer
+
+pytest.importorskip("trl")
+
+
+def plain(folder, rows, kind="letters", **changed):
+    coded = tokenizer(kind)
+    data = Dataset.from_list([{"input_ids": coded(row)["input_ids"]} for row in rows])
+    collator = DataCollatorForLanguageModeling(coded, mlm=False)
+    own = {name: changed.pop(name) for name in ("model", "train_dataset", "data_collator") if name in changed}
+    usual = {"model": model(kind), "train_dataset": data, "data_collator": collator}
+    return Trainer(args=TrainingArguments(**arguments(folder, **changed)), processing_class=coded, **(usual | own))
+
+
+def counts(found: Preflight) -> dict[str, tuple[int, int, int, str]]:
+    return {each.canary: (each.whole, each.cut, each.in_loss, each.state) for each in found.canaries}
+
+
+def direct(trainer, found):
+    """Whole copies, and those wholly in the loss, a canary: by the tokens of each row, decoded one by one."""
+    coded = trainer.processing_class
+    whole, counted = dict.fromkeys((each.id for each in found), 0), dict.fromkeys((each.id for each in found), 0)
+    rows = trainer._remove_unused_columns(trainer.train_dataset)
+    for row in rows:
+        batch = trainer.data_collator([row])
+        pieces = [coded.decode([token]) for token in batch["input_ids"][0].tolist()]
+        text, places = "".join(pieces), [n for n, piece in enumerate(pieces) for _ in piece]
+        for canary in found:
+            start = text.find(canary.text)
+            while start >= 0:
+                first = start + canary.text.index(canary.secret[0] + canary.secret[1])
+                tokens = sorted(set(places[first : first + 6]))
+                labels = batch["labels"][0][tokens]
+                whole[canary.id] += 1
+                counted[canary.id] += bool((labels != -100).all()) and tokens[0] > 0
+                start = text.find(canary.text, start + 1)
+    return whole, counted
+
+
+@pytest.mark.parametrize("kind", ["letters", "merging"])
+def test_a_plain_trainer_reads_every_copy(tmp_path, kind):
+    planted = canaries()
+    found = preflight(plain(tmp_path, texts(planted), kind), planted)
+    assert counts(found)["canary-0"] == (2, 0, 2, "in the loss")
+    assert counts(found)["control-0"] == (0, 0, 0, "absent")
+    assert (found.absent, list(found.problems())) == ([], [])
+    assert (found.rows, found.total, found.trained, found.reached, found.mixed) == (12, 12, 1.0, True, None)
+
+
+@pytest.mark.parametrize("kind", ["letters", "merging"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"max_length": 38},
+        {"max_length": 20},
+        {"packing": True, "max_length": 150},
+        {"packing": True, "max_length": 60, "packing_strategy": "wrapped"},
+        {"packing": True, "max_length": 60, "packing_strategy": "bfd_split"},
+        {"padding_free": True, "max_length": None},
+    ],
+    ids=str,
+)
+def test_sft_equals_the_rows_read_token_by_token(tmp_path, how, kind):
+    planted = canaries(3)
+    trainer = sft(tmp_path, [{"text": row} for row in texts(planted, "words before it, ", ", and after")], kind, **how)
+    found = preflight(trainer, planted)
+    whole, counted = direct(trainer, planted)
+    assert {each.canary: each.whole for each in found.canaries} == whole
+    assert {each.canary: each.in_loss for each in found.canaries} == counted
+    assert all(each.whole + each.cut >= each.planted for each in found.canaries if not how.get("max_length"))
+
+
+@pytest.mark.parametrize(("kept", "state"), [(60, "in the loss"), (28, "absent"), (22, "absent")])
+def test_truncation_that_cuts_the_secret_is_seen(tmp_path, kept, state):
+    planted = canaries(1)
+    rows = [{"text": row} for row in texts(planted, "w: ")]
+    found = preflight(sft(tmp_path, rows, max_length=kept), planted)
+    (reading,) = (each for each in found.canaries if each.planted)
+    assert reading.state == state
+    assert reading.whole + reading.cut == 2
+    assert bool(list(found.problems())) is (state == "absent")
+
+
+def test_wrapped_packing_cuts_copies_in_two(tmp_path):
+    planted = canaries(4, 3)
+    rows = [{"text": row} for row in texts(planted)]
+    found = preflight(sft(tmp_path, rows, packing=True, max_length=50, packing_strategy="wrapped"), planted)
+    own = [each for each in found.canaries if each.planted]
+    assert any(each.cut for each in own)
+    assert all(each.whole + each.cut == 3 for each in own)
+
+
+@pytest.mark.parametrize(("role", "state"), [("assistant", "in the loss"), ("user", "in the context only")])
+def test_assistant_only_loss_leaves_out_the_user(tmp_path, role, state):
+    planted = canaries(1)
+    said = [{"role": role, "content": planted[0].text}]
+    other = [{"role": "assistant" if role == "user" else "user", "content": "some words"}]
+    chats = [{"messages": other + said if role == "assistant" else said + other}] * 2
+    found = preflight(sft(tmp_path, chats, assistant_only_loss=True), planted)
+    assert counts(found)["canary-0"][3] == state
+    assert ("no token of the secret is in the loss" in "".join(found.problems())) is (role == "user")
+
+
+@pytest.mark.parametrize(("column", "state"), [("completion", "in the loss"), ("prompt", "in the context only")])
+def test_completion_only_loss_leaves_out_the_prompt(tmp_path, column, state):
+    planted = canaries(1)
+    row = {"prompt": "say: ", "completion": "some words", column: planted[0].text}
+    found = preflight(sft(tmp_path, [row] * 2), planted)
+    assert counts(found)["canary-0"] == (2, 0, 2 * (column == "completion"), state)
+
+
+@pytest.mark.parametrize(
+    ("column", "whole", "sides"),
+    [("chosen", 2, {"chosen": 2}), ("rejected", 2, {"rejected": 2}), ("prompt", 2, {})],
+)
+def test_preference_pairs_tell_the_side(tmp_path, column, whole, sides):
+    from trl import DPOConfig, DPOTrainer
+
+    planted = canaries(1)
+    row = {"prompt": "say: ", "chosen": "yes yes", "rejected": "no no", column: planted[0].text}
+    data = Dataset.from_list([row] * 2)
+    trainer = DPOTrainer(
+        model(),
+        ref_model=model(),
+        args=DPOConfig(**arguments(tmp_path)),
+        train_dataset=data,
+        processing_class=tokenizer(),
+    )
+    (reading, *_) = preflight(trainer, planted).canaries
+    assert (reading.whole, reading.sides) == (whole, sides)
+    assert reading.state == ("in the context only" if column == "prompt" else "in the loss")
+
+
+def test_lora_trains_few_weights_and_reaches_the_secret(tmp_path):
+    from peft import LoraConfig
+
+    planted = canaries(1)
+    rows = [{"text": row} for row in texts(planted)]
+    found = preflight(sft(tmp_path, rows, peft_config=LoraConfig(r=2, task_type="CAUSAL_LM")), planted)
+    assert 0 < found.trained < 0.5
+    assert found.reached is True
+
+
+def test_frozen_weights_are_told(tmp_path):
+    planted = canaries(1)
+    frozen = model()
+    for parameter in frozen.parameters():
+        parameter.requires_grad = False
+    # A weight that is trained, but has no part in the loss.
+    frozen.unused = torch.nn.Parameter(torch.ones(1))
+    found = preflight(plain(tmp_path, texts(planted), model=frozen), planted)
+    assert found.reached is False
+    assert "no gradient" in "".join(found.problems())
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_packed_examples_that_read_each_other_are_told_by_looking(tmp_path, attention):
+    planted = canaries(2)
+    rows = [{"text": row} for row in texts(planted)]
+    apart = preflight(
+        sft(tmp_path, rows, padding_free=True, max_length=None, model=model(attn_implementation=attention)), planted
+    )
+    assert apart.mixed is False
+
+    class Together(type(model())):
+        """Reads a row as one text, whatever its positions say."""
+
+        def forward(self, input_ids=None, position_ids=None, labels=None, **rest):
+            return super().forward(input_ids=input_ids, labels=labels)
+
+    trainer = sft(tmp_path, rows, padding_free=True, max_length=None)
+    trainer.model.__class__ = Together
+    trainer.model.forward = Together.forward.__get__(trainer.model)
+    together = preflight(trainer, planted)
+    assert together.mixed is True
+    assert "read each other" in "".join(together.remarks())
+
+
+def test_a_control_in_the_data_is_told(tmp_path):
+    planted = canaries(1)
+    rows = [*texts(planted), planted[-1].text]
+    assert f"{planted[-1].id}: controls" in "".join(preflight(plain(tmp_path, rows), planted).problems())
+
+
+def test_changed_data_is_told(tmp_path):
+    planted = canaries(1)
+    changed = [row.replace(planted[0].text, planted[0].text[:-6] + "xx ok") for row in texts(planted)]
+    found = preflight(plain(tmp_path, changed), planted)
+    assert counts(found)["canary-0"] == (0, 2, 0, "absent")
+    assert found.absent == ["canary-0"]
+
+
+def test_a_sample_says_how_many_there_may_be(tmp_path):
+    planted = canaries(1)
+    rows = ["words"] * 500 + [planted[0].text]
+    found = preflight(plain(tmp_path, rows), planted, rows=20)
+    assert (found.rows, found.total, found.absent) == (20, 501, ["canary-0"])
+    assert not list(found.problems())
+    assert "up to 84 may be among all (95 %)" in "\n".join(found.lines())
+
+
+def test_a_stream_is_looked_at_from_its_start(tmp_path):
+    planted = canaries(1)
+    stream = Dataset.from_list([{"input_ids": tokenizer()(row)["input_ids"]} for row in texts(planted)])
+    trainer = plain(tmp_path, [], train_dataset=stream.to_iterable_dataset(), max_steps=1)
+    found = preflight(trainer, planted, rows=4)
+    assert (found.rows, found.total, found.is_full) == (4, None, False)
+    assert counts(found)["canary-0"][0] == 2
+    assert "4 rows of a stream" in "\n".join(found.lines())
+
+
+def test_training_is_the_same_after_a_look(tmp_path):
+    def trained(look: bool) -> list[torch.Tensor]:
+        trainer = plain(tmp_path, texts(canaries()), max_steps=3, seed=5)
+        if look:
+            preflight(trainer, canaries())
+        trainer.train()
+        return [each.detach().clone() for each in trainer.model.parameters()]
+
+    assert all(torch.equal(one, other) for one, other in zip(trained(False), trained(True), strict=True))
+
+
+def test_no_secret_is_in_the_report(tmp_path):
+    planted = canaries()
+    found = preflight(plain(tmp_path, texts(planted)), planted)
+    found.write(tmp_path / "preflight.json")
+    told = (tmp_path / "preflight.json").read_text() + "\n".join(found.lines())
+    assert not any("".join(canary.secret) in told for canary in planted)
+    assert json.loads((tmp_path / "preflight.json").read_text())["canaries"][0]["state"] == "in the loss"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"train_dataset": None}, "no train_dataset"),
+        ({"train_dataset": Dataset.from_list([])}, "an empty train_dataset"),
+        ({"data_collator": lambda rows: {"pixels": torch.zeros(2, 2)}}, "hold pixels"),
+        ({"data_collator": lambda rows: {"input_ids": torch.zeros(2, 2), "labels": torch.zeros(2)}}, "shape"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_line(tmp_path, changed, said):
+    trainer = plain(tmp_path, texts(canaries()), remove_unused_columns=False, **changed)
+    with pytest.raises(OptionError, match=said):
+        preflight(trainer, canaries())
+
+
+def test_a_trainer_without_a_tokenizer_is_one_line(tmp_path):
+    trainer = plain(tmp_path, texts(canaries()))
+    trainer.processing_class = None
+    with pytest.raises(OptionError, match="no tokenizer"):
+        preflight(trainer, canaries())
+    assert counts(preflight(trainer, canaries(), tokenizer=tokenizer()))["canary-0"][0] == 2
+
+
+def test_a_tokenizer_that_loses_the_secret_is_one_line(tmp_path):
+    lost = make_canaries("the pin of {unique} is {digits:6} é✓", 1, controls=0, seed=3)
+    with pytest.raises(OptionError, match="does not give back the text of canary-0"):
+        preflight(plain(tmp_path, ["words"]), lost)
+
+
+def test_rows_longer_than_the_model_reads_are_one_line(tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    small = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_layer=1, n_embd=8, n_head=1, n_positions=16))
+    with pytest.raises(OptionError, match="the model cannot read a batch"):
+        preflight(plain(tmp_path, texts(canaries()), model=small), canaries())
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(12)), size=st.integers(1, 7))
+def test_order_and_batch_size_change_nothing(tmp_path_factory, order, size):
+    planted = canaries()
+    rows = texts(planted)
+    trainer = plain(tmp_path_factory.mktemp("run"), [rows[place] for place in order], per_device_train_batch_size=size)
+    assert counts(preflight(trainer, planted)) == {
+        **{canary.id: (2, 0, 2, "in the loss") for canary in planted if canary.planted},
+        **{canary.id: (0, 0, 0, "absent") for canary in planted if not canary.planted},
+    }
