@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import SpaceError
-from leakage_tasks.core.inputs import read_bytes
+from leakage_tasks.core.errors import LeakageError, SpaceError
+from leakage_tasks.core.inputs import read_named
 from leakage_tasks.core.log import first_line
 from leakage_tasks.models.loading import read_tokenizer
 
@@ -91,16 +91,15 @@ def word_list(name: str, words: Iterable[str]) -> Alphabet:
 
 def word_file(name: str, path: str | Path) -> Alphabet:
     """A word list from a UTF-8 file, one word a line; blank lines are skipped."""
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise SpaceError(f"{path}: not UTF-8 at byte {error.start}: save the word list as UTF-8") from None
-    except OSError as error:
-        raise SpaceError(f"{path}: cannot read the word list ({error.strerror}): check the path") from None
-    words = dict.fromkeys(line.strip() for line in lines if line.strip())
+    words = lines_of(path, "word list", SpaceError)
     if not words:
         raise SpaceError(f"{path}: holds no word: give a file with one word a line")
-    return word_list(name, words)
+    return word_list(name, dict.fromkeys(words))
+
+
+def lines_of(path: str | Path, what: str, error: type[LeakageError]) -> list[str]:
+    """The lines of a UTF-8 file that are not blank, without the white space around them. Raises ``error``."""
+    return [line.strip() for line in read_named(path, what, error).splitlines() if line.strip()]
 
 
 TOKENIZER_KINDS: Mapping[str, str] = {"words": "whole-words", "terms": "words-and-numbers", "tokens": "tokens"}
@@ -121,8 +120,9 @@ def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
         raise
     except Exception as error:  # odd settings are noticed by the library where it first uses them
         raise SpaceError(f"tokenizer {tokenizer!r} cannot be used ({first_line(error)}): save it anew") from None
-    origin = {"kind": what, "tokenizer": tokenizer, "sha256": _digest(values)}
-    return Alphabet(name, values, "" if what == "tokens" else " ", tuple(origin.items()))
+    digest = hashlib.sha256("\0".join(values).encode()).hexdigest()
+    origin = (("kind", what), ("tokenizer", tokenizer), ("sha256", digest))
+    return Alphabet(name, values, "" if what == "tokens" else " ", origin)
 
 
 def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
@@ -169,10 +169,6 @@ def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
             "were drawn from: use the tokenizer of that time"
         )
     return alphabet
-
-
-def _digest(values: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(values).encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -17,6 +17,9 @@ from leakage_tasks.core.errors import OptionError
 
 UNIQUE = "{unique}"
 _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
+PUBLIC = ("The random number of {unique} is {digits:9}.", "The random number of {unique}: {digits:9}.")
+"""What README had planted with seed 0, and what the demo plants."""
+PUBLIC_NUMBER = 16
 
 
 def make_canaries(
@@ -83,12 +86,9 @@ class _Maker:
     words: set[str] = field(default_factory=set)
     secrets: set[Filling] = field(default_factory=set)
 
-    def stream(self, name: str) -> random.Random:
-        return random.Random(f"canary:{self.seed}:{name}")
-
     def make(self, name: str, repetitions: int) -> Canary:
         """A canary of its own, or a control where ``repetitions`` is 0."""
-        stream = self.stream(self.id_prefix + name)
+        stream = stream_of(self.seed, self.id_prefix + name)
         own = unique_word(stream, self.words)
         self.words.add(own)
         word = self.nonce + own
@@ -139,7 +139,7 @@ def supporting_canaries(
     made = []
     for place, label in enumerate(labels):
         name = f"{canary.id}-supporting-{place}"
-        stream = random.Random(f"canary:{seed}:{name}")
+        stream = stream_of(seed, name)
         if len(own) > others:
             own = {canary.secret}
         secret = canary.secret
@@ -160,19 +160,41 @@ def supporting_canaries(
     return made
 
 
+def stream_of(seed: int, name: str) -> random.Random:
+    """The random stream of the canary of this name."""
+    return random.Random(f"canary:{seed}:{name}")
+
+
+def public(canaries: Iterable[Canary]) -> bool:
+    """Whether one of ``canaries`` has the text of one that this package's README or demo made for all its readers."""
+    made = (make_canaries(each, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for each in PUBLIC)
+    shared = {canary.text for canaries_of_one in made for canary in canaries_of_one}
+    return any(canary.text in shared for canary in canaries)
+
+
 def _put_word(template: str, word: str) -> str:
     return _UNIQUE.sub(lambda match: word if match.group() == UNIQUE else match.group(), template)
 
 
 def _check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
     for name, number in (("--count", count), ("--controls", controls), ("--supporting", supporting)):
-        if number < 0:
-            raise OptionError(f"{name} is {number}: give 0 or more")
+        check_number(name, number)
     if not count + controls:
         raise OptionError("--count and --controls are both 0: ask for one canary or more")
+    check_repetitions(repetitions, "1,10")
+
+
+def check_number(option: str, number: int) -> None:
+    """Raise OptionError for a number below 0."""
+    if number < 0:
+        raise OptionError(f"{option} is {number}: give 0 or more")
+
+
+def check_repetitions(repetitions: Sequence[int], example: str) -> None:
+    """Raise OptionError, which gives the ``example``, for none or for one below 1."""
     if not repetitions or min(repetitions) < 1:
         given = ",".join(map(str, repetitions))
-        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as 1,10")
+        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as {example}")
 
 
 def _other_classes(label: str | None, supporting: int, labels: Sequence[str] | None) -> list[str]:

@@ -14,12 +14,12 @@ from pathlib import Path
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, find_secrets, kinds_of
+from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data import Columns, format_of, is_saved
 from leakage_tasks.data.base import NoColumnError
-from leakage_tasks.data.saved import is_saved
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""
@@ -76,8 +76,7 @@ def natural_canaries(
     """
     if not 0 <= context <= MOST_CONTEXT:
         raise OptionError(f"--context is {context}: give 0 to {MOST_CONTEXT} characters")
-    if controls < 0:
-        raise OptionError(f"--controls is {controls}: give 0 or more")
+    check_number("--controls", controls)
     kinds = kinds_of(detect)
     secrets = _collect(passages, kinds, context)
     if not secrets:

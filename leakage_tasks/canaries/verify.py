@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
@@ -23,7 +23,8 @@ from leakage_tasks.canaries.sidecar import (
     sidecar_path,
 )
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Format, Layout, Turns, format_of
+from leakage_tasks.data import Columns, Turns, format_of
+from leakage_tasks.data.base import turns_of
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,19 @@ def _verified(
     canaries = read_manifest(manifest)
     kind = format_of(planted)
     record = read_sidecar(sidecar_path(planted))
+    part = record.part if record else None
     wanted = _columns(record, *asked)
     layout = kind.survey(planted, wanted)
-    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    search = spans_in_blocks if kind.running else spans_in_rows
+    spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in canaries))
     copies: list[Span] | None = None if chunk is None else []
-    part = record.part if record else None
-    spans = _without_nested(_spans(kind, planted, layout, wanted, canaries))
-    counts = _count(canaries, _noted(spans, natural, copies), part)
-    problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts, part))
+    counts = _count(canaries, spans, part, copies)
+    problems = [*_against_record(record, planted, canaries), *_against_manifest(canaries, counts, part)]
     if layout.source is not None:
-        beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
+        beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
         problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
-    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
-    report.before = record.before if record else None
+    before = record.before if record else None
+    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, chunk=chunk, before=before)
     if chunk is not None and copies is not None:
         if tokenizer is None:
             cut = cut_by_characters(copies, chunk)
@@ -134,42 +135,29 @@ def _verified(
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
-    default = Columns()
-    text = text_column or (record.text_column if record else default.text)
-    source = source_column or (record.source_column if record else None)
-    return Columns(text, None, split or (record.split if record else None) or default.split, source)
+    """Those asked for, else as planted, else the usual ones."""
+    planted = Columns(record.text_column, None, record.split or Columns.split, record.source_column) if record else None
+    usual = planted or Columns()
+    return Columns(text_column or usual.text, None, split or usual.split, source_column or usual.source)
 
 
-def _spans(kind: Format, planted: Path, layout: Layout, wanted: Columns, canaries: Sequence[Canary]) -> Iterator[Span]:
-    finder = Finder(canary.text for canary in canaries)
-    search = spans_in_blocks if kind.running else spans_in_rows
-    return search(kind.texts(planted, layout, wanted), finder)
-
-
-def _without_nested(spans: Iterable[Span]) -> Iterator[Span]:
-    """Spans but those inside a row that is a canary's own: that row is the longer canary's."""
+def _count(
+    canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None, copies: list[Span] | None
+) -> dict[str, CopyCount]:
+    """How often each canary's text occurs; what is a copy is noted in ``copies``, if that is there: it can be long."""
+    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    rows: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
     end = 0
     for span in spans:
         if span.whole:
             end = span.end
         elif span.end <= end:
+            # It is inside a row that is a canary's own: that row is the longer canary's.
             continue
-        yield span
-
-
-def _noted(spans: Iterable[Span], natural: set[str], copies: list[Span] | None) -> Iterator[Span]:
-    """The spans, those that are copies noted on the way where a list is there for them: a file can hold very many."""
-    for span in spans:
+        (rows if span.whole else inside)[span.text] += 1
         if copies is not None and (span.whole or span.text in natural):
             copies.append(span)
-        yield span
-
-
-def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None) -> dict[str, CopyCount]:
-    rows: Counter[str] = Counter()
-    inside: Counter[str] = Counter()
-    for span in spans:
-        (rows if span.whole else inside)[span.text] += 1
     # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
     expected: Counter[str] = Counter()
     for canary in canaries:
@@ -177,15 +165,11 @@ def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None)
     return {each.id: CopyCount(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
 
 
-def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> list[str]:
-    if record is None:
-        return []
-    problems = []
-    if record.output_sha256 != sha256_of(planted):
-        problems.append(f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)")
-    if record.manifest_sha256 != manifest_hash(canaries):
-        problems.append(f"{planted}: planted from another manifest (the recorded hash is not this one's)")
-    return problems
+def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> Iterator[str]:
+    if record is not None and record.output_sha256 != sha256_of(planted):
+        yield f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)"
+    if record is not None and record.manifest_sha256 != manifest_hash(canaries):
+        yield f"{planted}: planted from another manifest (the recorded hash is not this one's)"
 
 
 def _against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], part: Part | None) -> Iterator[str]:

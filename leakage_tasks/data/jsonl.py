@@ -12,23 +12,19 @@ from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import (
     Columns,
     Layout,
-    Points,
-    Turns,
-    check_label_column,
-    check_source_column,
+    Row,
+    check_columns,
     choose_text_column,
     is_chat,
     note_label,
-    turns_of,
 )
-from leakage_tasks.data.lines import BOM, check_rows, open_source, splice
+from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
 
 
-class JsonLinesFormat:
+class JsonLinesFormat(LineFormat):
     """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
 
     name = "jsonl"
-    running = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
@@ -48,21 +44,19 @@ class JsonLinesFormat:
         if not layout.rows:
             raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
         layout.columns = tuple(columns)
-        check_label_column(source, layout.columns, wanted, layout.text)
-        check_source_column(source, layout.columns, wanted, layout.text)
+        check_columns(source, layout.columns, wanted, layout.text)
         return layout
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy row by row; the other columns of an inserted row are null."""
-        lines = [(gap, _line(row)) for gap, row in points]
-        with open_source(source) as stream, output.open("wb") as out:
-            stream.seek(len(layout.head))
-            splice(layout.head, ((line, not line.isspace()) for line in stream), lines, layout.newline, out)
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
+        try:
+            return json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return json.dumps(row).encode()
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every row, or its chat turns."""
-        for _, row in objects(path):
-            yield turns_of(row.get(layout.text))
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What every row has under that key, None where it lacks it."""
+        return (row.get(column) for _, row in objects(path))
 
 
 def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -81,14 +75,6 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
     for number, line in enumerate(lines):
         yield line if number else line.removeprefix(BOM)
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    """A row as JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
-    try:
-        return json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(row).encode()
 
 
 def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:

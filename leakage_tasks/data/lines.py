@@ -1,20 +1,26 @@
-"""What the formats made of UTF-8 lines share: checking and splicing, in bytes, as a stream."""
+"""What the formats made of UTF-8 lines share: checking, copying and splicing, in bytes, as a stream."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import check_file
+from leakage_tasks.data.base import Columns, Format, Layout, Places, Points, Row, lost_rows
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
 LARGEST_ROW = 256 << 20
 """Bytes of the longest row that is read at once."""
+Pieces = Iterable[tuple[bytes, bool]]
+"""Bytes of a file, each with whether they end a row."""
 
 
 @dataclass(frozen=True)
@@ -88,38 +94,50 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines:
         ) from None
 
 
-def splice(
-    head: bytes,
-    pieces: Iterable[tuple[bytes, bool]],
-    points: Sequence[tuple[int, bytes]],
-    newline: bytes,
-    output: BinaryIO,
-) -> None:
-    """Write ``head``, then ``pieces`` with the lines of ``points`` in their gaps.
+class LineFormat(Format):
+    """A file of lines, in which rows are found and copied byte for byte."""
 
-    A piece comes with whether it ends a row. A source whose last line has no line ending gets a planted
-    file whose last line has none.
-    """
-    queue = iter(points)
-    gap, line = next(queue, (-1, b""))
-    row = 0
-    output.write(head)
-    unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
+    line_ends: ClassVar[int] = 1
+    """Line endings after an inserted row."""
 
-    def fill() -> None:
-        nonlocal gap, line
-        while gap == row:
-            output.write(newline + line if unfinished else line + newline)
-            gap, line = next(queue, (-1, b""))
+    @abstractmethod
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """A row as it stands in the file, without the line ending after it."""
 
-    fill()
-    for piece, ends_row in pieces:
-        output.write(piece)
-        if ends_row:
-            row += 1
-            if gap == row:
-                # A carriage return ends a line only where all lines end with one.
-                unfinished = not piece.endswith((b"\n", newline))
-                fill()
-    if gap >= 0:
-        raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """What the file holds after its head, each piece with whether it ends a row: all but blank lines do."""
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            yield from ((line, not line.isspace()) for line in stream)
+
+    def records(self, source: Path, layout: Layout) -> Pieces:
+        """As :meth:`pieces`, but each row in one."""
+        return self.pieces(source, layout)
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy piece by piece; where the source's last line has no line ending, the last line of the copy has none."""
+        lines = {gap: [self.render(row, layout) for _, row in here] for gap, here in groupby(points, itemgetter(0))}
+        head, newline, row = layout.head, layout.newline * self.line_ends, 0
+        unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
+        with output.open("wb") as out:
+            out.write(head)
+            out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row, ()))
+            for piece, ends_row in self.pieces(source, layout):
+                out.write(piece)
+                row += ends_row
+                if ends_row and row in lines:
+                    # A carriage return ends a line only where all lines end with one.
+                    unfinished = not piece.endswith((b"\n", newline))
+                    out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row))
+        if lines:
+            raise lost_rows(row)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy record by record."""
+        row = 0
+        with output.open("wb") as out:
+            out.write(layout.head)
+            for record, is_row in self.records(source, layout):
+                if not (is_row and row in dropped):
+                    out.write(record)
+                row += is_row

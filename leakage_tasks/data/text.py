@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import TEXT, Columns, Layout, Points, Turns
-from leakage_tasks.data.lines import BLOCK, check_utf8, open_source, splice
+from leakage_tasks.data.base import TEXT, Columns, Layout, Row, Turns
+from leakage_tasks.data.lines import BLOCK, LineFormat, Pieces, check_utf8, open_source
 
 
-class TextFormat:
+class TextFormat(LineFormat):
     """``.txt``: no columns, no labels."""
 
     name = "text"
@@ -25,30 +25,41 @@ class TextFormat:
         facts = check_utf8(source)
         return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline)
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy line by line; a line break in a template becomes the file's own."""
-        lines = [(gap, _render(row[TEXT], layout.newline)) for gap, row in points]
-        with open_source(source) as stream, output.open("wb") as out:
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """The text; a line break in a template becomes the file's own."""
+        text: str = row[TEXT]
+        if "\r" in text:
+            raise PlantingError(
+                f"a canary holds a carriage return ({text!r}), which a text file cannot keep: use .jsonl"
+            )
+        return text.encode().replace(b"\n", layout.newline)
+
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """The lines in pieces of at most a block, each with whether it ends its line."""
+        with open_source(source) as stream:
             stream.seek(len(layout.head))
-            splice(layout.head, _pieces(stream), lines, layout.newline, out)
+            piece = stream.readline(BLOCK)
+            while piece:
+                following = stream.readline(BLOCK)
+                yield piece, piece.endswith(b"\n") or not following
+                piece = following
+
+    def records(self, source: Path, layout: Layout) -> Pieces:
+        """The lines whole."""
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            yield from ((line, True) for line in stream)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """The lines without their endings."""
+        return (line.rstrip(b"\r\n").decode() for line, _ in self.records(path, layout))
+
+    def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
+        """The lines without their endings."""
+        return self.values(path, layout, wanted, TEXT)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The file in blocks; a line ending counts as one character, as Python reads text."""
         with path.open(encoding="utf-8-sig") as stream:
             while block := stream.read(BLOCK):
                 yield (block,)
-
-
-def _render(text: str, newline: bytes) -> bytes:
-    if "\r" in text:
-        raise PlantingError(f"a canary holds a carriage return ({text!r}), which a text file cannot keep: use .jsonl")
-    return text.encode().replace(b"\n", newline)
-
-
-def _pieces(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """The lines in pieces of at most a block, each with whether it ends its line."""
-    piece = stream.readline(BLOCK)
-    while piece:
-        following = stream.readline(BLOCK)
-        yield piece, piece.endswith(b"\n") or not following
-        piece = following

@@ -75,7 +75,7 @@ def utterances(path: Path) -> Iterator[Utterance]:
 
 def is_tag(text: str) -> bool:
     """Whether ``text`` is a tag of the BIO scheme."""
-    return text == "O" or (text[:2] in ("B-", "I-") and len(text) > 2)
+    return text == "O" or (text[:2] in ("B-", "I-") and len(text) > 2 and len(text.split()) == 1)
 
 
 def columns_of(line: str) -> list[str]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.canaries.output_checks import overlap
 from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.jsonl import write_json_lines
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Layout, check_output, format_of
-from leakage_tasks.data.dropping import row_texts, write_without
+from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.defences.sanitize import (
     BATCH_SIZE,
     EPOCHS,
@@ -87,7 +85,7 @@ def sanitize(
         # Once more for this alone, so that nobody waits for models of a text that is no more.
         with unchanged(source):
             layout = kind.survey(source, wanted)
-            texts = _texts(source, layout, wanted)
+            texts = _all_texts(source, kind.row_texts(source, layout, wanted))
         samples = len(distinct(texts))
         if not 1 <= drop < samples:
             raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
@@ -96,16 +94,16 @@ def sanitize(
         gone = {row for sample in ranked[:drop] for row in sample.rows}
         if report is not None:
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
-        write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
+        kind.write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
     return Sanitized(output, ranked[:drop], samples, len(texts), by)
 
 
-def _texts(source: Path, layout: Layout, wanted: Columns) -> list[str]:
+def _all_texts(source: Path, rows: Iterable[str]) -> list[str]:
     """The text of every row; equal ones are one string. Raises OptionError for more than models can be trained on."""
     texts: list[str] = []
     known: dict[str, str] = {}
     characters = 0
-    for text in row_texts(source, layout, wanted):
+    for text in rows:
         texts.append(known.setdefault(text, text))
         characters += len(text) + 1
         if characters > MOST_CHARACTERS:
