@@ -135,15 +135,11 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
             known = ", ".join(BUILT_IN)
             raise SpaceError(f"unknown space {name!r}: use one of {known}, or define it in the canary's 'space'")
         return BUILT_IN[name]
-    if kind == "list":
-        return _listed(name, data)
     if kind in TOKENIZER_KINDS.values():
         return _referenced(name, str(kind), data)
-    known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
-    raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
-
-
-def _listed(name: str, data: Mapping[str, Any]) -> Alphabet:
+    if kind != "list":
+        known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
+        raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
     values, joiner = data.get("values"), data.get("joiner", " ")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise SpaceError(f"space {name!r}: 'values' must be a list of strings")

@@ -92,10 +92,9 @@ def requested(request: CanaryOptions) -> list[Canary]:
     no seed decides. Raises LeakageError, naming the option at fault.
     """
     _check(request)
-    sized = _sized(request)
-    named = replace(sized, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    sized = replace(_sized(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
-    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(named)]
+    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(sized)]
 
 
 def _sized(request: CanaryOptions) -> CanaryOptions:

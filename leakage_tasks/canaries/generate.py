@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from math import prod
 
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -57,12 +58,14 @@ def make_canaries(
     _check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
     planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
-    helpers: list[list[Canary]] = [[] for _ in planted]
+    families = planted
     if supporting or supporting_labels or supporting_slots is not None:
-        classes = _other_classes(label, supporting, supporting_labels)
+        labels = list(islice(cycle(_other_classes(label, supporting, supporting_labels)), supporting))
         changed = _changed_slots(len(planted[0].secret) if planted else 1, supporting_slots)
-        helpers = [maker.supporting(canary, supporting, classes, changed) for canary in planted]
-    families = [each for canary, own in zip(planted, helpers, strict=True) for each in (canary, *own)]
+        families = []
+        for canary in planted:
+            families += [canary, *supporting_canaries(canary, labels, changed=changed, seed=seed)]
+        maker.secrets.update(each.secret for each in families if each.supports is not None)
     twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
     _check_controls(families, twins)
     if source is None or UNIQUE not in source:
@@ -114,13 +117,6 @@ class _Maker:
             source=None if self.source is None else _put_word(self.source, word),
         )
 
-    def supporting(self, canary: Canary, count: int, classes: Sequence[str], changed: int) -> list[Canary]:
-        """``count`` canaries that support ``canary``, of ``classes`` in turn."""
-        labels = [classes[place % len(classes)] for place in range(count)]
-        made = supporting_canaries(canary, labels, changed=changed, seed=self.seed)
-        self.secrets.update(each.secret for each in made)
-        return made
-
 
 def supporting_canaries(
     canary: Canary, labels: Sequence[str], *, changed: int | None = None, repetitions: int | None = None, seed: int = 0
@@ -130,11 +126,13 @@ def supporting_canaries(
     The new values are random, never the canary's own, and differ as long as there are enough of them (Elmahdy et
     al., section 7). ``repetitions`` defaults to the canary's. Raises OptionError for slots of a single value.
     """
-    changed = len(canary.secret) if changed is None else changed
-    kept, slots = len(canary.secret) - changed, canary.space.slots[-changed:]
+    kept = 0 if changed is None else len(canary.secret) - changed
+    slots = canary.space.slots[kept:]
     others = prod(len(slot) for slot in slots) - 1
     if not others:
         raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
+    copies = repetitions or canary.repetitions
+    usual = replace(canary, repetitions=copies, kind="supporting", supports=canary.id)
     own: set[Filling] = {canary.secret}
     made = []
     for place, label in enumerate(labels):
@@ -146,17 +144,7 @@ def supporting_canaries(
         while secret in own:
             secret = canary.secret[:kept] + tuple(stream.choice(slot.values) for slot in slots)
         own.add(secret)
-        made.append(
-            replace(
-                canary,
-                id=name,
-                secret=secret,
-                repetitions=repetitions or canary.repetitions,
-                kind="supporting",
-                label=label,
-                supports=canary.id,
-            )
-        )
+        made.append(replace(usual, id=name, secret=secret, label=label))
     return made
 
 

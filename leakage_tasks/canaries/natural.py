@@ -8,7 +8,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
@@ -47,11 +47,6 @@ class _Secret:
     kind: str
     times: int = 0
     ways: Counter[tuple[str, Filling]] = field(default_factory=Counter)
-
-    @property
-    def commonest(self) -> tuple[str, Filling]:
-        """Template and filling; among equals the way that came first."""
-        return self.ways.most_common(1)[0][0]
 
 
 def natural_canaries(
@@ -205,7 +200,8 @@ def _alphabet(kind: str, hidden: str) -> Alphabet:
 
 
 def _canary(secret: _Secret, name: str) -> Canary:
-    template, filling = secret.commonest
+    # Among equals the way that came first.
+    ((template, filling), _) = secret.ways.most_common(1)[0]
     alphabet = _alphabet(secret.kind, "".join(filling))
     alphabets = {} if alphabet.name in BUILT_IN else {alphabet.name: alphabet}
     return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=alphabets)
@@ -218,9 +214,7 @@ def _control(canary: Canary, kind: str, place: int, seed: int, taken: set[tuple[
         filling = canary.space.at(stream.randrange(canary.space.size))
         if (kind, "".join(filling)) not in taken:
             taken.add((kind, "".join(filling)))
-            return Canary(
-                name, canary.template, filling, repetitions=0, planted=False, kind="natural", alphabets=canary.alphabets
-            )
+            return replace(canary, id=name, secret=filling, repetitions=0, planted=False)
     raise OptionError(
         f"--controls: {canary.id} has {canary.space.size} fillings, too few for more controls: ask for fewer"
     )

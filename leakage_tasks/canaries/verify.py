@@ -1,30 +1,41 @@
-"""Checking a planted dataset against its manifest and its record."""
+"""Checking a planted dataset against its manifest and its record, which proves that canaries were planted."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.chunk_cuts import check_chunk, cut_by_characters, cut_by_tokens
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
-from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
+from leakage_tasks.canaries.search import (
+    Finder,
+    Span,
+    cut_by_characters,
+    cut_by_tokens,
+    spans_in_blocks,
+    spans_in_rows,
+)
 from leakage_tasks.canaries.sidecar import (
     TRAINED_AFTER,
     Before,
     Part,
     Sidecar,
     read_sidecar,
+    records_of,
     repetitions_in,
     sha256_of,
     sidecar_path,
 )
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Turns, format_of
 from leakage_tasks.data.base import turns_of
+
+State = Literal["proven", "claimed", "none"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,10 @@ def verify(
     Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
     """
     planted, manifest = Path(planted), Path(manifest)
-    check_chunk(chunk, tokenizer)
+    if chunk is not None and chunk < 1:
+        raise OptionError(f"--chunk is {chunk}: give a length of 1 or more")
+    if tokenizer is not None and chunk is None:
+        raise OptionError("--tokenizer says what --chunk counts: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
         return _verified(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
 
@@ -214,3 +228,60 @@ def _against_sources(rows: Iterable[tuple[Turns, Turns]], canaries: Sequence[Can
     for canary in canaries:
         if wrong[canary.text]:
             yield f"{canary.id}: {wrong[canary.text]} copies stand beside another source sentence than the manifest's"
+
+
+@dataclass(frozen=True)
+class Planting:
+    """``data`` is the name of what proves it, ``sha256`` its hash; None where nothing does.
+
+    ``shares`` are of the data's text, by characters, what canaries of so many copies are, all copies together; nothing
+    where no record tells. Proven is that the data hold the copies, not that a model was trained on the data.
+    """
+
+    state: State
+    data: str | None = None
+    sha256: str | None = None
+    shares: Mapping[int, float] = field(default_factory=dict)
+
+
+def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> Planting:
+    """How well it is known that the planted ones of ``canaries``, which are the manifest's, are in some data.
+
+    ``planted`` is searched for every copy. Without it, data beside the manifest prove it that are still what
+    ``leakage plant`` wrote from this manifest. Raises OptionError for ``planted`` data that do not hold the canaries.
+    """
+    if not any(canary.planted for canary in canaries):
+        return Planting("none")
+    if planted is not None:
+        return _searched(manifest, canaries, planted)
+    records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
+    for record in records:
+        data = manifest.parent / record.output
+        if data.exists() and sha256_of(data) == record.output_sha256:
+            return Planting("proven", data.name, record.output_sha256, _shares(canaries, record))
+    return Planting("claimed")
+
+
+def _searched(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planting:
+    report = verify(planted, manifest)
+    if not report.ok:
+        more = len(report.problems) - 1
+        others = f", and {more} more" if more else ""
+        raise OptionError(
+            f"--metadata planted={planted}: does not hold the canaries of {manifest} ({report.problems[0]}{others}): "
+            "give the data that 'leakage plant' wrote from it"
+        )
+    digest = sha256_of(planted)
+    record = read_sidecar(sidecar_path(planted))
+    if record is None or record.output_sha256 != digest or record.part == "validation":
+        return Planting("proven", planted.name, digest)
+    return Planting("proven", planted.name, digest, _shares(canaries, record))
+
+
+def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
+    """By repetitions, the share of the text that a record's copies of canaries are."""
+    lengths: Counter[int] = Counter()
+    for canary in canaries:
+        if canary.kind not in ("natural", "supporting"):
+            lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
+    return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

@@ -36,8 +36,7 @@ class JsonLinesFormat(LineFormat):
             if not layout.rows:
                 layout.text = choose_text_column(source, list(row), wanted)
                 layout.chat = is_chat(row[layout.text])
-            _check_value(f"{source}:{number}", row.get(layout.text), layout)
-            _check_source(f"{source}:{number}", row, wanted.source)
+            _check_values(f"{source}:{number}", row, layout)
             if wanted.label is not None:
                 note_label(layout.labels, row.get(wanted.label))
             layout.rows += 1
@@ -77,15 +76,12 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM)
 
 
-def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:
-    value = None if column is None else row.get(column)
-    if value is not None and not isinstance(value, str):
-        raise PlantingError(f"{where}: column {column!r} holds {type(value).__name__}, expected text: fix the row")
-
-
-def _check_value(where: str, value: Any, layout: Layout) -> None:
-    if value is None or (is_chat(value) if layout.chat else isinstance(value, str)):
-        return
-    expected = "chat turns with 'role' and 'content'" if layout.chat else "text"
-    found = type(value).__name__
-    raise PlantingError(f"{where}: column {layout.text!r} holds {found}, expected {expected}: fix the row")
+def _check_values(where: str, row: dict[str, Any], layout: Layout) -> None:
+    """Raise PlantingError for a text or source that is none."""
+    for column, chat in ((layout.text, layout.chat), (layout.source, False)):
+        value = None if column is None else row.get(column)
+        if value is None or (is_chat(value) if chat else isinstance(value, str)):
+            continue
+        expected = "chat turns with 'role' and 'content'" if chat else "text"
+        found = type(value).__name__
+        raise PlantingError(f"{where}: column {column!r} holds {found}, expected {expected}: fix the row")

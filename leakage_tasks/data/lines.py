@@ -27,30 +27,27 @@ Pieces = Iterable[tuple[bytes, bool]]
 class TextFacts:
     """``rows``: lines, a last one without a line ending included. ``newline``: the first line's ending.
 
+    ``head``: what stands before the first row.
+
     ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
     """
 
     rows: int
     newline: bytes
-    bom: bool
+    head: bytes
     longest: int = 0
-
-    @property
-    def head(self) -> bytes:
-        """What stands before the first row."""
-        return BOM if self.bom else b""
 
 
 def check_utf8(path: Path) -> TextFacts:
     """Read a file through, in constant memory. Raises PlantingError naming line and byte if it is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    lines, read, newline, bom, last = 0, 0, b"", False, b""
+    lines, read, newline, head, last = 0, 0, b"", b"", b""
     unbroken = longest = 0
     with open_source(path) as source:
         while block := source.read(BLOCK):
             _decode(decoder, block, path, lines, read)
-            if not read:
-                bom = block.startswith(BOM)
+            if not read and block.startswith(BOM):
+                head = BOM
             if not newline and (place := block.find(b"\n")) >= 0:
                 before = block[place - 1 : place] if place else last
                 newline = b"\r\n" if before == b"\r" else b"\n"
@@ -61,8 +58,8 @@ def check_utf8(path: Path) -> TextFacts:
             read += len(block)
             last = block[-1:]
         _decode(decoder, b"", path, lines, read)
-    unfinished = read > len(BOM) * bom and last != b"\n"
-    return TextFacts(lines + unfinished, newline or b"\n", bom, longest)
+    unfinished = read > len(head) and last != b"\n"
+    return TextFacts(lines + unfinished, newline or b"\n", head, longest)
 
 
 def check_rows(path: Path) -> TextFacts:

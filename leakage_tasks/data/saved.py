@@ -14,7 +14,7 @@ from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import Columns, Layout, Places, Points
 from leakage_tasks.data.batches import ROWS, small_pieces
-from leakage_tasks.data.columns import ArrowFormat
+from leakage_tasks.data.parquet import ArrowFormat
 
 
 class SavedFormat(ArrowFormat):

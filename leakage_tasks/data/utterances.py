@@ -117,8 +117,7 @@ def _check_lengths(folder: Path) -> None:
     if missing:
         raise PlantingError(f"{folder}: has no {' and no '.join(missing)}: NLU data needs {', '.join(FILES)}")
     lengths = {name: check_rows(folder / name).rows for name in FILES}
-    shortest = min(lengths, key=lambda name: lengths[name])
-    longest = max(lengths, key=lambda name: lengths[name])
+    shortest, longest = (choose(lengths, key=lengths.__getitem__) for choose in (min, max))
     if lengths[shortest] < lengths[longest]:
         counts = ", ".join(f"{name} has {lengths[name]:,}" for name in FILES)
         raise PlantingError(
@@ -158,13 +157,17 @@ def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
     """The utterance of the lines between two blank ones; None where all are comments."""
     words, tags, intent = [], [], None
     for number, line in block:
-        named, columns = _INTENT.fullmatch(line.strip()), columns_of(line)
+        here, named, columns = f"{path}:{number}", _INTENT.fullmatch(line.strip()), columns_of(line)
         if columns:
-            word, tag = _word_and_tag(columns, f"{path}:{number}")
-            words.append(word)
-            tags.append(tag)
+            if len(columns) < 2:
+                raise PlantingError(
+                    f"{here}: {columns[0]!r} stands alone, expected a word and, last, its tag: add the tag"
+                )
+            _check_tag(columns[-1], here)
+            words.append(columns[0])
+            tags.append(columns[-1])
         elif named:
-            intent = _one_intent(named[1], intent, f"{path}:{number}")
+            intent = _one_intent(named[1], intent, here)
     if not words and intent is None:
         return None
     where = f"{path}:{block[0][0]}"
@@ -173,13 +176,6 @@ def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
     if intent is None:
         raise PlantingError(f"{where}: an utterance without an intent: put a line '# intent = NAME' before its words")
     return Utterance(tuple(words), tuple(tags), intent)
-
-
-def _word_and_tag(columns: list[str], where: str) -> tuple[str, str]:
-    if len(columns) < 2:
-        raise PlantingError(f"{where}: {columns[0]!r} stands alone, expected a word and, last, its tag: add the tag")
-    _check_tag(columns[-1], where)
-    return columns[0], columns[-1]
 
 
 def _one_intent(name: str, before: str | None, where: str) -> str:

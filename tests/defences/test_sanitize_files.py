@@ -15,7 +15,7 @@ from datasets import Dataset, DatasetDict, load_from_disk
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data.utterances import Utterance, read_utterances, write_folder
-from leakage_tasks.defences.sanitize_files import sanitize
+from leakage_tasks.defences.sanitize import sanitize
 
 SECRETS = ("the pin, is 4711", "my key: é83b1")
 PLAIN = ("one", "two", "three", "four", "five")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
@@ -64,7 +65,7 @@ def twins(
         secret = _unseen(own.space, shown, stream_of(seed, name))
         if secret is None:
             raise OptionError(f"--controls: all fillings of {own.template!r} are planted: use a larger alphabet")
-        made.append(Canary(name, own.template, secret, 0, False, own.kind, own.alphabets, label=own.label))
+        made.append(replace(own, id=name, secret=secret, repetitions=0, planted=False))
     return made
 
 
