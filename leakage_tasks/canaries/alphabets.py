@@ -136,7 +136,7 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
             raise SpaceError(f"unknown space {name!r}: use one of {known}, or define it in the canary's 'space'")
         return BUILT_IN[name]
     if kind in TOKENIZER_KINDS.values():
-        return _referenced(name, str(kind), data)
+        return _tokenizer_alphabet(name, str(kind), data)
     if kind != "list":
         known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
         raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
@@ -145,16 +145,16 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
         raise SpaceError(f"space {name!r}: 'values' must be a list of strings")
     if not isinstance(joiner, str):
         raise SpaceError(f"space {name!r}: 'joiner' must be a string")
-    return _shared(name, tuple(values), joiner)
+    return _list_alphabet(name, tuple(values), joiner)
 
 
 @lru_cache(maxsize=64)
-def _shared(name: str, values: tuple[str, ...], joiner: str) -> Alphabet:
+def _list_alphabet(name: str, values: tuple[str, ...], joiner: str) -> Alphabet:
     """One alphabet for all canaries of a manifest that list the same values."""
     return Alphabet(name, values, joiner)
 
 
-def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
+def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
     tokenizer = data.get("tokenizer")
     if not isinstance(tokenizer, str):
         raise SpaceError(f"space {name!r}: 'tokenizer' must be a string")

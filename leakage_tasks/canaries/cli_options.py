@@ -11,12 +11,11 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, lines_of, tokenizer_words, word_file
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
-from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.generate import make_canaries, nonce_of
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
 from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
-from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.data.utterances import is_tag
 
@@ -92,12 +91,12 @@ def requested(request: CanaryOptions) -> list[Canary]:
     no seed decides. Raises LeakageError, naming the option at fault.
     """
     _check(request)
-    sized = replace(_sized(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    sized = replace(_with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
-    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(sized)]
+    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
 
 
-def _sized(request: CanaryOptions) -> CanaryOptions:
+def _with_profile(request: CanaryOptions) -> CanaryOptions:
     """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
     by_hand = [name for name in _SIZES if getattr(request, name) is not None]
     if request.profile is not None and by_hand:
@@ -113,12 +112,12 @@ def _sized(request: CanaryOptions) -> CanaryOptions:
     return replace(request, profile=name, count=profile.count, repetitions=copies, controls=profile.controls)
 
 
-def _made(request: CanaryOptions) -> list[Canary]:
-    shared = _given(request, "controls", "seed", "id_prefix")
+def _make(request: CanaryOptions) -> list[Canary]:
+    shared = _options(request, "controls", "seed", "id_prefix")
     if request.from_text is not None:
         detect: dict[str, Any] = {} if request.detect is None else {"detect": items(request.detect)}
         return natural_canaries(
-            corpus_passages(request.from_text, **_columns(request)), **detect, **_given(request, "context"), **shared
+            corpus_passages(request.from_text, **_columns(request)), **detect, **_options(request, "context"), **shared
         )
     label, classes = _classes(request)
     shared["label"] = label
@@ -127,26 +126,26 @@ def _made(request: CanaryOptions) -> list[Canary]:
     if request.preset is None:
         return _of_template(request, classes, shared)
     if request.preset in _NLU:
-        return nlu.nlu_canaries(_NLU[request.preset], **_given(request, "count", "unknown", "area_code"), **shared)
+        return nlu.nlu_canaries(_NLU[request.preset], **_options(request, "count", "unknown", "area_code"), **shared)
     shared["classes"] = classes
     if request.preset == "mix-and-match":
-        own = _given(request, "labels", "position", "doubled")
+        own = _options(request, "labels", "position", "doubled")
         only = items(request.only) or ()
         return mix_and_match.mix_and_match_canaries(_tokenizer_alphabet(request, "terms"), only=only, **own, **shared)
-    own = _given(request, "count", "unknown", "supporting_repetitions")
+    own = _options(request, "count", "unknown", "supporting_repetitions")
     if request.sentences is not None:
         own["sentences"] = lines_of(request.sentences, "sentences", OptionError)
     own["supporting"] = _supporting(request.supporting or "all")
     return elmahdy.elmahdy_canaries(_tokenizer_alphabet(request, "words"), **own, **shared)
 
 
-def _given(request: CanaryOptions, *names: str) -> dict[str, Any]:
+def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
     """The options of these names that were given; the others are as whoever makes the canaries has them."""
     return {name: value for name in names if (value := getattr(request, name)) is not None}
 
 
 def _columns(request: CanaryOptions) -> dict[str, str]:
-    return {name: value for name, value in _given(request, "text_column", "split").items() if value}
+    return {name: value for name, value in _options(request, "text_column", "split").items() if value}
 
 
 def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
@@ -164,7 +163,7 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
         supporting=supporting,
         supporting_labels=classes if named or supporting else None,
         nonce=nonce_of(request.seed),
-        **_given(request, "known", "source", "supporting_slots"),
+        **_options(request, "known", "source", "supporting_slots"),
         **shared,
     )
     if tags is not None:

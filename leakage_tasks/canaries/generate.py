@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from math import prod
@@ -13,7 +14,6 @@ from math import prod
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling, parse_template, slot_names
-from leakage_tasks.canaries.words import unique_word
 from leakage_tasks.core.errors import OptionError
 
 UNIQUE = "{unique}"
@@ -21,6 +21,9 @@ _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
 PUBLIC = ("The random number of {unique} is {digits:9}.", "The random number of {unique}: {digits:9}.")
 """What README had planted with seed 0, and what the demo plants."""
 PUBLIC_NUMBER = 16
+CONSONANTS = "bdfgklmnprstvz"
+VOWELS = "aeiou"
+SYLLABLES, OF_A_NONCE = 3, 4
 
 
 def make_canaries(
@@ -158,6 +161,26 @@ def public(canaries: Iterable[Canary]) -> bool:
     made = (make_canaries(each, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for each in PUBLIC)
     shared = {canary.text for canaries_of_one in made for canary in canaries_of_one}
     return any(canary.text in shared for canary in canaries)
+
+
+def unique_word(stream: random.Random, taken: Container[str]) -> str:
+    """A word of consonant-vowel syllables that is not in ``taken``.
+
+    Three syllables (343,000 words), more only where those in ``taken`` crowd the space.
+    """
+    tries = 0
+    while True:
+        syllables = SYLLABLES + tries // 100
+        word = "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(syllables))
+        if word not in taken:
+            return word
+        tries += 1
+
+
+def nonce_of(seed: int) -> str:
+    """The word by which one manifest's names differ from any other's: one of 24 million, the same for the same seed."""
+    stream = random.Random(hashlib.sha256(f"nonce:{seed}".encode()).digest())
+    return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(OF_A_NONCE))
 
 
 def _put_word(template: str, word: str) -> str:

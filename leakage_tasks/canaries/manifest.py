@@ -66,11 +66,11 @@ def manifest_hash(canaries: Iterable[Canary]) -> str:
     Results show the hash, by which nobody can confirm a guess at a natural secret: the salt in the manifest goes into
     it, and of a natural canary without one neither secret nor text does.
     """
-    lines = sorted(json.dumps(_hashed(canary), ensure_ascii=False, sort_keys=True) for canary in canaries)
+    lines = sorted(json.dumps(_content_to_hash(canary), ensure_ascii=False, sort_keys=True) for canary in canaries)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _hashed(canary: Canary) -> dict[str, Any]:
+def _content_to_hash(canary: Canary) -> dict[str, Any]:
     data = canary.to_json()
     if canary.kind != "natural" or canary.salt is not None:
         return data

@@ -6,7 +6,7 @@ That is a copy of the data, or one of the training and one of the validation dat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -77,14 +77,16 @@ def jobs_of(
     validation: tuple[Path | None, Path | None],
 ) -> list[PlantJob]:
     """One for each copy to make. Raises OptionError for validation data without an output, or the reverse."""
-    held, held_output = validation
-    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
-    if held is None and held_output is None:
-        return [whole]
-    if held is None or held_output is None:
+    parts: dict[Part | None, tuple[Path | None, Path | None]] = {None: training}
+    if validation != (None, None):
+        parts = {"training": training, "validation": validation}
+    if None in validation and len(parts) > 1:
         raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
-    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
-    return [replace(whole, part="training"), other]
+    return [
+        PlantJob(manifest, named(Path(source)), named(Path(output)), seed, wanted, part)
+        for part, (source, output) in parts.items()
+        if source is not None and output is not None
+    ]
 
 
 def check_places(jobs: Sequence[PlantJob]) -> None:

@@ -39,11 +39,6 @@ class Finder:
         self.lengths = sorted({len(text) for text in self.texts}, reverse=True)
         self._anchor = re.compile(_any_of(sorted({text[:ANCHOR] for text in self.texts})) or r"(?!)")
 
-    @property
-    def longest(self) -> int:
-        """Characters of the longest text."""
-        return self.lengths[0] if self.lengths else 0
-
     def find(self, text: str, stop: int | None = None) -> Iterator[tuple[int, str]]:
         """Every occurrence that starts before ``stop``: its place and the text found, overlapping ones too."""
         end = len(text) if stop is None else stop
@@ -82,7 +77,7 @@ def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[S
 def spans_in_blocks(blocks: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[Span]:
     """Occurrences in one running text that comes in blocks; its rows are its lines."""
     base, held = 0, "\n"  # a line break before the first character makes it start a line
-    keep = finder.longest + 2
+    keep = max(finder.lengths, default=0) + 2
     for (block,) in blocks:
         held += block
         stop = len(held) - keep

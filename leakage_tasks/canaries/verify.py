@@ -115,10 +115,10 @@ def verify(
     if tokenizer is not None and chunk is None:
         raise OptionError("--tokenizer says what --chunk counts: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
-        return _verified(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
+        return _check_planted(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
 
 
-def _verified(
+def _check_planted(
     planted: Path, manifest: Path, chunk: int | None, tokenizer: str | None, asked: tuple[str | None, ...]
 ) -> VerifyReport:
     canaries = read_manifest(manifest)
@@ -253,7 +253,7 @@ def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None
     if not any(canary.planted for canary in canaries):
         return Planting("none")
     if planted is not None:
-        return _searched(manifest, canaries, planted)
+        return _search(manifest, canaries, planted)
     records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
     for record in records:
         data = manifest.parent / record.output
@@ -262,7 +262,7 @@ def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None
     return Planting("claimed")
 
 
-def _searched(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planting:
+def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planting:
     report = verify(planted, manifest)
     if not report.ok:
         more = len(report.problems) - 1

@@ -9,8 +9,8 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import Columns, Format, Layout, Points, Row, Turns
 from leakage_tasks.data.commas import CommaFormat
 from leakage_tasks.data.jsonl import JsonLinesFormat
+from leakage_tasks.data.lines import TextFormat
 from leakage_tasks.data.tagged import ConllFormat, NLUFolderFormat, may_be_replaced
-from leakage_tasks.data.text import TextFormat
 from leakage_tasks.data.utterances import CONLL, FILES, holds_utterances
 
 __all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of", "is_saved"]

@@ -111,15 +111,12 @@ class Layout:
         if self.label is not None:
             row[self.label] = self._class_of(canary)
         if self.source is not None:
-            row[self.source] = self._source_of(canary)
+            if canary.source_text is None:
+                raise PlantingError(
+                    f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
+                )
+            row[self.source] = canary.source_text
         return row
-
-    def _source_of(self, canary: Plantable) -> str:
-        if canary.source_text is None:
-            raise PlantingError(
-                f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
-            )
-        return canary.source_text
 
     def _class_of(self, canary: Plantable) -> Any:
         if canary.label is None:

@@ -73,7 +73,7 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
 
 def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
     """``batch`` in slices of at most 32 MiB unpacked, or of one row; ``row`` are those before it."""
-    size = sum(_unpacked(column) for column in batch.columns)
+    size = sum(_unpacked_size(column) for column in batch.columns)
     if size > BYTES and len(batch) > 1:
         half = len(batch) // 2
         yield from small_pieces(batch.slice(0, half), source, row)
@@ -84,17 +84,17 @@ def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
     yield batch
 
 
-def _unpacked(array: Any) -> int:
+def _unpacked_size(array: Any) -> int:
     """Bytes that an array takes without dictionaries, its turns as Python keeps them."""
     kind = array.type
     if pa.types.is_dictionary(kind) and _is_binary(kind.value_type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(kind):
-        return _TURN * len(array) + sum(_unpacked(each) for each in array.flatten())
+        return _TURN * len(array) + sum(_unpacked_size(each) for each in array.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _unpacked(array.flatten())
+        return _unpacked_size(array.flatten())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return _unpacked(array.cast(pa.large_binary()))
+        return _unpacked_size(array.cast(pa.large_binary()))
     return int(array.nbytes)
 
 

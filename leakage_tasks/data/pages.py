@@ -138,16 +138,16 @@ class _Reader:
             return self.struct(depth + 1)
         if kind == _BINARY:
             size = self._varint()
-            return self._stream.read(size) if size <= _LONGEST else self._skipped(size)
+            return self._stream.read(size) if size <= _LONGEST else self._skip(size)
         if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
-            return self._skipped(8 if kind == _DOUBLE else 1)
+            return self._skip(8 if kind == _DOUBLE else 1)
         if kind in (_LIST, _SET) and depth < _DEEPEST:
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
             return [self._value(head & 15, depth + 1) for _ in range(count)]
         raise ValueError("damaged header: a type that is none")
 
-    def _skipped(self, size: int) -> Any:
+    def _skip(self, size: int) -> Any:
         if size > LARGEST:
             raise ValueError("damaged header: a number too large")
         self._stream.seek(size, io.SEEK_CUR)

@@ -68,7 +68,7 @@ class ParquetFormat(ArrowFormat):
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
         schema, _ = self.schema_and_rows(source, wanted)
-        write_batches(_kept(parquet_batches(source), dropped), output, schema, compression_of(source))
+        write_batches(_without_rows(parquet_batches(source), dropped), output, schema, compression_of(source))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in batches that fit in memory."""
@@ -96,7 +96,7 @@ def compression_of(source: Path) -> str:
     return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
 
 
-def _kept(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
+def _without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
     row = 0
     for batch in batches:
         yield batch.take([place for place in range(len(batch)) if row + place not in dropped])
@@ -105,7 +105,7 @@ def _kept(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
 
 def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
     def inserted(place: int) -> Any:
-        return pa.RecordBatch.from_pylist([_filled(points[place][1], schema)], schema=schema)
+        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema)], schema=schema)
 
     place, row = 0, 0
     while place < len(points) and points[place][0] == 0:
@@ -124,7 +124,7 @@ def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any
         raise lost_rows(row)
 
 
-def _filled(row: Row, schema: Any) -> Row:
+def _fill_barred(row: Row, schema: Any) -> Row:
     """The row with something empty in the columns that take no null."""
     for name, value in row.items():
         field = schema.field(name)

@@ -103,11 +103,10 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    if datasets.are_progress_bars_disabled():
-        yield
-        return
+    shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         yield
     finally:
-        datasets.enable_progress_bars()
+        if shown:
+            datasets.enable_progress_bars()

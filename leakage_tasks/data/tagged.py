@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import TEXT, Columns, Format, Layout, Places, Plantable, Points, Row, note_label
-from leakage_tasks.data.lines import LineFormat, Pieces, check_rows, open_source
-from leakage_tasks.data.text import TextFormat
+from leakage_tasks.data.lines import LineFormat, Pieces, TextFormat, check_rows, open_source
 from leakage_tasks.data.utterances import FILES, Utterance, columns_of, is_tag, utterances
 
 LABEL = "label"

@@ -103,7 +103,7 @@ def write_folder(rows: Sequence[Utterance], folder: Path) -> None:
 def _of_folder(folder: Path) -> Iterator[Utterance]:
     _check_lengths(folder)
     for (number, words), (_, tags), (_, intent) in zip(*(_lines(folder / name) for name in FILES), strict=False):
-        yield _aligned(folder, number, words.split(), tags.split(), intent.strip())
+        yield _utterance_of_lines(folder, number, words.split(), tags.split(), intent.strip())
 
 
 def _lines(path: Path) -> Iterator[Numbered]:
@@ -126,7 +126,7 @@ def _check_lengths(folder: Path) -> None:
         )
 
 
-def _aligned(folder: Path, number: int, words: list[str], tags: list[str], intent: str) -> Utterance:
+def _utterance_of_lines(folder: Path, number: int, words: list[str], tags: list[str], intent: str) -> Utterance:
     if not words:
         raise PlantingError(f"{folder / WORDS}:{number}: no word: write the utterance, or drop the line in every file")
     if not intent:

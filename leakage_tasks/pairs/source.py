@@ -15,8 +15,7 @@ import numpy as np
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data import is_saved
-from leakage_tasks.pairs.pair import Pair, RawPairs, TokenIds
-from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
+from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, TokenIds, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
 
@@ -32,7 +31,7 @@ class Source:
     saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
     of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
     ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets, or of one
-    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
+    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`.
     """
 
     data: str
@@ -122,12 +121,12 @@ def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> It
         number = bisect_right(ends, row)
         part = parts[number]
         place = row - ends[number] + len(part)
-        prefix = _kept(part, place, "prefix", part.prefixes[place], source.prefix_length)
-        suffix = _kept(part, place, "suffix", part.suffixes[place], source.suffix_length)
+        prefix = _long_enough(part, place, "prefix", part.prefixes[place], source.prefix_length)
+        suffix = _long_enough(part, place, "suffix", part.suffixes[place], source.suffix_length)
         yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
 
 
-def _kept(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
+def _long_enough(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
     if length is not None and length > len(tokens):
         raise OptionError(
             f"{part.where(place)}: its {what} has {len(tokens)} tokens, {what}_length={length} asks for more: use "

@@ -17,8 +17,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.pairs.pair import RawPairs, TokenIds
-from leakage_tasks.pairs.splits import splits_named
+from leakage_tasks.pairs.pair import RawPairs, TokenIds, splits_named
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
@@ -85,7 +84,7 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     layout = reader.survey(path, wanted)
     texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
     if not reader.running:
-        yield from (([tokens]) for tokens in _batched(tokenizer, texts))
+        yield from (([tokens]) for tokens in _tokenize(tokenizer, texts))
         return
     if not tokenizer.is_fast:
         raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
@@ -98,7 +97,7 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     yield running_tokens(encode, texts)
 
 
-def _batched(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
+def _tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
     batch: list[str] = []
     characters = 0
 

@@ -15,8 +15,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.jsonl import objects
-from leakage_tasks.pairs.pair import MOST, RawPairs, TokenIds
-from leakage_tasks.pairs.splits import split_of, splits_named
+from leakage_tasks.pairs.pair import MOST, RawPairs, TokenIds, split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
 BEFORE = f"pre{PREFIX}"
@@ -44,7 +43,7 @@ def read_arrays(path: Path) -> list[RawPairs]:
         )
     complete = [name for name, file in files.items() if partner(file).exists()]
     return [
-        _part(files[name], split) if name in complete or not complete else _lacking(files[name], split)
+        _part(files[name], split) if name in complete or not complete else _part_without_suffixes(files[name], split)
         for name, split in splits_named(list(files), path).items()
     ]
 
@@ -75,7 +74,7 @@ def _is_before(path: Path) -> bool:
     return path.name.endswith(BEFORE) and not path.with_name(_beside(path, PREFIX, SUFFIX)).exists()
 
 
-def _lacking(path: Path, split: str | None) -> RawPairs:
+def _part_without_suffixes(path: Path, split: str | None) -> RawPairs:
     missing = (
         f"{path}: {_beside(path, PREFIX, SUFFIX)} is missing beside it, so split={split} has no suffixes to compare "
         "guesses with: add them, or use another split"

@@ -216,7 +216,7 @@ def test_a_failure_leaves_nothing_behind(source, tmp_path, monkeypatch):
     def fail(*_):
         raise LeakageError("no more room")
 
-    monkeypatch.setattr("leakage_tasks.data.text.TextFormat.write_without", fail)
+    monkeypatch.setattr("leakage_tasks.data.lines.TextFormat.write_without", fail)
     with pytest.raises(LeakageError, match="no more room"):
         cleaned(source, tmp_path / "out.txt", report=tmp_path / "report.jsonl")
     assert [each.name for each in tmp_path.iterdir()] == ["in.txt"]

@@ -235,7 +235,7 @@ def test_every_text_is_cut_by_itself(tmp_path: Path, tokenizer_folder: str, kind
 
 
 def test_a_text_file_is_one_text(tmp_path: Path, tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakage_tasks.data.text.BLOCK", 1000)
+    monkeypatch.setattr("leakage_tasks.data.lines.BLOCK", 1000)
     monkeypatch.setattr("leakage_tasks.pairs.texts.running_tokens.__defaults__", (200,))
     (tmp_path / "t.txt").write_text("".join(LONG), encoding="utf-8")
     found = read_pairs(Source(str(tmp_path / "t.txt"), 7, 4, "all", tokenizer_folder))

@@ -91,7 +91,7 @@ def mix_and_match_canaries(
         printed = [Printed("organic", "Low", text) for text in labelled]
         own: Sequence[str | None] = _pattern(labels, label, classes)
     else:
-        printed = _chosen(_doubled(table) if doubled else table, only)
+        printed = _choose(_join_pairs(table) if doubled else table, only)
         own = [label] * len(printed)
     canaries = [
         _canary(each, terms, position, repetitions[place % len(repetitions)], own[place], id_prefix)
@@ -118,7 +118,7 @@ def _canary(
     )
 
 
-def _doubled(table: Sequence[Printed]) -> list[Printed]:
+def _join_pairs(table: Sequence[Printed]) -> list[Printed]:
     pairs = zip(table[0::2], table[1::2], strict=True)
     return [
         Printed(second.kind, second.frequency, f"{first.text.rstrip(' .')} and {second.text}")
@@ -126,7 +126,7 @@ def _doubled(table: Sequence[Printed]) -> list[Printed]:
     ]
 
 
-def _chosen(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
+def _choose(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
     by_target = {each.target: each for each in printed}
     for name in only:
         if name not in by_target:
