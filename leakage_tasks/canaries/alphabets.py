@@ -148,10 +148,8 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
     return _list_alphabet(name, tuple(values), joiner)
 
 
-@lru_cache(maxsize=64)
-def _list_alphabet(name: str, values: tuple[str, ...], joiner: str) -> Alphabet:
-    """One alphabet for all canaries of a manifest that list the same values."""
-    return Alphabet(name, values, joiner)
+_list_alphabet = lru_cache(maxsize=64)(Alphabet)
+"""One alphabet for all canaries of a manifest that list the same values."""
 
 
 def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:

@@ -21,32 +21,41 @@ MASK = "•"
 
 @dataclass(frozen=True)
 class Canary:
-    """One line of a manifest.
-
-    ``planted=False`` marks a control twin, which the model never sees. ``known`` is the part of the
-    template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
-    class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
-    supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
-    target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` and
-    ``profile`` are those of the manifest it was made for, where the command made it. ``salt`` is random text that keeps
-    the manifest's hash from confirming a guess at a natural secret.
-    """
+    """One line of a manifest."""
 
     id: str
+    """By which it is told from the others of the manifest."""
     template: str
+    """The text around the secret, with slots."""
     secret: Filling
+    """What fills the slots."""
     repetitions: int = 1
+    """How often it is planted."""
     planted: bool = True
+    """False marks a control twin, which the model never sees."""
     kind: Kind = "random"
+    """Where it comes from."""
     alphabets: Mapping[str, Alphabet] = field(default_factory=dict, hash=False)
+    """What the slots may hold, by name, beside the built-in ones."""
     known: str | None = None
+    """The part of the template the attacker is given (default: all of it), a template with the same slots."""
     label: str | None = None
+    """The class of a classification canary."""
     tags: tuple[str, ...] | None = None
+    """A slot tag for each word."""
     source: str | None = None
+    """The source sentence of a translation canary, whose text is the target sentence.
+
+    It is the same for every filling, or a template with the same slots in the same order.
+    """
     supports: str | None = None
+    """The id of the canary a supporting one belongs to."""
     seed: int | None = None
+    """That of the manifest it was made for, where the command made it."""
     profile: str | None = None
+    """That of the manifest it was made for, where the command made it."""
     salt: str | None = None
+    """Random text that keeps the manifest's hash from confirming a guess at a natural secret."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():

@@ -141,7 +141,8 @@ def _make(request: CanaryOptions) -> list[Canary]:
 
 def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
     """The options of these names that were given; the others are as whoever makes the canaries has them."""
-    return {name: value for name in names if (value := getattr(request, name)) is not None}
+    values = {name: getattr(request, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _columns(request: CanaryOptions) -> dict[str, str]:

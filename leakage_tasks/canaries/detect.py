@@ -39,14 +39,18 @@ class SecretPattern:
 
 @dataclass(frozen=True)
 class Detector:
-    """A kind of secret: its forms, a check of what was matched, and its normal form, the same for all forms."""
+    """A kind of secret."""
 
     forms: tuple[SecretPattern, ...]
+    """The ways to write it."""
     valid: Callable[[str], bool]
+    """Checks what was matched."""
     normal: Callable[[str], str]
+    """Gives the normal form, the same for all forms."""
     characters: str = string.digits
     """Those of group ``secret`` that are secret; the others are its format."""
     cue: re.Pattern[str] = re.compile("(?!)")
+    """A word that must stand shortly before what has a form too common to tell by itself."""
     needs: str = string.digits
     """Characters of which every form has one or more."""
 

@@ -6,7 +6,7 @@ That is a copy of the data, or one of the training and one of the validation dat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,14 +18,20 @@ from leakage_tasks.data import Columns, Format, Layout, check_output, format_of,
 
 @dataclass(frozen=True)
 class PlantJob:
-    """A copy to make of ``source``; ``part`` is None where it gets every repetition."""
+    """A copy to make."""
 
     manifest: Path
+    """Of the canaries to plant."""
     source: Path
+    """What is copied."""
     output: Path
+    """Where the copy goes."""
     seed: int
+    """What the places of the copies follow from."""
     wanted: Columns
+    """The columns and the split that were asked for."""
     part: Part | None = None
+    """None where it gets every repetition."""
 
     @cached_property
     def kind(self) -> Format:
@@ -77,16 +83,14 @@ def jobs_of(
     validation: tuple[Path | None, Path | None],
 ) -> list[PlantJob]:
     """One for each copy to make. Raises OptionError for validation data without an output, or the reverse."""
-    parts: dict[Part | None, tuple[Path | None, Path | None]] = {None: training}
-    if validation != (None, None):
-        parts = {"training": training, "validation": validation}
-    if None in validation and len(parts) > 1:
+    held, held_output = validation
+    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
+    if held is None and held_output is None:
+        return [whole]
+    if held is None or held_output is None:
         raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
-    return [
-        PlantJob(manifest, named(Path(source)), named(Path(output)), seed, wanted, part)
-        for part, (source, output) in parts.items()
-        if source is not None and output is not None
-    ]
+    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
+    return [replace(whole, part="training"), other]
 
 
 def check_places(jobs: Sequence[PlantJob]) -> None:
@@ -110,23 +114,28 @@ def check_places(jobs: Sequence[PlantJob]) -> None:
 
 @dataclass(frozen=True)
 class PlantReport:
-    """What was planted where, and what was left out on purpose.
-
-    ``few`` counts canaries of too few repetitions for a copy in a validation part. ``labels_unused``: canaries have
-    labels, but no label column was named to write them to. ``label``: the class that ``labelled`` canaries without
-    one were given, in the manifest too. ``validation`` is the report of the validation part, if there is one.
-    """
+    """What was planted where, and what was left out on purpose."""
 
     output: Path
+    """The copy."""
     sidecar: Path
+    """Where the record of it is."""
     record: Sidecar
+    """The record."""
     controls: int
+    """How many canaries are controls."""
     natural: int
+    """How many canaries are natural."""
     few: int = 0
+    """How many have too few repetitions for a copy in a validation part."""
     labels_unused: bool = False
+    """Whether canaries have labels, but no label column was named to write them to."""
     label: str | None = None
+    """The class that canaries without one were given, in the manifest too."""
     labelled: int = 0
+    """How many these are."""
     validation: PlantReport | None = None
+    """The report of the validation part, if there is one."""
 
     def summary(self) -> str:
         """One line for people."""

@@ -42,35 +42,48 @@ _TYPES: dict[str, Any] = (
 
 @dataclass(frozen=True)
 class Sidecar:
-    """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
-
-    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`. ``characters`` are those of all
-    texts, the canaries among them. It and ``before`` are None in records of before they were written down.
-
-    ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
-    bytes of the file, or of all files of a folder.
-    """
+    """What was planted into which data, with hashes of the bytes of a file, or of all files of a folder."""
 
     seed: int
+    """What the places of the copies followed from."""
     format: str
+    """Of the data."""
     input: str
+    """The name of what was copied."""
     input_sha256: str
+    """Its hash."""
     input_rows: int
+    """Its rows."""
     manifest: str
+    """The name of the manifest."""
     manifest_sha256: str
+    """:func:`~leakage_tasks.canaries.manifest.manifest_hash`."""
     output: str
+    """The name of the copy."""
     output_sha256: str
+    """Its hash."""
     output_rows: int
+    """Its rows."""
     text_column: str
+    """Where the canaries' texts are."""
     label_column: str | None
+    """Where their classes are."""
     split: str | None
+    """None but for folders of splits."""
     copies: dict[str, int]
+    """How often each canary was inserted, by id."""
     source_column: str | None = None
+    """Where their source sentences are."""
     part: Part | None = None
+    """None for a file that has every repetition; see :func:`repetitions_in`."""
     before: Before | None = None
+    """What a training text usually has before a copy; None in records of before it was written down."""
     characters: int | None = None
+    """Those of all texts, the canaries among them; None as above."""
     schema: int = SCHEMA
+    """Of the record."""
     version: str = __version__
+    """Of the package that wrote it."""
 
 
 def repetitions_in(part: Part | None, repetitions: int) -> int:

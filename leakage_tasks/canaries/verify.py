@@ -49,21 +49,26 @@ class CopyCount:
 
 @dataclass
 class VerifyReport:
-    """``problems``: one line each, none if all is well. ``counts`` and ``cut`` are keyed by canary id.
-
-    ``cut`` says how many of a canary's copies a chunk of ``chunk`` ``unit`` would cut in two; None if no
-    chunk length was given. ``before`` is what stands before a copy, None where no record says it.
-    """
+    """What a planted dataset is like beside its manifest and record."""
 
     planted: Path
+    """The dataset."""
     rows: int
+    """How many it has."""
     recorded: bool
+    """Whether there is a record beside it."""
     counts: dict[str, CopyCount]
+    """How often each canary occurs, by id."""
     problems: list[str] = field(default_factory=list)
+    """One line each, none if all is well."""
     cut: dict[str, int] | None = None
+    """How many of a canary's copies a chunk would cut in two, by id; None if no chunk length was given."""
     chunk: int | None = None
+    """That length."""
     unit: str = "characters"
+    """What it counts."""
     before: Before | None = None
+    """What stands before a copy, None where no record says it."""
 
     @property
     def ok(self) -> bool:

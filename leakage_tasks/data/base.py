@@ -84,25 +84,31 @@ class Columns:
 
 @dataclass
 class Layout:
-    """What a dataset is like.
-
-    ``labels`` maps a class as a manifest names it to the value its column holds. ``head`` is what stands
-    before the first row of a file of lines, ``newline`` how its lines end, ``delimiter`` what parts its columns.
-    ``new_labels`` says whether a canary may have a class that no row has.
-    """
+    """What a dataset is like."""
 
     new_labels: ClassVar[bool] = False
+    """Whether a canary may have a class that no row has."""
 
     rows: int
+    """How many there are."""
     columns: tuple[str, ...]
+    """Their names."""
     text: str
+    """The column of the text."""
     label: str | None = None
+    """The column of the class."""
     source: str | None = None
+    """The column of the source sentence."""
     chat: bool = False
+    """Whether texts are chat turns."""
     labels: dict[str, Any] = field(default_factory=dict)
+    """A class as a manifest names it → the value its column holds."""
     head: bytes = b""
+    """What stands before the first row of a file of lines."""
     newline: bytes = b"\n"
+    """How its lines end."""
     delimiter: str = ","
+    """What parts its columns."""
 
     def row(self, canary: Plantable) -> Row:
         """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""

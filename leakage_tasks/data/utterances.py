@@ -117,7 +117,8 @@ def _check_lengths(folder: Path) -> None:
     if missing:
         raise PlantingError(f"{folder}: has no {' and no '.join(missing)}: NLU data needs {', '.join(FILES)}")
     lengths = {name: check_rows(folder / name).rows for name in FILES}
-    shortest, longest = (choose(lengths, key=lengths.__getitem__) for choose in (min, max))
+    shortest = min(lengths, key=lambda name: lengths[name])
+    longest = max(lengths, key=lambda name: lengths[name])
     if lengths[shortest] < lengths[longest]:
         counts = ", ".join(f"{name} has {lengths[name]:,}" for name in FILES)
         raise PlantingError(

@@ -24,22 +24,27 @@ State = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Source:
-    """Where pairs come from, and which of them.
-
-    ``data`` is a folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, a ``.jsonl`` of
-    integer lists ``prefix`` and ``suffix``, or text: ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder
-    saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
-    of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
-    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets, or of one
-    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`.
-    """
+    """Where pairs come from, and which of them."""
 
     data: str
+    """A folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, ``.jsonl`` pairs, or text.
+
+    Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``,
+    ``.parquet`` or a folder saved by ``datasets``.
+    """
     prefix_length: int | None = None
+    """Keeps the last tokens of each prefix; None keeps them as they are, and means 50 for text."""
     suffix_length: int | None = None
+    """Keeps the first tokens of each suffix; None as above."""
     split: str = "test"
+    """``train``, ``validation``, ``test`` or ``all``, by the names of the data's own sets, or of one prefix file.
+
+    One unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`.
+    """
     tokenizer: str | None = None
+    """Which text is cut by."""
     text_column: str = "text"
+    """The column of the text."""
 
 
 def read_pairs(source: Source) -> tuple[Pair, ...]:
