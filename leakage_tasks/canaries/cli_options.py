@@ -121,10 +121,10 @@ def _make(request: CanaryOptions) -> list[Canary]:
         )
     label, classes = _classes(request)
     shared["label"] = label
-    if request.repetitions is not None:
-        shared["repetitions"] = numbers("--repetitions", request.repetitions)
     if request.preset is None:
         return _of_template(request, classes, shared)
+    if request.repetitions is not None:
+        shared["repetitions"] = numbers("--repetitions", request.repetitions)
     if request.preset in _NLU:
         return nlu.nlu_canaries(_NLU[request.preset], **_options(request, "count", "unknown", "area_code"), **shared)
     shared["classes"] = classes
@@ -159,6 +159,7 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
     canaries = make_canaries(
         template,
         1 if request.count is None else request.count,
+        repetitions=numbers("--repetitions", request.repetitions or "1"),
         alphabets=_alphabets(template, request.words or [], request.tokenizer),
         tags=tags,
         supporting=supporting,
