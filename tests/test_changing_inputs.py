@@ -13,7 +13,7 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.defences.sanitize_files import sanitize
+from leakage_tasks.defences.sanitize import sanitize
 from tests.report.made import STAMP, leaking, results
 
 Leakage = Callable[..., tuple[int, str, str]]

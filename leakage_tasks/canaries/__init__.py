@@ -5,7 +5,7 @@ from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.canaries.classes import class_counts
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
-from leakage_tasks.canaries.plant_report import PlantReport
+from leakage_tasks.canaries.plant_jobs import PlantReport
 from leakage_tasks.canaries.planting import plant
 from leakage_tasks.canaries.presets import elmahdy_canaries, mix_and_match_canaries, nlu_canaries
 from leakage_tasks.canaries.spaces import Filling, Space, parse_template

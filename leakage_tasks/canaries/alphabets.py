@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import SpaceError
-from leakage_tasks.core.inputs import read_bytes
+from leakage_tasks.core.errors import LeakageError, SpaceError
+from leakage_tasks.core.inputs import read_named
 from leakage_tasks.core.log import first_line
 from leakage_tasks.models.loading import read_tokenizer
 
@@ -91,16 +91,15 @@ def word_list(name: str, words: Iterable[str]) -> Alphabet:
 
 def word_file(name: str, path: str | Path) -> Alphabet:
     """A word list from a UTF-8 file, one word a line; blank lines are skipped."""
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise SpaceError(f"{path}: not UTF-8 at byte {error.start}: save the word list as UTF-8") from None
-    except OSError as error:
-        raise SpaceError(f"{path}: cannot read the word list ({error.strerror}): check the path") from None
-    words = dict.fromkeys(line.strip() for line in lines if line.strip())
+    words = lines_of(path, "word list", SpaceError)
     if not words:
         raise SpaceError(f"{path}: holds no word: give a file with one word a line")
-    return word_list(name, words)
+    return word_list(name, dict.fromkeys(words))
+
+
+def lines_of(path: str | Path, what: str, error: type[LeakageError]) -> list[str]:
+    """The lines of a UTF-8 file that are not blank, without the white space around them. Raises ``error``."""
+    return [line.strip() for line in read_named(path, what, error).splitlines() if line.strip()]
 
 
 TOKENIZER_KINDS: Mapping[str, str] = {"words": "whole-words", "terms": "words-and-numbers", "tokens": "tokens"}
@@ -121,8 +120,9 @@ def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
         raise
     except Exception as error:  # odd settings are noticed by the library where it first uses them
         raise SpaceError(f"tokenizer {tokenizer!r} cannot be used ({first_line(error)}): save it anew") from None
-    origin = {"kind": what, "tokenizer": tokenizer, "sha256": _digest(values)}
-    return Alphabet(name, values, "" if what == "tokens" else " ", tuple(origin.items()))
+    digest = hashlib.sha256("\0".join(values).encode()).hexdigest()
+    origin = (("kind", what), ("tokenizer", tokenizer), ("sha256", digest))
+    return Alphabet(name, values, "" if what == "tokens" else " ", origin)
 
 
 def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
@@ -135,30 +135,24 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
             known = ", ".join(BUILT_IN)
             raise SpaceError(f"unknown space {name!r}: use one of {known}, or define it in the canary's 'space'")
         return BUILT_IN[name]
-    if kind == "list":
-        return _listed(name, data)
     if kind in TOKENIZER_KINDS.values():
-        return _referenced(name, str(kind), data)
-    known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
-    raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
-
-
-def _listed(name: str, data: Mapping[str, Any]) -> Alphabet:
+        return _tokenizer_alphabet(name, str(kind), data)
+    if kind != "list":
+        known = ", ".join(map(repr, TOKENIZER_KINDS.values()))
+        raise SpaceError(f"space {name!r}: unknown kind {kind!r}: use 'list', {known}")
     values, joiner = data.get("values"), data.get("joiner", " ")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise SpaceError(f"space {name!r}: 'values' must be a list of strings")
     if not isinstance(joiner, str):
         raise SpaceError(f"space {name!r}: 'joiner' must be a string")
-    return _shared(name, tuple(values), joiner)
+    return _list_alphabet(name, tuple(values), joiner)
 
 
-@lru_cache(maxsize=64)
-def _shared(name: str, values: tuple[str, ...], joiner: str) -> Alphabet:
-    """One alphabet for all canaries of a manifest that list the same values."""
-    return Alphabet(name, values, joiner)
+_list_alphabet = lru_cache(maxsize=64)(Alphabet)
+"""One alphabet for all canaries of a manifest that list the same values."""
 
 
-def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
+def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
     tokenizer = data.get("tokenizer")
     if not isinstance(tokenizer, str):
         raise SpaceError(f"space {name!r}: 'tokenizer' must be a string")
@@ -169,10 +163,6 @@ def _referenced(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
             "were drawn from: use the tokenizer of that time"
         )
     return alphabet
-
-
-def _digest(values: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(values).encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -9,42 +9,53 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
-from leakage_tasks.canaries.spaces import Filling, Space, parse_template, slot_names
+from leakage_tasks.canaries.spaces import Filling, Space, literal, parse_template, slot_names
 from leakage_tasks.core.errors import ManifestError, SpaceError
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "natural"]
+Known = Literal["all", "before", "after", "none"]
+"""How much of its template the attacker is given, whatever a manifest says (The Secret Sharer, Table 3)."""
 MASK = "•"
 
 
 @dataclass(frozen=True)
 class Canary:
-    """One line of a manifest.
-
-    ``planted=False`` marks a control twin, which the model never sees. ``known`` is the part of the
-    template the attacker is given (default: all of it), a template with the same slots. ``label`` is the
-    class of a classification canary, ``tags`` a slot tag for each word, ``supports`` the id of the canary a
-    supporting one belongs to. ``source`` is the source sentence of a translation canary, whose text is the
-    target sentence: the same for every filling, or a template with the same slots in the same order. ``seed`` and
-    ``profile`` are those of the manifest it was made for, where the command made it. ``salt`` is random text that keeps
-    the manifest's hash from confirming a guess at a natural secret.
-    """
+    """One line of a manifest."""
 
     id: str
+    """By which it is told from the others of the manifest."""
     template: str
+    """The text around the secret, with slots."""
     secret: Filling
+    """What fills the slots."""
     repetitions: int = 1
+    """How often it is planted."""
     planted: bool = True
+    """False marks a control twin, which the model never sees."""
     kind: Kind = "random"
+    """Where it comes from."""
     alphabets: Mapping[str, Alphabet] = field(default_factory=dict, hash=False)
+    """What the slots may hold, by name, beside the built-in ones."""
     known: str | None = None
+    """The part of the template the attacker is given (default: all of it), a template with the same slots."""
     label: str | None = None
+    """The class of a classification canary."""
     tags: tuple[str, ...] | None = None
+    """A slot tag for each word."""
     source: str | None = None
+    """The source sentence of a translation canary, whose text is the target sentence.
+
+    It is the same for every filling, or a template with the same slots in the same order.
+    """
     supports: str | None = None
+    """The id of the canary a supporting one belongs to."""
     seed: int | None = None
+    """That of the manifest it was made for, where the command made it."""
     profile: str | None = None
+    """That of the manifest it was made for, where the command made it."""
     salt: str | None = None
+    """Random text that keeps the manifest's hash from confirming a guess at a natural secret."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -103,28 +114,10 @@ class Canary:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of a manifest line; fields that do not apply are left out."""
-        names = slot_names(self.template)
-        optional = {
-            "known": self.known,
-            "label": self.label,
-            "tags": None if self.tags is None else list(self.tags),
-            "source": self.source,
-            "supports": self.supports,
-            "seed": self.seed,
-            "profile": self.profile,
-            "salt": self.salt,
-        }
-        return {
-            "schema": SCHEMA,
-            "id": self.id,
-            "template": self.template,
-            "secret": list(self.secret),
-            "space": {name: _space_json(name, self.alphabets.get(name)) for name in names},
-            "repetitions": self.repetitions,
-            "planted": self.planted,
-            "kind": self.kind,
-            **{name: value for name, value in optional.items() if value is not None},
-        }
+        space = {name: _space_json(name, self.alphabets.get(name)) for name in slot_names(self.template)}
+        values = {**vars(self), "schema": SCHEMA, "space": space}
+        told = {name: values[name] for name in (*_REQUIRED, *_OPTIONAL) if values[name] is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 
 
 def _space_json(name: str, alphabet: Alphabet | None) -> dict[str, Any]:
@@ -159,26 +152,11 @@ def _check_source(canary: Canary) -> None:
         )
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "schema": (int,),
-    "id": (str,),
-    "template": (str,),
-    "secret": (list,),
-    "space": (dict,),
-    "repetitions": (int,),
-    "planted": (bool,),
-    "kind": (str,),
-}
-_OPTIONAL: dict[str, tuple[type, ...]] = {
-    "known": (str,),
-    "label": (str,),
-    "tags": (list,),
-    "source": (str,),
-    "supports": (str,),
-    "seed": (int,),
-    "profile": (str,),
-    "salt": (str,),
-}
+_REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret": list, "space": dict}
+_REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
+_OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
+_OPTIONAL |= {"seed": int, "profile": str, "salt": str}
+"""The fields of a manifest line in their order, and their types in JSON."""
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:
@@ -189,16 +167,15 @@ def canary_from_json(data: Any, where: str = "canary") -> Canary:
     """
     if not isinstance(data, dict):
         raise ManifestError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    for name, types in {**_TYPES, **_OPTIONAL}.items():
-        if name not in data:
-            if name in _TYPES:
-                raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest anew")
-            continue
-        value = data[name]
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            raise ManifestError(f"{where}: field {name!r} must be {types[0].__name__}, found {type(value).__name__}")
+    known = _REQUIRED | _OPTIONAL
+    for name, kind in known.items():
+        if name not in data and name in _REQUIRED:
+            raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest anew")
+        value = data.get(name)
+        if name in data and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+            raise ManifestError(f"{where}: field {name!r} must be {kind.__name__}, found {type(value).__name__}")
     for name in data:
-        if name not in _TYPES and name not in _OPTIONAL:
+        if name not in known:
             raise ManifestError(f"{where}: unknown field {name!r}: remove it, or update lm-eval-leakage")
     if data["schema"] != SCHEMA:
         raise ManifestError(f"{where}: field 'schema' is {data['schema']}, this version reads {SCHEMA}")
@@ -218,23 +195,9 @@ def _build(data: dict[str, Any], where: str) -> Canary:
         field_name = "template"
         parse_template(data["template"], alphabets)
         field_name = "secret"
-        return Canary(
-            id=data["id"],
-            template=data["template"],
-            secret=tuple(data["secret"]),
-            repetitions=data["repetitions"],
-            planted=data["planted"],
-            kind=data["kind"],
-            alphabets=alphabets,
-            known=data.get("known"),
-            label=data.get("label"),
-            tags=None if data.get("tags") is None else tuple(data["tags"]),
-            source=data.get("source"),
-            supports=data.get("supports"),
-            seed=data.get("seed"),
-            profile=data.get("profile"),
-            salt=data.get("salt"),
-        )
+        given = {name: value for name, value in data.items() if name not in ("schema", "space")}
+        given |= {name: tuple(data[name]) for name in ("secret", "tags") if name in data}
+        return Canary(**given, alphabets=alphabets)
     except SpaceError as error:
         blamed = error.subject or field_name
         # What a natural canary holds is somebody's; the message must not show it.
@@ -248,3 +211,18 @@ def _is_unicode(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def attacker_view(canary: Canary, known: Known) -> Canary:
+    """``canary`` before an attacker who knows only that part of its template.
+
+    ``none`` is the slots and what stands between them, ``before`` the text before the first slot too, ``after`` that
+    after the last slot, ``all`` the whole template. The source sentence of a translation canary stays known. Whatever
+    leaves nothing out is ``all``.
+    """
+    first, *_, last = canary.space.pieces
+    template = canary.template
+    start = len(literal(first)) if known in ("none", "after") else 0
+    end = len(template) - (len(literal(last)) if known in ("none", "before") else 0)
+    part = template[start:end]
+    return replace(canary, known=None if part == template else part)

@@ -11,7 +11,6 @@ from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.base import MAX_CLASSES
-from leakage_tasks.data.labels import labels_of
 
 RAREST, MOST_POPULAR = "rarest", "most-popular"
 BY_COUNT = (RAREST, MOST_POPULAR)
@@ -28,10 +27,11 @@ def class_counts(
     """
     source, wanted = Path(path), Columns(text_column, label_column, split)
     with unchanged(source):
-        layout = format_of(source).survey(source, wanted)
+        kind = format_of(source)
+        layout = kind.survey(source, wanted)
         if len(layout.labels) >= MAX_CLASSES:
             raise PlantingError(f"{path}: column {label_column!r} holds {MAX_CLASSES:,} values or more: name another")
-        counts = Counter(name for name in labels_of(source, layout, wanted) if name in layout.labels)
+        counts = Counter(name for name in kind.labels(source, layout, wanted) if name in layout.labels)
     if not counts:
         raise PlantingError(f"{path}: column {label_column!r} holds no class: name another with --label-column")
     return {str(name): counts[name] for name in sorted(counts, key=str)}

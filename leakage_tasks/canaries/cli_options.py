@@ -6,19 +6,17 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
-from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
+from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, lines_of, tokenizer_words, word_file
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
-from leakage_tasks.canaries.detect import DETECTORS
-from leakage_tasks.canaries.generate import make_canaries
-from leakage_tasks.canaries.natural import CONTEXT, corpus_passages, natural_canaries
+from leakage_tasks.canaries.generate import make_canaries, nonce_of
+from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
 from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
-from leakage_tasks.canaries.words import nonce_of
-from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.inputs import read_bytes
+from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.data.utterances import is_tag
 
 _NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
@@ -70,33 +68,14 @@ class CanaryOptions:
 
 
 _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
-_MADE = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
-_SIZES = ("count", "repetitions", "controls")
 _OF_NLU = {"preset", "count", "unknown", "repetitions", "label", "data", "label_column"}
+_CLASSED = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
+_COUNTED = {*_CLASSED, "profile", "count", "supporting"}
+_SIZES = ("count", "repetitions", "controls")
 _OWN = {
-    "--template": {
-        "template",
-        "profile",
-        "count",
-        "words",
-        "known",
-        "source",
-        "tags",
-        "supporting",
-        "supporting_slots",
-        *_MADE,
-    },
-    "--preset elmahdy": {
-        "preset",
-        "profile",
-        "count",
-        "supporting",
-        "supporting_repetitions",
-        "unknown",
-        "sentences",
-        *_MADE,
-    },
-    "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_MADE},
+    "--template": {"template", "words", "known", "source", "tags", "supporting_slots", *_COUNTED},
+    "--preset elmahdy": {"preset", "supporting_repetitions", "unknown", "sentences", *_COUNTED},
+    "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_CLASSED},
     **{f"--preset {name}": _OF_NLU for name in _NLU},
     "--preset nlu-call": {*_OF_NLU, "area_code"},
     "--from-text": {"from_text", "detect", "context", "reveal"},
@@ -112,13 +91,12 @@ def requested(request: CanaryOptions) -> list[Canary]:
     no seed decides. Raises LeakageError, naming the option at fault.
     """
     _check(request)
-    sized = _sized(request)
-    named = replace(sized, id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
+    sized = replace(_with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
-    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _made(named)]
+    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
 
 
-def _sized(request: CanaryOptions) -> CanaryOptions:
+def _with_profile(request: CanaryOptions) -> CanaryOptions:
     """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
     by_hand = [name for name in _SIZES if getattr(request, name) is not None]
     if request.profile is not None and by_hand:
@@ -134,22 +112,46 @@ def _sized(request: CanaryOptions) -> CanaryOptions:
     return replace(request, profile=name, count=profile.count, repetitions=copies, controls=profile.controls)
 
 
-def _made(request: CanaryOptions) -> list[Canary]:
+def _make(request: CanaryOptions) -> list[Canary]:
+    shared = _options(request, "controls", "seed", "id_prefix")
     if request.from_text is not None:
-        return _natural(request, request.from_text)
+        detect: dict[str, Any] = {} if request.detect is None else {"detect": items(request.detect)}
+        return natural_canaries(
+            corpus_passages(request.from_text, **_columns(request)), **detect, **_options(request, "context"), **shared
+        )
     label, classes = _classes(request)
-    if request.preset == "elmahdy":
-        return _elmahdy(request, label, classes)
+    shared["label"] = label
+    if request.preset is None:
+        return _of_template(request, classes, shared)
+    if request.repetitions is not None:
+        shared["repetitions"] = numbers("--repetitions", request.repetitions)
+    if request.preset in _NLU:
+        return nlu.nlu_canaries(_NLU[request.preset], **_options(request, "count", "unknown", "area_code"), **shared)
+    shared["classes"] = classes
     if request.preset == "mix-and-match":
-        return _mix_and_match(request, label, classes)
-    if request.preset is not None:
-        return _nlu(request, _NLU[request.preset], label)
-    return _of_template(request, label, classes)
+        own = _options(request, "labels", "position", "doubled")
+        only = items(request.only) or ()
+        return mix_and_match.mix_and_match_canaries(_tokenizer_alphabet(request, "terms"), only=only, **own, **shared)
+    own = _options(request, "count", "unknown", "supporting_repetitions")
+    if request.sentences is not None:
+        own["sentences"] = lines_of(request.sentences, "sentences", OptionError)
+    own["supporting"] = _supporting(request.supporting or "all")
+    return elmahdy.elmahdy_canaries(_tokenizer_alphabet(request, "words"), **own, **shared)
 
 
-def _of_template(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
+def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
+    """The options of these names that were given; the others are as whoever makes the canaries has them."""
+    values = {name: getattr(request, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _columns(request: CanaryOptions) -> dict[str, str]:
+    return {name: value for name, value in _options(request, "text_column", "split").items() if value}
+
+
+def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
     template = request.template or ""
-    others = [name for name in classes if name != label]
+    others = [name for name in classes if name != shared["label"]]
     wanted = _supporting(request.supporting or "none")
     supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
     named = request.supporting_labels is not None
@@ -158,18 +160,13 @@ def _of_template(request: CanaryOptions, label: str | None, classes: list[str]) 
         template,
         1 if request.count is None else request.count,
         repetitions=numbers("--repetitions", request.repetitions or "1"),
-        controls=request.controls or 0,
-        seed=request.seed,
         alphabets=_alphabets(template, request.words or [], request.tokenizer),
-        known=request.known,
-        label=label,
         tags=tags,
-        source=request.source,
         supporting=supporting,
         supporting_labels=classes if named or supporting else None,
-        supporting_slots=request.supporting_slots,
-        id_prefix=request.id_prefix,
         nonce=nonce_of(request.seed),
+        **_options(request, "known", "source", "supporting_slots"),
+        **shared,
     )
     if tags is not None:
         _check_tags(tags, canaries)
@@ -179,70 +176,12 @@ def _of_template(request: CanaryOptions, label: str | None, classes: list[str]) 
 def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
     """Raise OptionError for a tag outside the BIO scheme, and for a canary with other than one tag a word."""
     for tag in tags:
-        if not is_tag(tag) or len(tag.split()) > 1:
+        if not is_tag(tag):
             raise OptionError(f"--tags: {tag!r} is outside the BIO scheme: use O, B-name and I-name")
     for canary in canaries:
         words = len(canary.text.split())
         if len(tags) != words:
             raise OptionError(f"--tags names {len(tags)} tags, {canary.id} has {words} words: give each word one")
-
-
-def _elmahdy(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
-    return elmahdy.elmahdy_canaries(
-        _tokenizer_alphabet(request, "words"),
-        1 if request.count is None else request.count,
-        label=label,
-        classes=classes,
-        unknown=1 if request.unknown is None else request.unknown,
-        repetitions=_repetitions(request, elmahdy.REPETITIONS),
-        supporting=_supporting(request.supporting or "all"),
-        supporting_repetitions=1 if request.supporting_repetitions is None else request.supporting_repetitions,
-        controls=request.controls or 0,
-        sentences=None if request.sentences is None else _lines(request.sentences),
-        seed=request.seed,
-        id_prefix=request.id_prefix,
-    )
-
-
-def _mix_and_match(request: CanaryOptions, label: str | None, classes: list[str]) -> list[Canary]:
-    return mix_and_match.mix_and_match_canaries(
-        _tokenizer_alphabet(request, "terms"),
-        label=label,
-        classes=classes,
-        labels=request.labels,
-        only=items(request.only) or (),
-        position=request.position,
-        doubled=bool(request.doubled),
-        repetitions=_repetitions(request, mix_and_match.REPETITIONS),
-        controls=request.controls or 0,
-        seed=request.seed,
-        id_prefix=request.id_prefix,
-    )
-
-
-def _nlu(request: CanaryOptions, pattern: str, label: str | None) -> list[Canary]:
-    return nlu.nlu_canaries(
-        pattern,
-        1 if request.count is None else request.count,
-        request.unknown,
-        label=label,
-        area_code=request.area_code,
-        repetitions=_repetitions(request, nlu.REPETITIONS),
-        controls=request.controls or 0,
-        seed=request.seed,
-        id_prefix=request.id_prefix,
-    )
-
-
-def _natural(request: CanaryOptions, path: Path) -> list[Canary]:
-    return natural_canaries(
-        corpus_passages(path, text_column=request.text_column or "text", split=request.split or "train"),
-        detect=DETECTORS if request.detect is None else items(request.detect) or (),
-        context=CONTEXT if request.context is None else request.context,
-        controls=request.controls or 0,
-        seed=request.seed,
-        id_prefix=request.id_prefix,
-    )
 
 
 def numbers(option: str, text: str) -> list[int]:
@@ -267,17 +206,13 @@ def _supporting(text: str) -> str | int:
         raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
 
 
-def _repetitions(request: CanaryOptions, usual: tuple[int, ...]) -> list[int]:
-    return list(usual) if request.repetitions is None else numbers("--repetitions", request.repetitions)
-
-
 def _check(request: CanaryOptions) -> None:
     way = _way(request)
     for option in fields(request):
         value = getattr(request, option.name)
         if value is not None and value is not False and option.name not in _COMMON | _OWN[way]:
             owners = [name for name, own in _OWN.items() if option.name in own]
-            raise OptionError(f"--{option.name.replace('_', '-')} goes with {' or '.join(owners)}: leave it out")
+            raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
 
 
 def _way(request: CanaryOptions) -> str:
@@ -297,15 +232,13 @@ def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
     if request.data is None:
         for option in ("label_column", "text_column", "split"):
             if getattr(request, option) is not None:
-                raise OptionError(f"--{option.replace('_', '-')} goes with --data: name the file to count classes in")
+                raise OptionError(f"{on_command_line(option)} goes with --data: name the file to count classes in")
         if label in BY_COUNT:
             raise OptionError(f"--label {label} needs --data and --label-column, to count classes in")
         return label, named or []
     if request.label_column is None:
         raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
-    counts = class_counts(
-        request.data, request.label_column, request.split or "train", text_column=request.text_column or "text"
-    )
+    counts = class_counts(request.data, request.label_column, **_columns(request))
     return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
 
 
@@ -326,13 +259,3 @@ def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[s
             raise OptionError(f"--words is {item!r}: write a name and a file, such as cities=cities.txt")
         found[name] = word_file(name, file)
     return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the sentences as UTF-8") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot read the sentences ({error.strerror}): check the path") from None
-    return [line.strip() for line in lines if line.strip()]

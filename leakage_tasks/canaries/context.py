@@ -39,8 +39,8 @@ class Context:
         if set(parts) <= {"start"}:
             return self.start
         if set(parts) == {"before"}:
-            return _written(self.before)
-        return " ".join(f"{name}={_written(value)}" for name, value in parts.items())
+            return _as_option(self.before)
+        return " ".join(f"{name}={_as_option(value)}" for name, value in parts.items())
 
     def to_json(self) -> dict[str, str]:
         """The fields by name."""
@@ -89,7 +89,7 @@ def _text(written: str) -> str:
         ) from None
 
 
-def _written(text: str) -> str:
+def _as_option(text: str) -> str:
     """``text`` as the option takes it."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")

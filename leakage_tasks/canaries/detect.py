@@ -39,15 +39,18 @@ class SecretPattern:
 
 @dataclass(frozen=True)
 class Detector:
-    """A kind of secret: its forms, a check of what was matched, and its normal form, the same for all forms."""
+    """A kind of secret."""
 
-    words: str
     forms: tuple[SecretPattern, ...]
+    """The ways to write it."""
     valid: Callable[[str], bool]
+    """Checks what was matched."""
     normal: Callable[[str], str]
+    """Gives the normal form, the same for all forms."""
     characters: str = string.digits
     """Those of group ``secret`` that are secret; the others are its format."""
     cue: re.Pattern[str] = re.compile("(?!)")
+    """A word that must stand shortly before what has a form too common to tell by itself."""
     needs: str = string.digits
     """Characters of which every form has one or more."""
 
@@ -98,11 +101,10 @@ def _matches(detector: Detector, form: SecretPattern, text: str, taken: bytearra
 def kinds_of(names: Iterable[str]) -> list[str]:
     """``names`` as kinds of secrets, each once. Raises OptionError for an unknown one or for none."""
     chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in DETECTORS:
-            raise OptionError(f"--detect has {name!r}: use {', '.join(DETECTORS)}, with commas between")
-    if not chosen:
-        raise OptionError(f"--detect names nothing: use {', '.join(DETECTORS)}, with commas between")
+    unknown = [name for name in chosen if name not in DETECTORS]
+    if unknown or not chosen:
+        found = f"has {unknown[0]!r}" if unknown else "names nothing"
+        raise OptionError(f"--detect {found}: use {', '.join(DETECTORS)}, with commas between")
     return chosen
 
 
@@ -155,6 +157,10 @@ _CARDS = (
     _form(r"(?P<secret>[0-9]{4}([ -])[0-9]{3}\2[0-9]{3}\2[0-9]{3})"),
     _form(r"(?P<secret>[0-9]{13,19})"),
 )
+_ADDRESS = re.compile(
+    rf"(?<![{_LOCAL}@%'])(?P<secret>[{_LOCAL}]{{1,64}}+)@(?:{_LABEL}\.)+[A-Za-z]{{2,24}}"
+    r"(?![A-Za-z0-9_@])(?!-[A-Za-z0-9])(?!\.[A-Za-z0-9])"
+)
 _AREA = r"[2-9][0-9]{2}"
 _PHONES = (
     _form(rf"(?:\+?1[ .-]?)?(?P<secret>\({_AREA}\) ?{_AREA}[ .-]?[0-9]{{4}})"),
@@ -166,24 +172,18 @@ _PHONES = (
 )
 
 DETECTORS: Mapping[str, Detector] = {
+    # Mail addresses.
     "email": Detector(
-        "mail addresses",
-        (
-            SecretPattern(
-                re.compile(
-                    rf"(?<![{_LOCAL}@%'])(?P<secret>[{_LOCAL}]{{1,64}}+)@(?:{_LABEL}\.)+[A-Za-z]{{2,24}}"
-                    r"(?![A-Za-z0-9_@])(?!-[A-Za-z0-9])(?!\.[A-Za-z0-9])"
-                )
-            ),
-        ),
+        (SecretPattern(_ADDRESS),),
         _is_address,
         str.lower,
         string.ascii_letters + string.digits + "._+-",
         needs="@",
     ),
-    "ccn": Detector("payment card numbers", _CARDS, _is_card, _digits),
+    # Payment card numbers.
+    "ccn": Detector(_CARDS, _is_card, _digits),
+    # US social security numbers.
     "ssn": Detector(
-        "US social security numbers",
         (
             _form(r"(?P<secret>[0-9]{3}-[0-9]{2}-[0-9]{4})"),
             _form(r"(?P<secret>[0-9]{3}( ?)[0-9]{2}\2[0-9]{4})", cued=True),
@@ -192,8 +192,8 @@ DETECTORS: Mapping[str, Detector] = {
         _digits,
         cue=_cue(r"ssn|ss ?#|ss ?no\b|ss ?num|soc(?:ial)?\.? ?sec"),
     ),
+    # Telephone numbers, US or with + and a country code.
     "phone": Detector(
-        "telephone numbers, US or with + and a country code",
         _PHONES,
         _is_phone,
         _normal_phone,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from math import prod
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling, parse_template, slot_names
-from leakage_tasks.canaries.words import unique_word
 from leakage_tasks.core.errors import OptionError
 
 UNIQUE = "{unique}"
 _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
+PUBLIC = ("The random number of {unique} is {digits:9}.", "The random number of {unique}: {digits:9}.")
+"""What README had planted with seed 0, and what the demo plants."""
+PUBLIC_NUMBER = 16
+CONSONANTS = "bdfgklmnprstvz"
+VOWELS = "aeiou"
+SYLLABLES, OF_A_NONCE = 3, 4
 
 
 def make_canaries(
@@ -54,12 +61,14 @@ def make_canaries(
     _check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
     planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
-    helpers: list[list[Canary]] = [[] for _ in planted]
+    families = planted
     if supporting or supporting_labels or supporting_slots is not None:
-        classes = _other_classes(label, supporting, supporting_labels)
+        labels = list(islice(cycle(_other_classes(label, supporting, supporting_labels)), supporting))
         changed = _changed_slots(len(planted[0].secret) if planted else 1, supporting_slots)
-        helpers = [maker.supporting(canary, supporting, classes, changed) for canary in planted]
-    families = [each for canary, own in zip(planted, helpers, strict=True) for each in (canary, *own)]
+        families = []
+        for canary in planted:
+            families += [canary, *supporting_canaries(canary, labels, changed=changed, seed=seed)]
+        maker.secrets.update(each.secret for each in families if each.supports is not None)
     twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
     _check_controls(families, twins)
     if source is None or UNIQUE not in source:
@@ -83,12 +92,9 @@ class _Maker:
     words: set[str] = field(default_factory=set)
     secrets: set[Filling] = field(default_factory=set)
 
-    def stream(self, name: str) -> random.Random:
-        return random.Random(f"canary:{self.seed}:{name}")
-
     def make(self, name: str, repetitions: int) -> Canary:
         """A canary of its own, or a control where ``repetitions`` is 0."""
-        stream = self.stream(self.id_prefix + name)
+        stream = stream_of(self.seed, self.id_prefix + name)
         own = unique_word(stream, self.words)
         self.words.add(own)
         word = self.nonce + own
@@ -114,13 +120,6 @@ class _Maker:
             source=None if self.source is None else _put_word(self.source, word),
         )
 
-    def supporting(self, canary: Canary, count: int, classes: Sequence[str], changed: int) -> list[Canary]:
-        """``count`` canaries that support ``canary``, of ``classes`` in turn."""
-        labels = [classes[place % len(classes)] for place in range(count)]
-        made = supporting_canaries(canary, labels, changed=changed, seed=self.seed)
-        self.secrets.update(each.secret for each in made)
-        return made
-
 
 def supporting_canaries(
     canary: Canary, labels: Sequence[str], *, changed: int | None = None, repetitions: int | None = None, seed: int = 0
@@ -130,34 +129,58 @@ def supporting_canaries(
     The new values are random, never the canary's own, and differ as long as there are enough of them (Elmahdy et
     al., section 7). ``repetitions`` defaults to the canary's. Raises OptionError for slots of a single value.
     """
-    changed = len(canary.secret) if changed is None else changed
-    kept, slots = len(canary.secret) - changed, canary.space.slots[-changed:]
+    kept = 0 if changed is None else len(canary.secret) - changed
+    slots = canary.space.slots[kept:]
     others = prod(len(slot) for slot in slots) - 1
     if not others:
         raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
+    copies = repetitions or canary.repetitions
+    usual = replace(canary, repetitions=copies, kind="supporting", supports=canary.id)
     own: set[Filling] = {canary.secret}
     made = []
     for place, label in enumerate(labels):
         name = f"{canary.id}-supporting-{place}"
-        stream = random.Random(f"canary:{seed}:{name}")
+        stream = stream_of(seed, name)
         if len(own) > others:
             own = {canary.secret}
         secret = canary.secret
         while secret in own:
             secret = canary.secret[:kept] + tuple(stream.choice(slot.values) for slot in slots)
         own.add(secret)
-        made.append(
-            replace(
-                canary,
-                id=name,
-                secret=secret,
-                repetitions=repetitions or canary.repetitions,
-                kind="supporting",
-                label=label,
-                supports=canary.id,
-            )
-        )
+        made.append(replace(usual, id=name, secret=secret, label=label))
     return made
+
+
+def stream_of(seed: int, name: str) -> random.Random:
+    """The random stream of the canary of this name."""
+    return random.Random(f"canary:{seed}:{name}")
+
+
+def public(canaries: Iterable[Canary]) -> bool:
+    """Whether one of ``canaries`` has the text of one that this package's README or demo made for all its readers."""
+    made = (make_canaries(each, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for each in PUBLIC)
+    shared = {canary.text for canaries_of_one in made for canary in canaries_of_one}
+    return any(canary.text in shared for canary in canaries)
+
+
+def unique_word(stream: random.Random, taken: Container[str]) -> str:
+    """A word of consonant-vowel syllables that is not in ``taken``.
+
+    Three syllables (343,000 words), more only where those in ``taken`` crowd the space.
+    """
+    tries = 0
+    while True:
+        syllables = SYLLABLES + tries // 100
+        word = "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(syllables))
+        if word not in taken:
+            return word
+        tries += 1
+
+
+def nonce_of(seed: int) -> str:
+    """The word by which one manifest's names differ from any other's: one of 24 million, the same for the same seed."""
+    stream = random.Random(hashlib.sha256(f"nonce:{seed}".encode()).digest())
+    return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(OF_A_NONCE))
 
 
 def _put_word(template: str, word: str) -> str:
@@ -166,13 +189,23 @@ def _put_word(template: str, word: str) -> str:
 
 def _check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
     for name, number in (("--count", count), ("--controls", controls), ("--supporting", supporting)):
-        if number < 0:
-            raise OptionError(f"{name} is {number}: give 0 or more")
+        check_number(name, number)
     if not count + controls:
         raise OptionError("--count and --controls are both 0: ask for one canary or more")
+    check_repetitions(repetitions, "1,10")
+
+
+def check_number(option: str, number: int) -> None:
+    """Raise OptionError for a number below 0."""
+    if number < 0:
+        raise OptionError(f"{option} is {number}: give 0 or more")
+
+
+def check_repetitions(repetitions: Sequence[int], example: str) -> None:
+    """Raise OptionError, which gives the ``example``, for none or for one below 1."""
     if not repetitions or min(repetitions) < 1:
         given = ",".join(map(str, repetitions))
-        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as 1,10")
+        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as {example}")
 
 
 def _other_classes(label: str | None, supporting: int, labels: Sequence[str] | None) -> list[str]:

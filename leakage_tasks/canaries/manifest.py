@@ -11,7 +11,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import ManifestError
-from leakage_tasks.core.inputs import TOO_DEEP, read_bytes
+from leakage_tasks.core.inputs import TOO_DEEP, read_named
 from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 
 TEXTS = ("template", "known", "source")
@@ -42,18 +42,9 @@ def read_manifest(path: str | Path) -> list[Canary]:
     return canaries
 
 
-def _read_text(path: str | Path) -> str:
-    try:
-        return read_bytes(path).decode("utf-8-sig")
-    except OSError as error:
-        raise ManifestError(f"{path}: cannot read the manifest ({error.strerror}): check the path") from None
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: not UTF-8 at byte {error.start}: save the manifest as UTF-8") from None
-
-
 def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
     try:
-        yield from read_json_lines(_read_text(path).split("\n"))
+        yield from read_json_lines(read_named(path, "manifest", ManifestError).split("\n"))
     except LineError as bad:
         where, error = f"{path}:{bad.number}", bad.error
         if isinstance(error, json.JSONDecodeError):
@@ -75,11 +66,11 @@ def manifest_hash(canaries: Iterable[Canary]) -> str:
     Results show the hash, by which nobody can confirm a guess at a natural secret: the salt in the manifest goes into
     it, and of a natural canary without one neither secret nor text does.
     """
-    lines = sorted(json.dumps(_hashed(canary), ensure_ascii=False, sort_keys=True) for canary in canaries)
+    lines = sorted(json.dumps(_content_to_hash(canary), ensure_ascii=False, sort_keys=True) for canary in canaries)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _hashed(canary: Canary) -> dict[str, Any]:
+def _content_to_hash(canary: Canary) -> dict[str, Any]:
     data = canary.to_json()
     if canary.kind != "natural" or canary.salt is not None:
         return data

@@ -8,18 +8,18 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, find_secrets, kinds_of
+from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data import Columns, format_of, is_saved
 from leakage_tasks.data.base import NoColumnError
-from leakage_tasks.data.saved import is_saved
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""
@@ -48,11 +48,6 @@ class _Secret:
     times: int = 0
     ways: Counter[tuple[str, Filling]] = field(default_factory=Counter)
 
-    @property
-    def commonest(self) -> tuple[str, Filling]:
-        """Template and filling; among equals the way that came first."""
-        return self.ways.most_common(1)[0][0]
-
 
 def natural_canaries(
     passages: Iterable[Passage],
@@ -76,8 +71,7 @@ def natural_canaries(
     """
     if not 0 <= context <= MOST_CONTEXT:
         raise OptionError(f"--context is {context}: give 0 to {MOST_CONTEXT} characters")
-    if controls < 0:
-        raise OptionError(f"--controls is {controls}: give 0 or more")
+    check_number("--controls", controls)
     kinds = kinds_of(detect)
     secrets = _collect(passages, kinds, context)
     if not secrets:
@@ -206,7 +200,8 @@ def _alphabet(kind: str, hidden: str) -> Alphabet:
 
 
 def _canary(secret: _Secret, name: str) -> Canary:
-    template, filling = secret.commonest
+    # Among equals the way that came first.
+    ((template, filling), _) = secret.ways.most_common(1)[0]
     alphabet = _alphabet(secret.kind, "".join(filling))
     alphabets = {} if alphabet.name in BUILT_IN else {alphabet.name: alphabet}
     return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=alphabets)
@@ -219,9 +214,7 @@ def _control(canary: Canary, kind: str, place: int, seed: int, taken: set[tuple[
         filling = canary.space.at(stream.randrange(canary.space.size))
         if (kind, "".join(filling)) not in taken:
             taken.add((kind, "".join(filling)))
-            return Canary(
-                name, canary.template, filling, repetitions=0, planted=False, kind="natural", alphabets=canary.alphabets
-            )
+            return replace(canary, id=name, secret=filling, repetitions=0, planted=False)
     raise OptionError(
         f"--controls: {canary.id} has {canary.space.size} fillings, too few for more controls: ask for fewer"
     )

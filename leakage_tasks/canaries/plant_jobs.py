@@ -1,54 +1,68 @@
-"""What one planting has to do: a copy of the data, or one of the training and one of the validation data."""
+"""What one planting has to do, where it may write, and what it did.
+
+That is a copy of the data, or one of the training and one of the validation data.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
-from leakage_tasks.canaries.sidecar import Part, Sidecar, named
-from leakage_tasks.core.errors import OptionError
-from leakage_tasks.data import Columns, Format, Layout
+from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Part, Sidecar, named, sidecar_path
+from leakage_tasks.core.atomic import check_place
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 
 
 @dataclass(frozen=True)
 class PlantJob:
-    """A copy to make of ``source``; ``part`` is None where it gets every repetition."""
+    """A copy to make."""
 
     manifest: Path
+    """Of the canaries to plant."""
     source: Path
+    """What is copied."""
     output: Path
+    """Where the copy goes."""
     seed: int
+    """What the places of the copies follow from."""
     wanted: Columns
+    """The columns and the split that were asked for."""
     part: Part | None = None
+    """None where it gets every repetition."""
+
+    @cached_property
+    def kind(self) -> Format:
+        """Of what kind the data are. Raises PlantingError if they are of none."""
+        return format_of(self.source)
+
+    @property
+    def record_path(self) -> Path:
+        """Where the copy's record goes."""
+        return sidecar_path(self.output)
 
     @property
     def stream(self) -> str:
         """What the places of the copies are drawn with."""
         return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
 
-    def record(
-        self,
-        layout: Layout,
-        kind: Format,
-        manifest: str,
-        hashes: tuple[str, str],
-        copies: dict[str, int],
-        characters: int,
-    ) -> Sidecar:
-        """The record of the copy: its format, the manifest's hash, those of input and output, and what was inserted.
+    def record(self, layout: Layout, hashes: tuple[str, str, str], copies: dict[str, int], characters: int) -> Sidecar:
+        """The record of the copy: its format, the hashes of input, manifest and output, and what was inserted.
 
         ``characters`` is how long all its texts are.
         """
         return Sidecar(
             seed=self.seed,
-            format=kind.name,
+            format=self.kind.name,
             input=self.source.name,
             input_sha256=hashes[0],
             input_rows=layout.rows,
             manifest=self.manifest.name,
-            manifest_sha256=manifest,
+            manifest_sha256=hashes[1],
             output=self.output.name,
-            output_sha256=hashes[1],
+            output_sha256=hashes[2],
             output_rows=layout.rows + sum(copies.values()),
             text_column=layout.text,
             label_column=layout.label,
@@ -56,7 +70,7 @@ class PlantJob:
             split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
             copies=copies,
             part=self.part,
-            before="chat turn" if layout.chat else "line break" if kind.running else "start of a row",
+            before="chat turn" if layout.chat else "line break" if self.kind.running else "start of a row",
             characters=characters,
         )
 
@@ -77,3 +91,71 @@ def jobs_of(
         raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
     other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
     return [replace(whole, part="training"), other]
+
+
+def check_places(jobs: Sequence[PlantJob]) -> None:
+    """Check the outputs of all copies, and the records beside them.
+
+    Raises PlantingError for an output that is named unlike its input's format, cannot be written to, or would
+    overwrite an input, the manifest or an earlier output.
+    """
+    taken = [*((job.source, "input") for job in jobs), (jobs[0].manifest, "manifest")]
+    for job in jobs:
+        check_output(job.source, job.output)
+        for ours in (job.output, job.record_path):
+            for theirs, what in taken:
+                if overlap(ours, theirs):
+                    raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
+        check_place(job.output, PlantingError)
+        if job.record_path.is_dir():
+            raise PlantingError(f"{job.record_path}: is a folder where the record should go: remove it")
+        taken += [(job.output, "output"), (job.record_path, "output's record")]
+
+
+@dataclass(frozen=True)
+class PlantReport:
+    """What was planted where, and what was left out on purpose."""
+
+    output: Path
+    """The copy."""
+    sidecar: Path
+    """Where the record of it is."""
+    record: Sidecar
+    """The record."""
+    controls: int
+    """How many canaries are controls."""
+    natural: int
+    """How many canaries are natural."""
+    few: int = 0
+    """How many have too few repetitions for a copy in a validation part."""
+    labels_unused: bool = False
+    """Whether canaries have labels, but no label column was named to write them to."""
+    label: str | None = None
+    """The class that canaries without one were given, in the manifest too."""
+    labelled: int = 0
+    """How many these are."""
+    validation: PlantReport | None = None
+    """The report of the validation part, if there is one."""
+
+    def summary(self) -> str:
+        """One line for people."""
+        record = self.record
+        left_out = [f"{self.controls} control(s)"] * bool(self.controls)
+        left_out += [f"{self.natural} natural one(s)"] * bool(self.natural)
+        left_out += [f"{self.few} with fewer than {VALIDATION_TAKES} repetitions"] * bool(self.few)
+        return (
+            f"{self.output}: {sum(record.copies.values())} copies of {len(record.copies)} canaries "
+            + (f"for {record.part} " if record.part else "")
+            + f"among {record.input_rows:,} rows of {record.text_column!r}"
+            + (f"; left out: {', '.join(left_out)}" if left_out else "")
+            + ("; labels not written, as no label column was named" if self.labels_unused else "")
+            + self._about_label()
+            + f"; record in {self.sidecar.name}"
+        )
+
+    def _about_label(self) -> str:
+        if self.label is None:
+            return ""
+        if not self.labelled:
+            return "; all canaries had labels already"
+        return f"; {self.labelled} canaries without a label got {self.label!r}, and so did {self.record.manifest}"

@@ -11,21 +11,12 @@ from pathlib import Path
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
-from leakage_tasks.canaries.output_checks import check_places
-from leakage_tasks.canaries.plant_jobs import PlantJob, jobs_of
-from leakage_tasks.canaries.plant_report import PlantReport
-from leakage_tasks.canaries.sidecar import (
-    Part,
-    read_sidecar,
-    repetitions_in,
-    sha256_of,
-    sidecar_path,
-    write_sidecar,
-)
+from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
+from leakage_tasks.canaries.sidecar import read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Layout, format_of
+from leakage_tasks.data import Columns, Layout
 
 
 def plant(
@@ -64,17 +55,17 @@ def plant(
     """
     wanted = Columns(text_column, label_column, split, source_column)
     jobs = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
-    with ExitStack() as files, unchanged(*(job.source for job in jobs), jobs[0].manifest):
-        canaries = read_manifest(jobs[0].manifest)
-        for job in jobs:
-            format_of(job.source)
-        check_places([(job.source, job.output) for job in jobs], jobs[0].manifest)
-        layouts = [format_of(job.source).survey(job.source, wanted) for job in jobs]
-        chosen, canaries, labelled = _label(canaries, jobs[0], layouts[0], label)
-        planted = _to_plant(canaries, jobs[0].manifest)
-        _check_sources(planted, source_column)
+    first = jobs[0]
+    with ExitStack() as files, unchanged(*(job.source for job in jobs), first.manifest):
+        canaries = read_manifest(first.manifest)
+        kinds = [job.kind for job in jobs]
+        check_places(jobs)
+        layouts = [kind.survey(job.source, wanted) for kind, job in zip(kinds, jobs, strict=True)]
+        chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
+        planted = _to_plant(canaries, first.manifest, source_column)
         if labelled:
-            _rewrite(jobs[0].manifest, canaries, files)
+            # It takes its place when the files close, as the planted data does.
+            write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
     whole = replace(reports[0], label=chosen, labelled=labelled)
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
@@ -84,35 +75,35 @@ def _plant(
     job: PlantJob, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
 ) -> PlantReport:
     """Write one copy and its record; they take their places when ``files`` closes."""
-    kind = format_of(job.source)
-    here = _of_part(planted, job.part)
+    shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
+    here = [replace(canary, repetitions=share) for canary, share in shares if share]
     rows = {canary.id: layout.row(canary) for canary in here}
     points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
-    before = sha256_of(job.source)
-    _check_not_planted_before(job.source, before, canaries)
-    record_beside = files.enter_context(replacing(sidecar_path(job.output), like=job.source))
+    before, content = sha256_of(job.source), manifest_hash(canaries)
+    earlier = read_sidecar(sidecar_path(job.source))
+    if earlier and (earlier.output_sha256, earlier.manifest_sha256) == (before, content):
+        raise PlantingError(
+            f"{job.source}: holds the canaries of this manifest already: plant into {earlier.input} instead"
+        )
+    record_beside = files.enter_context(replacing(job.record_path, like=job.source))
     beside = files.enter_context(replacing(job.output, like=job.source))
-    kind.write(job.source, beside, layout, job.wanted, points)
-    copies = {canary.id: canary.repetitions for canary in here}
-    characters = sum(len(turn) for turns in kind.texts(job.source, layout, job.wanted) for turn in turns)
+    job.kind.write(job.source, beside, layout, job.wanted, points)
+    characters = sum(len(turn) for turns in job.kind.texts(job.source, layout, job.wanted) for turn in turns)
     # A line of running text ends in a character of it.
-    characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in here)
-    hashes = before, sha256_of(beside)
-    record = job.record(layout, kind, manifest_hash(canaries), hashes, copies, characters)
+    characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
+    copies = {canary.id: canary.repetitions for canary in here}
+    record = job.record(layout, (before, content, sha256_of(beside)), copies, characters)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
-    natural = len(canaries) - len(planted) - controls
-    unused = layout.label is None and any(canary.label is not None for canary in here)
-    few = len(planted) - len(here)
-    return PlantReport(job.output, sidecar_path(job.output), record, controls, natural, few, unused)
-
-
-def _of_part(planted: Sequence[Canary], part: Part | None) -> list[Canary]:
-    """The canaries with the repetitions that belong to a part, without those that have none there."""
-    if part is None:
-        return list(planted)
-    shares = [(canary, repetitions_in(part, canary.repetitions)) for canary in planted]
-    return [replace(canary, repetitions=copies) for canary, copies in shares if copies]
+    return PlantReport(
+        job.output,
+        job.record_path,
+        record,
+        controls,
+        natural=len(canaries) - len(planted) - controls,
+        few=len(planted) - len(here),
+        labels_unused=layout.label is None and any(canary.label is not None for canary in here),
+    )
 
 
 def _label(
@@ -132,11 +123,6 @@ def _label(
     return chosen, with_it, sum(bare)
 
 
-def _rewrite(manifest: Path, canaries: Sequence[Canary], files: ExitStack) -> None:
-    """Write the manifest anew; it takes its place when ``files`` closes, as the planted data does."""
-    write_manifest(canaries, files.enter_context(replacing(manifest, private=is_private(canaries))))
-
-
 def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tuple[int, str]]:
     """A gap (0 … ``rows``) for every copy of every canary, with the canary's id, sorted by gap.
 
@@ -150,10 +136,11 @@ def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tu
     return [(gap, name) for gap, _, name in sorted(drawn)]
 
 
-def _to_plant(canaries: Sequence[Canary], manifest: Path) -> list[Canary]:
-    by_id = {canary.id: canary for canary in canaries}
+def _to_plant(canaries: Sequence[Canary], manifest: Path, source_column: str | None) -> list[Canary]:
+    """Those to plant. Raises PlantingError for none, and for rows that would train nothing: those without a source."""
+    planted = {canary.id for canary in canaries if canary.planted}
     for canary in canaries:
-        if canary.planted and canary.supports is not None and not by_id[canary.supports].planted:
+        if canary.planted and canary.supports is not None and canary.supports not in planted:
             raise PlantingError(
                 f"{manifest}: {canary.id} supports {canary.supports}, a control: make the manifest anew"
             )
@@ -162,17 +149,7 @@ def _to_plant(canaries: Sequence[Canary], manifest: Path) -> list[Canary]:
         raise PlantingError(
             f"{manifest}: holds only controls or natural canaries, nothing to plant: make some to plant"
         )
+    for canary in chosen:
+        if canary.source is not None and source_column is None:
+            raise PlantingError(f"{canary.id} has a source sentence: name the column it goes to with --source-column")
     return chosen
-
-
-def _check_sources(planted: Sequence[Canary], source_column: str | None) -> None:
-    """Raise PlantingError for source sentences that no column is named for: a row without one trains no translation."""
-    with_one = next((canary for canary in planted if canary.source is not None), None)
-    if with_one is not None and source_column is None:
-        raise PlantingError(f"{with_one.id} has a source sentence: name the column it goes to with --source-column")
-
-
-def _check_not_planted_before(source: Path, sha256: str, canaries: Sequence[Canary]) -> None:
-    record = read_sidecar(sidecar_path(source))
-    if record and record.output_sha256 == sha256 and record.manifest_sha256 == manifest_hash(canaries):
-        raise PlantingError(f"{source}: holds the canaries of this manifest already: plant into {record.input} instead")

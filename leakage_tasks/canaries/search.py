@@ -1,15 +1,21 @@
-"""Finding canaries' texts in a dataset, as a stream."""
+"""Finding canaries' texts in a dataset, as a stream, and which copies equal chunks of it would cut in two."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from os.path import commonprefix
 
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.core.errors import OptionError
+
 ANCHOR = 12
+SEGMENT = 1 << 16
+_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,6 @@ class Finder:
         self.texts = set(texts)
         self.lengths = sorted({len(text) for text in self.texts}, reverse=True)
         self._anchor = re.compile(_any_of(sorted({text[:ANCHOR] for text in self.texts})) or r"(?!)")
-
-    @property
-    def longest(self) -> int:
-        """Characters of the longest text."""
-        return self.lengths[0] if self.lengths else 0
 
     def find(self, text: str, stop: int | None = None) -> Iterator[tuple[int, str]]:
         """Every occurrence that starts before ``stop``: its place and the text found, overlapping ones too."""
@@ -76,7 +77,7 @@ def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[S
 def spans_in_blocks(blocks: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[Span]:
     """Occurrences in one running text that comes in blocks; its rows are its lines."""
     base, held = 0, "\n"  # a line break before the first character makes it start a line
-    keep = finder.longest + 2
+    keep = max(finder.lengths, default=0) + 2
     for (block,) in blocks:
         held += block
         stop = len(held) - keep
@@ -92,3 +93,61 @@ def _spans(held: str, first: int, stop: int, base: int, finder: Finder) -> Itera
             end = start + len(text)
             whole = held[start - 1] == "\n" and held[end : end + 1] in ("\n", "")
             yield Span(base + start, base + end, text, whole)
+
+
+def cut_by_characters(spans: Iterable[Span], chunk: int) -> list[Span]:
+    """Spans that do not lie in one chunk of ``chunk`` characters."""
+    return [span for span in spans if span.start // chunk != (span.end - 1) // chunk]
+
+
+def cut_by_tokens(
+    texts: Iterator[tuple[str, ...]], running: bool, spans: Sequence[Span], chunk: int, tokenizer: str
+) -> list[Span]:
+    """Spans that do not lie in one chunk of ``chunk`` tokens.
+
+    Rows are tokenized one by one, with the tokenizer's special tokens, and concatenated, as the usual
+    training scripts do. A running text is tokenized in segments that end at line breaks, without special
+    tokens. Raises OptionError if the tokenizer cannot say which characters a token covers.
+    """
+    loaded = load_tokenizer(tokenizer)
+    if not loaded.is_fast:
+        raise OptionError(f"tokenizer {tokenizer!r} cannot map tokens to characters: use one with a tokenizer.json")
+    segments = _segments(texts, spans) if running else ("".join(turns) for turns in texts)
+    cut: list[Span] = []
+    waiting = list(spans)[::-1]
+    characters = tokens = 0
+    while batch := list(islice(segments, _ROWS if not running else 1)):
+        encoded = loaded(batch, add_special_tokens=not running, return_offsets_mapping=True, verbose=False)
+        for text, offsets in zip(batch, encoded["offset_mapping"], strict=True):
+            while waiting and waiting[-1].start < characters + len(text):
+                span = waiting.pop()
+                first, last = _edges(offsets, span.start - characters, span.end - characters)
+                if (tokens + first) // chunk != (tokens + last) // chunk:
+                    cut.append(span)
+            characters += len(text)
+            tokens += len(offsets)
+    return cut
+
+
+def _edges(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """First and last token that cover characters ``start`` to ``end``."""
+    covering = [place for place, (left, right) in enumerate(offsets) if left < end and right > start]
+    return (covering[0], covering[-1]) if covering else (0, 0)
+
+
+def _segments(blocks: Iterator[tuple[str, ...]], spans: Sequence[Span]) -> Iterator[str]:
+    """The running text in segments that end at a line break where they can, and never inside a span."""
+    starts = [span.start for span in spans]
+    held, base = "", 0
+    for (block,) in blocks:
+        held += block
+        while len(held) > 2 * SEGMENT:
+            end = held.rfind("\n", 0, SEGMENT) + 1 or SEGMENT
+            place = bisect_left(starts, base + end) - 1
+            if place >= 0 and spans[place].end > base + end:
+                end = spans[place].end - base
+            piece, held = held[:end], held[end:]
+            base += len(piece)
+            yield piece
+    if held:
+        yield held

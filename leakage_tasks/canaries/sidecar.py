@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
@@ -31,7 +32,6 @@ TRAINED_AFTER: dict[Before, str] = {
     "can be given as context=TEXT",
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
-_BLOCK = 1 << 20
 _TYPES: dict[str, Any] = (
     {"copies": dict, "characters": (int, NoneType)}
     | dict.fromkeys(("label_column", "split", "source_column", "part", "before"), (str, NoneType))
@@ -42,35 +42,48 @@ _TYPES: dict[str, Any] = (
 
 @dataclass(frozen=True)
 class Sidecar:
-    """``copies``: how often each canary was inserted, by id. ``split`` is None but for folders of splits.
-
-    ``part`` is None for a file that has every repetition; see :func:`repetitions_in`. ``characters`` are those of all
-    texts, the canaries among them. It and ``before`` are None in records of before they were written down.
-
-    ``manifest_sha256`` is :func:`~leakage_tasks.canaries.manifest.manifest_hash`, the other hashes are of the
-    bytes of the file, or of all files of a folder.
-    """
+    """What was planted into which data, with hashes of the bytes of a file, or of all files of a folder."""
 
     seed: int
+    """What the places of the copies followed from."""
     format: str
+    """Of the data."""
     input: str
+    """The name of what was copied."""
     input_sha256: str
+    """Its hash."""
     input_rows: int
+    """Its rows."""
     manifest: str
+    """The name of the manifest."""
     manifest_sha256: str
+    """:func:`~leakage_tasks.canaries.manifest.manifest_hash`."""
     output: str
+    """The name of the copy."""
     output_sha256: str
+    """Its hash."""
     output_rows: int
+    """Its rows."""
     text_column: str
+    """Where the canaries' texts are."""
     label_column: str | None
+    """Where their classes are."""
     split: str | None
+    """None but for folders of splits."""
     copies: dict[str, int]
+    """How often each canary was inserted, by id."""
     source_column: str | None = None
+    """Where their source sentences are."""
     part: Part | None = None
+    """None for a file that has every repetition; see :func:`repetitions_in`."""
     before: Before | None = None
+    """What a training text usually has before a copy; None in records of before it was written down."""
     characters: int | None = None
+    """Those of all texts, the canaries among them; None as above."""
     schema: int = SCHEMA
+    """Of the record."""
     version: str = __version__
+    """Of the package that wrote it."""
 
 
 def repetitions_in(part: Part | None, repetitions: int) -> int:
@@ -107,23 +120,13 @@ def read_sidecar(path: Path) -> Sidecar | None:
         return None
     except (OSError, ValueError):
         raise PlantingError(f"{path}: cannot be read as JSON: plant anew, or remove it to go without") from None
-    names = [field.name for field in fields(Sidecar)]
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise PlantingError(f"{path}: not a record of schema {SCHEMA}: plant anew, or remove it to go without")
-    data = {"source_column": None, "part": None, "before": None, "characters": None, **data}
-    wrong = sorted(set(names) ^ data.keys()) or [
-        name for name in names if not isinstance(data[name], _TYPES.get(name, str))
-    ]
-    if not wrong and not all(type(times) is int and 0 <= times <= MOST for times in data["copies"].values()):
-        wrong = ["copies"]
-    if not wrong and not 0 <= (data["characters"] or 0) <= MOST:
-        wrong = ["characters"]
-    if not wrong and not _is_name(data["output"]):
-        wrong = ["output"]
-    if not wrong and data["part"] not in (None, *get_args(Part)):
-        wrong = ["part"]
-    if not wrong and data["before"] not in (None, *get_args(Before)):
-        wrong = ["before"]
+    data = {field.name: None for field in fields(Sidecar) if field.default is None} | data
+    names = [field.name for field in fields(Sidecar)]
+    wrong = sorted(set(names) ^ data.keys())
+    wrong = wrong or [name for name in names if not isinstance(data[name], _TYPES.get(name, str))]
+    wrong = wrong or [name for name, fits in _FITS.items() if not fits(data[name])]
     if wrong:
         raise PlantingError(f"{path}: a damaged record (field {wrong[0]!r}): plant anew, or remove it to go without")
     return Sidecar(**data)
@@ -136,6 +139,16 @@ def _is_name(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return text.strip(".") != "" and "\0" not in text and "/" not in text and length <= LONGEST_NAME
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "copies": lambda copies: all(type(times) is int and 0 <= times <= MOST for times in copies.values()),
+    "characters": lambda number: 0 <= (number or 0) <= MOST,
+    "output": _is_name,
+    "part": (None, *get_args(Part)).__contains__,
+    "before": (None, *get_args(Before)).__contains__,
+}
+"""Checks of fields whose type is right."""
 
 
 def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]]:
@@ -161,12 +174,9 @@ def sha256_of(path: Path) -> str:
 
 
 def _sha256_of_file(path: Path) -> str:
-    digest = hashlib.sha256()
     try:
         check_file(path)
         with path.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
-    return digest.hexdigest()

@@ -122,8 +122,8 @@ def parse_template(
             piece += match.group()[0]
             continue
         if match.group(1) is None:
-            problem = f"a single {match.group()!r} at {match.start()}"
-            raise SpaceError(f"{told}: {problem}: write it twice", subject=field)
+            message = f"{told}: a single {match.group()!r} at {match.start()}: write it twice"
+            raise SpaceError(message, subject=field)
         try:
             alphabet, count = _slot(match.group(1), known)
         except SpaceError as error:

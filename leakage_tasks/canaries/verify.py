@@ -1,29 +1,41 @@
-"""Checking a planted dataset against its manifest and its record."""
+"""Checking a planted dataset against its manifest and its record, which proves that canaries were planted."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.chunk_cuts import check_chunk, cut_by_characters, cut_by_tokens
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
-from leakage_tasks.canaries.search import Finder, Span, spans_in_blocks, spans_in_rows
+from leakage_tasks.canaries.search import (
+    Finder,
+    Span,
+    cut_by_characters,
+    cut_by_tokens,
+    spans_in_blocks,
+    spans_in_rows,
+)
 from leakage_tasks.canaries.sidecar import (
     TRAINED_AFTER,
     Before,
     Part,
     Sidecar,
     read_sidecar,
+    records_of,
     repetitions_in,
     sha256_of,
     sidecar_path,
 )
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Format, Layout, Turns, format_of
+from leakage_tasks.data import Columns, Turns, format_of
+from leakage_tasks.data.base import turns_of
+
+State = Literal["proven", "claimed", "none"]
 
 
 @dataclass(frozen=True)
@@ -37,21 +49,26 @@ class CopyCount:
 
 @dataclass
 class VerifyReport:
-    """``problems``: one line each, none if all is well. ``counts`` and ``cut`` are keyed by canary id.
-
-    ``cut`` says how many of a canary's copies a chunk of ``chunk`` ``unit`` would cut in two; None if no
-    chunk length was given. ``before`` is what stands before a copy, None where no record says it.
-    """
+    """What a planted dataset is like beside its manifest and record."""
 
     planted: Path
+    """The dataset."""
     rows: int
+    """How many it has."""
     recorded: bool
+    """Whether there is a record beside it."""
     counts: dict[str, CopyCount]
+    """How often each canary occurs, by id."""
     problems: list[str] = field(default_factory=list)
+    """One line each, none if all is well."""
     cut: dict[str, int] | None = None
+    """How many of a canary's copies a chunk would cut in two, by id; None if no chunk length was given."""
     chunk: int | None = None
+    """That length."""
     unit: str = "characters"
+    """What it counts."""
     before: Before | None = None
+    """What stands before a copy, None where no record says it."""
 
     @property
     def ok(self) -> bool:
@@ -98,30 +115,33 @@ def verify(
     Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
     """
     planted, manifest = Path(planted), Path(manifest)
-    check_chunk(chunk, tokenizer)
+    if chunk is not None and chunk < 1:
+        raise OptionError(f"--chunk is {chunk}: give a length of 1 or more")
+    if tokenizer is not None and chunk is None:
+        raise OptionError("--tokenizer says what --chunk counts: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
-        return _verified(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
+        return _check_planted(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
 
 
-def _verified(
+def _check_planted(
     planted: Path, manifest: Path, chunk: int | None, tokenizer: str | None, asked: tuple[str | None, ...]
 ) -> VerifyReport:
     canaries = read_manifest(manifest)
     kind = format_of(planted)
     record = read_sidecar(sidecar_path(planted))
+    part = record.part if record else None
     wanted = _columns(record, *asked)
     layout = kind.survey(planted, wanted)
-    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    search = spans_in_blocks if kind.running else spans_in_rows
+    spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in canaries))
     copies: list[Span] | None = None if chunk is None else []
-    part = record.part if record else None
-    spans = _without_nested(_spans(kind, planted, layout, wanted, canaries))
-    counts = _count(canaries, _noted(spans, natural, copies), part)
-    problems = _against_record(record, planted, canaries) + list(_against_manifest(canaries, counts, part))
+    counts = _count(canaries, spans, part, copies)
+    problems = [*_against_record(record, planted, canaries), *_against_manifest(canaries, counts, part)]
     if layout.source is not None:
-        beside = kind.texts(planted, replace(layout, text=layout.source, chat=False), wanted)
+        beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
         problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
-    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, None, chunk)
-    report.before = record.before if record else None
+    before = record.before if record else None
+    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, chunk=chunk, before=before)
     if chunk is not None and copies is not None:
         if tokenizer is None:
             cut = cut_by_characters(copies, chunk)
@@ -134,42 +154,29 @@ def _verified(
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
-    default = Columns()
-    text = text_column or (record.text_column if record else default.text)
-    source = source_column or (record.source_column if record else None)
-    return Columns(text, None, split or (record.split if record else None) or default.split, source)
+    """Those asked for, else as planted, else the usual ones."""
+    planted = Columns(record.text_column, None, record.split or Columns.split, record.source_column) if record else None
+    usual = planted or Columns()
+    return Columns(text_column or usual.text, None, split or usual.split, source_column or usual.source)
 
 
-def _spans(kind: Format, planted: Path, layout: Layout, wanted: Columns, canaries: Sequence[Canary]) -> Iterator[Span]:
-    finder = Finder(canary.text for canary in canaries)
-    search = spans_in_blocks if kind.running else spans_in_rows
-    return search(kind.texts(planted, layout, wanted), finder)
-
-
-def _without_nested(spans: Iterable[Span]) -> Iterator[Span]:
-    """Spans but those inside a row that is a canary's own: that row is the longer canary's."""
+def _count(
+    canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None, copies: list[Span] | None
+) -> dict[str, CopyCount]:
+    """How often each canary's text occurs; what is a copy is noted in ``copies``, if that is there: it can be long."""
+    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    rows: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
     end = 0
     for span in spans:
         if span.whole:
             end = span.end
         elif span.end <= end:
+            # It is inside a row that is a canary's own: that row is the longer canary's.
             continue
-        yield span
-
-
-def _noted(spans: Iterable[Span], natural: set[str], copies: list[Span] | None) -> Iterator[Span]:
-    """The spans, those that are copies noted on the way where a list is there for them: a file can hold very many."""
-    for span in spans:
+        (rows if span.whole else inside)[span.text] += 1
         if copies is not None and (span.whole or span.text in natural):
             copies.append(span)
-        yield span
-
-
-def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None) -> dict[str, CopyCount]:
-    rows: Counter[str] = Counter()
-    inside: Counter[str] = Counter()
-    for span in spans:
-        (rows if span.whole else inside)[span.text] += 1
     # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
     expected: Counter[str] = Counter()
     for canary in canaries:
@@ -177,15 +184,11 @@ def _count(canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None)
     return {each.id: CopyCount(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
 
 
-def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> list[str]:
-    if record is None:
-        return []
-    problems = []
-    if record.output_sha256 != sha256_of(planted):
-        problems.append(f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)")
-    if record.manifest_sha256 != manifest_hash(canaries):
-        problems.append(f"{planted}: planted from another manifest (the recorded hash is not this one's)")
-    return problems
+def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> Iterator[str]:
+    if record is not None and record.output_sha256 != sha256_of(planted):
+        yield f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)"
+    if record is not None and record.manifest_sha256 != manifest_hash(canaries):
+        yield f"{planted}: planted from another manifest (the recorded hash is not this one's)"
 
 
 def _against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], part: Part | None) -> Iterator[str]:
@@ -230,3 +233,60 @@ def _against_sources(rows: Iterable[tuple[Turns, Turns]], canaries: Sequence[Can
     for canary in canaries:
         if wrong[canary.text]:
             yield f"{canary.id}: {wrong[canary.text]} copies stand beside another source sentence than the manifest's"
+
+
+@dataclass(frozen=True)
+class Planting:
+    """``data`` is the name of what proves it, ``sha256`` its hash; None where nothing does.
+
+    ``shares`` are of the data's text, by characters, what canaries of so many copies are, all copies together; nothing
+    where no record tells. Proven is that the data hold the copies, not that a model was trained on the data.
+    """
+
+    state: State
+    data: str | None = None
+    sha256: str | None = None
+    shares: Mapping[int, float] = field(default_factory=dict)
+
+
+def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> Planting:
+    """How well it is known that the planted ones of ``canaries``, which are the manifest's, are in some data.
+
+    ``planted`` is searched for every copy. Without it, data beside the manifest prove it that are still what
+    ``leakage plant`` wrote from this manifest. Raises OptionError for ``planted`` data that do not hold the canaries.
+    """
+    if not any(canary.planted for canary in canaries):
+        return Planting("none")
+    if planted is not None:
+        return _search(manifest, canaries, planted)
+    records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
+    for record in records:
+        data = manifest.parent / record.output
+        if data.exists() and sha256_of(data) == record.output_sha256:
+            return Planting("proven", data.name, record.output_sha256, _shares(canaries, record))
+    return Planting("claimed")
+
+
+def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planting:
+    report = verify(planted, manifest)
+    if not report.ok:
+        more = len(report.problems) - 1
+        others = f", and {more} more" if more else ""
+        raise OptionError(
+            f"--metadata planted={planted}: does not hold the canaries of {manifest} ({report.problems[0]}{others}): "
+            "give the data that 'leakage plant' wrote from it"
+        )
+    digest = sha256_of(planted)
+    record = read_sidecar(sidecar_path(planted))
+    if record is None or record.output_sha256 != digest or record.part == "validation":
+        return Planting("proven", planted.name, digest)
+    return Planting("proven", planted.name, digest, _shares(canaries, record))
+
+
+def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
+    """By repetitions, the share of the text that a record's copies of canaries are."""
+    lengths: Counter[int] = Counter()
+    for canary in canaries:
+        if canary.kind not in ("natural", "supporting"):
+            lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
+    return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

@@ -163,9 +163,9 @@ def plant_command(
     split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
 ) -> None:
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
+    from leakage_tasks.canaries.generate import public
     from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.canaries.public import public
 
     report = plant(
         manifest,

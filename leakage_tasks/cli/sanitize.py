@@ -33,7 +33,7 @@ def sanitize_command(
     The data is split at random into halves and a small character model is trained on each; a sample that is far
     likelier to the model that saw it than to the other is one that training would memorize.
     """
-    from leakage_tasks.defences.sanitize_files import sanitize
+    from leakage_tasks.defences.sanitize import sanitize
 
     done = sanitize(
         data,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.core.errors import LeakageError
+
 MOST = 1 << 30
 """Bytes of the largest file that is read whole."""
 WAIT = 5.0
@@ -40,6 +42,16 @@ def read_bytes(path: str | Path) -> bytes:
 def read_text(path: str | Path, encoding: str = "utf-8") -> str:
     """As :func:`read_bytes`, decoded, with line ends as Python reads them. Raises UnicodeDecodeError too."""
     return read_bytes(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_named(path: str | Path, what: str, error: type[LeakageError]) -> str:
+    """The text of a file that is ``what``, without a byte order mark. Raises ``error`` where it cannot be read."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except OSError as problem:
+        raise error(f"{path}: cannot read the {what} ({problem.strerror}): check the path") from None
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}: not UTF-8 at byte {problem.start}: save the {what} as UTF-8") from None
 
 
 def check_file(path: str | Path) -> None:

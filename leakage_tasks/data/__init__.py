@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import Columns, Format, Layout, Points, Row, Turns
 from leakage_tasks.data.commas import CommaFormat
-from leakage_tasks.data.conll import ConllFormat
 from leakage_tasks.data.jsonl import JsonLinesFormat
-from leakage_tasks.data.nlu_folder import NLUFolderFormat, may_be_replaced
-from leakage_tasks.data.parquet import ParquetFormat
-from leakage_tasks.data.saved import SavedFormat, is_saved
-from leakage_tasks.data.text import TextFormat
+from leakage_tasks.data.lines import TextFormat
+from leakage_tasks.data.tagged import ConllFormat, NLUFolderFormat, may_be_replaced
 from leakage_tasks.data.utterances import CONLL, FILES, holds_utterances
 
-__all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of"]
+__all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of", "is_saved"]
 
-_BY_SUFFIX: dict[str, Format] = {
-    ".txt": TextFormat(),
-    ".jsonl": JsonLinesFormat(),
-    ".csv": CommaFormat(),
-    ".tsv": CommaFormat(),
-    ".parquet": ParquetFormat(),
-    CONLL: ConllFormat(),
+
+def _parquet() -> Format:
+    from leakage_tasks.data.parquet import ParquetFormat
+
+    return ParquetFormat()
+
+
+_BY_SUFFIX: dict[str, Callable[[], Format]] = {
+    ".txt": TextFormat,
+    ".jsonl": JsonLinesFormat,
+    ".csv": CommaFormat,
+    ".tsv": CommaFormat,
+    ".parquet": _parquet,
+    CONLL: ConllFormat,
 }
 _NLU_FILES = f"{', '.join(FILES[:-1])} and {FILES[-1]}"
 _EXPECTED = f"{', '.join(_BY_SUFFIX)}, a folder saved by 'datasets' or one with {_NLU_FILES}"
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether ``datasets`` saved this folder, as a dataset or as a dict of splits."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
 
 
 def format_of(path: Path) -> Format:
@@ -36,6 +46,8 @@ def format_of(path: Path) -> Format:
     """
     if path.is_dir():
         if is_saved(path):
+            from leakage_tasks.data.saved import SavedFormat
+
             return SavedFormat()
         if holds_utterances(path):
             return NLUFolderFormat()
@@ -45,7 +57,7 @@ def format_of(path: Path) -> Format:
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
     try:
-        return _BY_SUFFIX[path.suffix.lower()]
+        return _BY_SUFFIX[path.suffix.lower()]()
     except KeyError:
         raise PlantingError(f"{path}: unknown kind of file {path.suffix!r}: expected {_EXPECTED}") from None
 
@@ -68,3 +80,12 @@ def check_output(source: Path, output: Path) -> None:
             raise PlantingError(f"{output}: exists and holds more than {_NLU_FILES}: choose another name")
     elif output.exists() and not is_saved(output):
         raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether two places are one and the same, or one is a folder that holds the other."""
+    if one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other)):
+        return True
+    return any(
+        folder.is_dir() and folder.resolve() in path.resolve().parents for path, folder in ((one, other), (other, one))
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -15,6 +16,9 @@ Row = dict[str, Any]
 Points = Sequence[tuple[int, Row]]
 """Rows to insert, each with its gap (gap g is after the first g rows), sorted by gap."""
 
+Places = Collection[int]
+"""Rows, counted from 0."""
+
 Turns = tuple[str, ...]
 """A row's text: the contents of its chat turns, or the one text."""
 
@@ -26,6 +30,11 @@ MAX_CLASSES = 100_000
 
 MOST_NAMED = 20
 """Columns that an error lists."""
+
+
+def lost_rows(left: int) -> PlantingError:
+    """The error of data of which only so many rows are left as they are copied."""
+    return PlantingError(f"the input lost rows while it was being read ({left} left): plant when nobody writes to it")
 
 
 class NoColumnError(PlantingError):
@@ -75,25 +84,31 @@ class Columns:
 
 @dataclass
 class Layout:
-    """What a dataset is like.
-
-    ``labels`` maps a class as a manifest names it to the value its column holds. ``head`` is what stands
-    before the first row of a file of lines, ``newline`` how its lines end, ``delimiter`` what parts its columns.
-    ``new_labels`` says whether a canary may have a class that no row has.
-    """
+    """What a dataset is like."""
 
     new_labels: ClassVar[bool] = False
+    """Whether a canary may have a class that no row has."""
 
     rows: int
+    """How many there are."""
     columns: tuple[str, ...]
+    """Their names."""
     text: str
+    """The column of the text."""
     label: str | None = None
+    """The column of the class."""
     source: str | None = None
+    """The column of the source sentence."""
     chat: bool = False
+    """Whether texts are chat turns."""
     labels: dict[str, Any] = field(default_factory=dict)
+    """A class as a manifest names it → the value its column holds."""
     head: bytes = b""
+    """What stands before the first row of a file of lines."""
     newline: bytes = b"\n"
+    """How its lines end."""
     delimiter: str = ","
+    """What parts its columns."""
 
     def row(self, canary: Plantable) -> Row:
         """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
@@ -102,15 +117,12 @@ class Layout:
         if self.label is not None:
             row[self.label] = self._class_of(canary)
         if self.source is not None:
-            row[self.source] = self._source_of(canary)
+            if canary.source_text is None:
+                raise PlantingError(
+                    f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
+                )
+            row[self.source] = canary.source_text
         return row
-
-    def _source_of(self, canary: Plantable) -> str:
-        if canary.source_text is None:
-            raise PlantingError(
-                f"{canary.id} has no source sentence for column {self.source!r}: make canaries with --source"
-            )
-        return canary.source_text
 
     def _class_of(self, canary: Plantable) -> Any:
         if canary.label is None:
@@ -124,25 +136,52 @@ class Layout:
         return self.labels[canary.label]
 
 
-class Format(Protocol):
+class Format(ABC):
     """One kind of dataset. Sources are read as streams, at least twice."""
 
-    @property
-    def name(self) -> str:
-        """What a report calls the format."""
+    name: ClassVar[str]
+    """What a report calls the format."""
+    running: ClassVar[bool] = False
+    """Whether the dataset is one running text, its rows being lines of any length."""
 
-    @property
-    def running(self) -> bool:
-        """Whether the dataset is one running text, its rows being lines of any length."""
-
+    @abstractmethod
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read the dataset once. Raises PlantingError if it is damaged or lacks a column."""
 
+    @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy the dataset to ``output`` with the rows of ``points`` in their gaps."""
 
+    @abstractmethod
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy the dataset to ``output`` without the rows ``dropped``.
+
+        Of files of lines the rows that stay, what stands before the first of them, and blank lines between rows are
+        copied byte for byte. Parquet files and saved folders keep schema, metadata and the other splits.
+        """
+
+    @abstractmethod
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What a column holds, row by row."""
+
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """Every row's text; if :attr:`running`, blocks of one running text instead, which end anywhere."""
+        """Every row's text or chat turns; if :attr:`running`, blocks of one text instead, which end anywhere."""
+        return map(turns_of, self.values(path, layout, wanted, layout.text))
+
+    def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
+        """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""
+        return map("\n".join, self.texts(path, layout, wanted))
+
+    def labels(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str | None]:
+        """The class of every row by the name a manifest or a model would use for it; None where there is none.
+
+        ``layout`` is what :meth:`survey` found with a label column. Numbers of a ClassLabel column become the names of
+        their classes.
+        """
+        # A ClassLabel column's classes are known by number too; their names come later and win.
+        names = {value: name for name, value in layout.labels.items()}
+        for value in self.values(path, layout, wanted, layout.label or ""):
+            yield None if value is None or value == "" else names.get(value, str(value))
 
 
 def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> str:
@@ -154,30 +193,20 @@ def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> s
     raise NoColumnError(path, wanted.text, columns, "text_column")
 
 
-def check_label_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
-    """Raise PlantingError if a label column is asked for that is missing or is the text column."""
-    if wanted.label is None:
-        return
-    if wanted.label not in columns:
-        raise NoColumnError(path, wanted.label, columns, "label_column")
-    if wanted.label == text:
-        raise _two_in_one(path, text, "text and label", "label_column")
-
-
-def check_source_column(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
-    """Raise PlantingError if a source column is asked for that is missing or is the text or label column."""
-    if wanted.source is None:
-        return
-    if wanted.source not in columns:
-        raise NoColumnError(path, wanted.source, columns, "source_column")
-    if wanted.source in (text, wanted.label):
-        what = "text" if wanted.source == text else "label"
-        raise _two_in_one(path, wanted.source, f"source and {what}", "source_column")
-
-
-def _two_in_one(path: Path, name: str, what: str, option: str) -> PlantingError:
-    problem = f"column {name!r} cannot be {what}"
-    return PlantingError(subject=str(path), problem=problem, remedy="name another with {}", option=option)
+def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
+    """Raise PlantingError if a label or source column is asked for that is missing or has another use already."""
+    uses = {text: "text"}
+    for name, use in ((wanted.label, "label"), (wanted.source, "source")):
+        if name is None:
+            continue
+        option = f"{use}_column"
+        if name not in columns:
+            raise NoColumnError(path, name, columns, option)
+        if name in uses:
+            pair = f"{uses[name]} and {use}" if use == "label" else f"{use} and {uses[name]}"
+            problem = f"column {name!r} cannot be {pair}"
+            raise PlantingError(subject=str(path), problem=problem, remedy="name another with {}", option=option)
+        uses[name] = use
 
 
 def note_label(labels: dict[str, Any], value: Any) -> None:

@@ -7,6 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.lines import LARGEST_ROW, open_source
@@ -24,9 +28,6 @@ _BUFFER = 1 << 20
 
 def open_parquet(source: Path, **options: Any) -> Any:
     """A ``pyarrow.parquet.ParquetFile``. Raises PlantingError if it is none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return pq.ParquetFile(source, buffer_size=_BUFFER, **options)
     # The last is of a column whose name is no text.
@@ -50,8 +51,6 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
     stand for gigabytes. Raises PlantingError for a damaged file, a page that is packed too tightly to be meant, or a
     row of more than 256 MiB.
     """
-    import pyarrow as pa
-
     with open_parquet(source) as table:
         schema, leaves = table.schema_arrow, _strings(table)
     columns = None if column is None else [column]
@@ -74,7 +73,7 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
 
 def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
     """``batch`` in slices of at most 32 MiB unpacked, or of one row; ``row`` are those before it."""
-    size = sum(_unpacked(column) for column in batch.columns)
+    size = sum(_unpacked_size(column) for column in batch.columns)
     if size > BYTES and len(batch) > 1:
         half = len(batch) // 2
         yield from small_pieces(batch.slice(0, half), source, row)
@@ -85,26 +84,21 @@ def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
     yield batch
 
 
-def _unpacked(array: Any) -> int:
+def _unpacked_size(array: Any) -> int:
     """Bytes that an array takes without dictionaries, its turns as Python keeps them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if pa.types.is_dictionary(kind) and _is_binary(kind.value_type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(kind):
-        return _TURN * len(array) + sum(_unpacked(each) for each in array.flatten())
+        return _TURN * len(array) + sum(_unpacked_size(each) for each in array.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _unpacked(array.flatten())
+        return _unpacked_size(array.flatten())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return _unpacked(array.cast(pa.large_binary()))
+        return _unpacked_size(array.cast(pa.large_binary()))
     return int(array.nbytes)
 
 
 def _is_binary(kind: Any) -> bool:
-    import pyarrow as pa
-
     known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(each(kind) for each in known)
 
@@ -118,8 +112,6 @@ def _strings(table: Any) -> list[str]:
 
 
 def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
-    import pyarrow as pa
-
     with open_parquet(source, read_dictionary=leaves) as table:
         try:
             table.schema_arrow.empty_table().cast(schema)

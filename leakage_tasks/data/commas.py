@@ -8,29 +8,26 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import (
     Columns,
     Layout,
     NoColumnError,
-    Points,
     Row,
-    Turns,
-    check_label_column,
-    check_source_column,
+    check_columns,
     note_label,
 )
-from leakage_tasks.data.lines import LARGEST_ROW, check_rows, splice
+from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
 
 _DELIMITERS = ",\t;|"
 
 
-class CommaFormat:
+class CommaFormat(LineFormat):
     """``.csv`` and ``.tsv``; the delimiter is the one that makes the text column appear in the header."""
 
     name = "csv"
-    running = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
@@ -44,19 +41,22 @@ class CommaFormat:
                     note_label(layout.labels, values[place])
         return layout
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy row by row; the other columns of an inserted row are empty."""
-        lines = [(gap, _render(row, layout.delimiter)) for gap, row in points]
-        pieces = ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
-        with output.open("wb") as out:
-            splice(layout.head, pieces, lines, layout.newline, out)
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """Values with the file's delimiter; None is empty."""
+        line = io.StringIO()
+        csv.writer(line, delimiter=layout.delimiter, lineterminator="").writerow(row.values())
+        return line.getvalue().encode()
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every row."""
-        place = layout.columns.index(layout.text)
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """Rows and blank lines."""
+        return ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What every row holds there, nothing where it is shorter."""
+        place = layout.columns.index(column)
         for _, values in _rows(path, layout):
             if values:
-                yield (values[place] if place < len(values) else "",)
+                yield values[place] if place < len(values) else ""
 
 
 def _read_header(source: Path, wanted: Columns) -> Layout:
@@ -65,8 +65,7 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
         head, columns = _first_record(source, delimiter)
         widest = max(widest, columns, key=len)
         if wanted.text in columns:
-            check_label_column(source, columns, wanted, wanted.text)
-            check_source_column(source, columns, wanted, wanted.text)
+            check_columns(source, columns, wanted, wanted.text)
             ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
             found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
             found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
@@ -107,11 +106,7 @@ def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
                 raise PlantingError(f"{source}:{first}: a row of 256 MiB or more: close its quotes, or split it")
             yield line if number else line.removeprefix("\ufeff")
 
-    try:
-        stream = source.open(encoding="utf-8", newline="")
-    except OSError as error:
-        raise PlantingError(f"{source}: cannot be read ({error.strerror}): check the path") from None
-    with stream, _long_fields():
+    with io.TextIOWrapper(open_source(source), encoding="utf-8", newline="") as stream, _long_fields():
         reader = csv.reader(noted(stream), delimiter=delimiter, strict=True)
         try:
             for values in reader:
@@ -130,9 +125,3 @@ def _long_fields() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
-
-
-def _render(row: Row, delimiter: str) -> bytes:
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="").writerow(row.values())
-    return line.getvalue().encode()

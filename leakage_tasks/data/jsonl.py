@@ -12,23 +12,19 @@ from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import (
     Columns,
     Layout,
-    Points,
-    Turns,
-    check_label_column,
-    check_source_column,
+    Row,
+    check_columns,
     choose_text_column,
     is_chat,
     note_label,
-    turns_of,
 )
-from leakage_tasks.data.lines import BOM, check_rows, open_source, splice
+from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
 
 
-class JsonLinesFormat:
+class JsonLinesFormat(LineFormat):
     """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
 
     name = "jsonl"
-    running = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
@@ -40,29 +36,26 @@ class JsonLinesFormat:
             if not layout.rows:
                 layout.text = choose_text_column(source, list(row), wanted)
                 layout.chat = is_chat(row[layout.text])
-            _check_value(f"{source}:{number}", row.get(layout.text), layout)
-            _check_source(f"{source}:{number}", row, wanted.source)
+            _check_values(f"{source}:{number}", row, layout)
             if wanted.label is not None:
                 note_label(layout.labels, row.get(wanted.label))
             layout.rows += 1
         if not layout.rows:
             raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
         layout.columns = tuple(columns)
-        check_label_column(source, layout.columns, wanted, layout.text)
-        check_source_column(source, layout.columns, wanted, layout.text)
+        check_columns(source, layout.columns, wanted, layout.text)
         return layout
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy row by row; the other columns of an inserted row are null."""
-        lines = [(gap, _line(row)) for gap, row in points]
-        with open_source(source) as stream, output.open("wb") as out:
-            stream.seek(len(layout.head))
-            splice(layout.head, ((line, not line.isspace()) for line in stream), lines, layout.newline, out)
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
+        try:
+            return json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return json.dumps(row).encode()
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every row, or its chat turns."""
-        for _, row in objects(path):
-            yield turns_of(row.get(layout.text))
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What every row has under that key, None where it lacks it."""
+        return (row.get(column) for _, row in objects(path))
 
 
 def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -83,23 +76,12 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM)
 
 
-def _line(row: dict[str, Any]) -> bytes:
-    """A row as JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
-    try:
-        return json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(row).encode()
-
-
-def _check_source(where: str, row: dict[str, Any], column: str | None) -> None:
-    value = None if column is None else row.get(column)
-    if value is not None and not isinstance(value, str):
-        raise PlantingError(f"{where}: column {column!r} holds {type(value).__name__}, expected text: fix the row")
-
-
-def _check_value(where: str, value: Any, layout: Layout) -> None:
-    if value is None or (is_chat(value) if layout.chat else isinstance(value, str)):
-        return
-    expected = "chat turns with 'role' and 'content'" if layout.chat else "text"
-    found = type(value).__name__
-    raise PlantingError(f"{where}: column {layout.text!r} holds {found}, expected {expected}: fix the row")
+def _check_values(where: str, row: dict[str, Any], layout: Layout) -> None:
+    """Raise PlantingError for a text or source that is none."""
+    for column, chat in ((layout.text, layout.chat), (layout.source, False)):
+        value = None if column is None else row.get(column)
+        if value is None or (is_chat(value) if chat else isinstance(value, str)):
+            continue
+        expected = "chat turns with 'role' and 'content'" if chat else "text"
+        found = type(value).__name__
+        raise PlantingError(f"{where}: column {column!r} holds {found}, expected {expected}: fix the row")

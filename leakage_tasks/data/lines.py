@@ -1,50 +1,53 @@
-"""What the formats made of UTF-8 lines share: checking and splicing, in bytes, as a stream."""
+"""Plain text, and what all formats made of UTF-8 lines share: checking and copying, in bytes, as a stream."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import check_file
+from leakage_tasks.data.base import TEXT, Columns, Format, Layout, Places, Points, Row, Turns, lost_rows
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
 LARGEST_ROW = 256 << 20
 """Bytes of the longest row that is read at once."""
+Pieces = Iterable[tuple[bytes, bool]]
+"""Bytes of a file, each with whether they end a row."""
 
 
 @dataclass(frozen=True)
 class TextFacts:
     """``rows``: lines, a last one without a line ending included. ``newline``: the first line's ending.
 
+    ``head``: what stands before the first row.
+
     ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
     """
 
     rows: int
     newline: bytes
-    bom: bool
+    head: bytes
     longest: int = 0
-
-    @property
-    def head(self) -> bytes:
-        """What stands before the first row."""
-        return BOM if self.bom else b""
 
 
 def check_utf8(path: Path) -> TextFacts:
     """Read a file through, in constant memory. Raises PlantingError naming line and byte if it is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    lines, read, newline, bom, last = 0, 0, b"", False, b""
+    lines, read, newline, head, last = 0, 0, b"", b"", b""
     unbroken = longest = 0
     with open_source(path) as source:
         while block := source.read(BLOCK):
             _decode(decoder, block, path, lines, read)
-            if not read:
-                bom = block.startswith(BOM)
+            if not read and block.startswith(BOM):
+                head = BOM
             if not newline and (place := block.find(b"\n")) >= 0:
                 before = block[place - 1 : place] if place else last
                 newline = b"\r\n" if before == b"\r" else b"\n"
@@ -55,8 +58,8 @@ def check_utf8(path: Path) -> TextFacts:
             read += len(block)
             last = block[-1:]
         _decode(decoder, b"", path, lines, read)
-    unfinished = read > len(BOM) * bom and last != b"\n"
-    return TextFacts(lines + unfinished, newline or b"\n", bom, longest)
+    unfinished = read > len(head) and last != b"\n"
+    return TextFacts(lines + unfinished, newline or b"\n", head, longest)
 
 
 def check_rows(path: Path) -> TextFacts:
@@ -88,38 +91,104 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines:
         ) from None
 
 
-def splice(
-    head: bytes,
-    pieces: Iterable[tuple[bytes, bool]],
-    points: Sequence[tuple[int, bytes]],
-    newline: bytes,
-    output: BinaryIO,
-) -> None:
-    """Write ``head``, then ``pieces`` with the lines of ``points`` in their gaps.
+class LineFormat(Format):
+    """A file of lines, in which rows are found and copied byte for byte."""
 
-    A piece comes with whether it ends a row. A source whose last line has no line ending gets a planted
-    file whose last line has none.
-    """
-    queue = iter(points)
-    gap, line = next(queue, (-1, b""))
-    row = 0
-    output.write(head)
-    unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
+    line_ends: ClassVar[int] = 1
+    """Line endings after an inserted row."""
 
-    def fill() -> None:
-        nonlocal gap, line
-        while gap == row:
-            output.write(newline + line if unfinished else line + newline)
-            gap, line = next(queue, (-1, b""))
+    @abstractmethod
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """A row as it stands in the file, without the line ending after it."""
 
-    fill()
-    for piece, ends_row in pieces:
-        output.write(piece)
-        if ends_row:
-            row += 1
-            if gap == row:
-                # A carriage return ends a line only where all lines end with one.
-                unfinished = not piece.endswith((b"\n", newline))
-                fill()
-    if gap >= 0:
-        raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """What the file holds after its head, each piece with whether it ends a row: all but blank lines do."""
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            yield from ((line, not line.isspace()) for line in stream)
+
+    def records(self, source: Path, layout: Layout) -> Pieces:
+        """As :meth:`pieces`, but each row in one."""
+        return self.pieces(source, layout)
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy piece by piece; where the source's last line has no line ending, the last line of the copy has none."""
+        lines = {gap: [self.render(row, layout) for _, row in here] for gap, here in groupby(points, itemgetter(0))}
+        head, newline, row = layout.head, layout.newline * self.line_ends, 0
+        unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
+        with output.open("wb") as out:
+            out.write(head)
+            out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row, ()))
+            for piece, ends_row in self.pieces(source, layout):
+                out.write(piece)
+                row += ends_row
+                if ends_row and row in lines:
+                    # A carriage return ends a line only where all lines end with one.
+                    unfinished = not piece.endswith((b"\n", newline))
+                    out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row))
+        if lines:
+            raise lost_rows(row)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy record by record."""
+        row = 0
+        with output.open("wb") as out:
+            out.write(layout.head)
+            for record, is_row in self.records(source, layout):
+                if not (is_row and row in dropped):
+                    out.write(record)
+                row += is_row
+
+
+class TextFormat(LineFormat):
+    """``.txt``: no columns, no labels."""
+
+    name = "text"
+    running = True
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Count the lines. Raises PlantingError if columns are asked for or the file is not UTF-8."""
+        if wanted.label is not None or wanted.source is not None or wanted.text != TEXT:
+            asked = wanted.label or wanted.source or wanted.text
+            raise PlantingError(f"{source}: a text file has no column {asked!r}: leave the column options out")
+        facts = check_utf8(source)
+        return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline)
+
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """The text; a line break in a template becomes the file's own."""
+        text: str = row[TEXT]
+        if "\r" in text:
+            raise PlantingError(
+                f"a canary holds a carriage return ({text!r}), which a text file cannot keep: use .jsonl"
+            )
+        return text.encode().replace(b"\n", layout.newline)
+
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """The lines in pieces of at most a block, each with whether it ends its line."""
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            piece = stream.readline(BLOCK)
+            while piece:
+                following = stream.readline(BLOCK)
+                yield piece, piece.endswith(b"\n") or not following
+                piece = following
+
+    def records(self, source: Path, layout: Layout) -> Pieces:
+        """The lines whole."""
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            yield from ((line, True) for line in stream)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """The lines without their endings."""
+        return (line.rstrip(b"\r\n").decode() for line, _ in self.records(path, layout))
+
+    def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
+        """The lines without their endings."""
+        return self.values(path, layout, wanted, TEXT)
+
+    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
+        """The file in blocks; a line ending counts as one character, as Python reads text."""
+        with path.open(encoding="utf-8-sig") as stream:
+            while block := stream.read(BLOCK):
+                yield (block,)

@@ -1,6 +1,6 @@
 """What a parquet file says of itself in its footer and page headers, read here since pyarrow ends the process on some.
 
-Numbers are as the file gives them: it may say anything.
+Both are structs in Thrift's compact protocol. Numbers are as the file gives them: it may say anything.
 """
 
 from __future__ import annotations
@@ -8,16 +8,20 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from leakage_tasks.data.thrift import LARGEST, read_struct
-
+LARGEST = 1 << 60
+"""No file is of so many bytes."""
 _UNPACKED, _PACKED, _HEADERS, _DICTIONARY = 2, 3, (5, 7, 8), 7
 _GROUPS, _CHUNKS, _COLUMN = 4, 1, 3
 _PATH, _CODEC, _VALUES, _CHUNK_PACKED, _FIRST, _FIRST_DICTIONARY = 3, 4, 5, 7, 9, 11
 _CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
 _TAIL = 8
 _MOST_OF_FOOTER, _MOST_OF_PAGE = 10_000_000, 1_000
+_DEEPEST, _LONGEST = 12, 1 << 20
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 12
+_INTEGERS = (4, 5, 6)
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -49,42 +53,40 @@ def row_groups(stream: BinaryIO) -> list[list[Chunk]]:
     if length > size - _TAIL:
         raise ValueError("damaged footer")
     stream.seek(size - _TAIL - length)
-    footer = read_struct(io.BytesIO(stream.read(length)), _MOST_OF_FOOTER)
-    return [[_chunk(each) for each in _structs(group, _CHUNKS)] for group in _structs(footer, _GROUPS)]
+    footer = _Reader(io.BytesIO(stream.read(length)), _MOST_OF_FOOTER).struct()
+    groups = _list_of(footer, _GROUPS, dict)
+    return [[_chunk(_typed(each, _COLUMN, dict)) for each in _list_of(group, _CHUNKS, dict)] for group in groups]
 
 
-def _structs(within: dict[int, Any], number: int) -> list[dict[int, Any]]:
-    found = within.get(number)
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise ValueError("damaged footer")
-    return found
-
-
-def _chunk(told: dict[int, Any]) -> Chunk:
-    column = told.get(_COLUMN)
-    if not isinstance(column, dict):
-        raise ValueError("damaged footer")
-    path, codec = column.get(_PATH), _integer(column, _CODEC)
-    if not isinstance(path, list) or not all(isinstance(each, bytes) for each in path):
-        raise ValueError("damaged footer")
+def _chunk(column: dict[int, Any]) -> Chunk:
+    path, codec = _list_of(column, _PATH, bytes), _typed(column, _CODEC, int)
     if not 0 <= codec < len(_CODECS):
         raise ValueError("damaged footer")
-    start = _integer(column, _FIRST)
-    dictionary = _integer(column, _FIRST_DICTIONARY) if _FIRST_DICTIONARY in column else 0
+    start = _typed(column, _FIRST, int)
+    dictionary = _typed(column, _FIRST_DICTIONARY, int) if _FIRST_DICTIONARY in column else 0
     return Chunk(
         path=b".".join(path).decode("utf-8", "replace"),
         codec=_CODECS[codec],
-        values=_integer(column, _VALUES),
+        values=_typed(column, _VALUES, int),
         start=dictionary if 0 < dictionary < start else start,
-        packed=_integer(column, _CHUNK_PACKED),
+        packed=_typed(column, _CHUNK_PACKED, int),
     )
 
 
-def _integer(told: dict[int, Any], number: int) -> int:
-    value = told.get(number)
-    if not isinstance(value, int):
+def _typed(struct: dict[int, Any], number: int, kind: type[_Value]) -> _Value:
+    """The field of this number. Raises ValueError if it is not of that type."""
+    value = struct.get(number)
+    if not isinstance(value, kind):
         raise ValueError("damaged footer")
     return value
+
+
+def _list_of(struct: dict[int, Any], number: int, kind: type[_Value]) -> list[_Value]:
+    """The field of this number. Raises ValueError if it is no list of values of that type."""
+    values = _typed(struct, number, list)
+    if not all(isinstance(each, kind) for each in values):
+        raise ValueError("damaged footer")
+    return values
 
 
 def pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
@@ -92,7 +94,7 @@ def pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
     place, end, left = chunk.start, chunk.start + chunk.packed, chunk.values
     while 0 <= place < min(end, LARGEST) and left > 0:
         stream.seek(place)
-        page = _page(read_struct(stream, _MOST_OF_PAGE))
+        page = _page(_Reader(stream, _MOST_OF_PAGE).struct())
         left -= 0 if page.dictionary else page.values
         place = stream.tell() + page.packed
         yield page
@@ -105,3 +107,67 @@ def _page(header: dict[int, Any]) -> Page:
     if min(packed, unpacked, values) < 0:
         raise ValueError("damaged page header")
     return Page(packed, unpacked, values, _DICTIONARY in header)
+
+
+class _Reader:
+    """Reads structs. Raises ValueError for damaged ones, and where all hold more than ``most`` values."""
+
+    def __init__(self, stream: BinaryIO, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        """The fields by number, strings as bytes; None for floats, and for strings of more than 1 MiB."""
+        if depth > _DEEPEST:
+            raise ValueError("damaged header: too deep")
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) & 15 != _STOP:
+            number = number + (head >> 4) if head >> 4 else self._integer()
+            kind = head & 15
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError("damaged header: too many values")
+        if kind in _INTEGERS:
+            return self._integer()
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind == _BINARY:
+            size = self._varint()
+            return self._stream.read(size) if size <= _LONGEST else self._skip(size)
+        if kind in (_TRUE, _FALSE, _BYTE, _DOUBLE):
+            return self._skip(8 if kind == _DOUBLE else 1)
+        if kind in (_LIST, _SET) and depth < _DEEPEST:
+            head = self._byte()
+            count = self._varint() if head >> 4 == 15 else head >> 4
+            return [self._value(head & 15, depth + 1) for _ in range(count)]
+        raise ValueError("damaged header: a type that is none")
+
+    def _skip(self, size: int) -> Any:
+        if size > LARGEST:
+            raise ValueError("damaged header: a number too large")
+        self._stream.seek(size, io.SEEK_CUR)
+        return None
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise ValueError("damaged header: a number too large")
+
+    def _byte(self) -> int:
+        read = self._stream.read(1)
+        if not read:
+            raise ValueError("ends in a header")
+        return read[0]

@@ -1,60 +1,83 @@
-"""Parquet: read and written batch by batch, with the schema and its metadata as they were."""
+"""Typed columns in Arrow's terms, and parquet files: the schema and its metadata stay as they were."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.data.base import Columns, Layout, Points, Row, Turns, note_label, turns_of
+from leakage_tasks.data.base import (
+    Columns,
+    Format,
+    Layout,
+    Places,
+    Points,
+    Row,
+    check_columns,
+    choose_text_column,
+    lost_rows,
+    note_label,
+)
 from leakage_tasks.data.batches import open_parquet, parquet_batches, parquet_chunks
-from leakage_tasks.data.columns import layout_of, named_classes
 
 GROUP_BYTES = 32 << 20
 
 
-class ParquetFormat:
-    """``.parquet``; class names that 'datasets' left in the metadata are understood."""
+class ArrowFormat(Format):
+    """Typed columns; class names that 'datasets' left in the schema's metadata are understood."""
 
-    name = "parquet"
-    running = False
+    @abstractmethod
+    def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
+        """The Arrow schema and the number of rows. Raises PlantingError for what is damaged."""
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Read schema and label column. Raises PlantingError if the file is damaged or lacks a column."""
-        with open_parquet(source) as table:
-            schema, rows = table.schema_arrow, table.metadata.num_rows
-        layout = layout_of(source, schema, rows, wanted)
+        """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
+        schema, rows = self.schema_and_rows(source, wanted)
+        layout = _layout_of(source, schema, rows, wanted)
         if wanted.label is not None:
-            layout.labels = named_classes(_class_names(schema, wanted.label))
-            for value in () if layout.labels else column_values(source, wanted.label):
+            names = _class_names(schema, wanted.label)
+            layout.labels = {str(number): number for number in range(len(names))}
+            layout.labels |= {name: number for number, name in enumerate(names)}
+            for value in () if names else self.values(source, layout, wanted, wanted.label):
                 note_label(layout.labels, value)
         return layout
 
+
+class ParquetFormat(ArrowFormat):
+    """``.parquet``."""
+
+    name = "parquet"
+
+    def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
+        """As the file's footer says."""
+        with open_parquet(source) as table:
+            return table.schema_arrow, table.metadata.num_rows
+
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
-        with open_parquet(source) as table:
-            schema = table.schema_arrow
+        schema, _ = self.schema_and_rows(source, wanted)
         write_batches(_splice(parquet_batches(source), points, schema), output, schema, compression_of(source))
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every row, or its chat turns."""
-        for value in column_values(path, layout.text):
-            yield turns_of(value)
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy batch by batch."""
+        schema, _ = self.schema_and_rows(source, wanted)
+        write_batches(_without_rows(parquet_batches(source), dropped), output, schema, compression_of(source))
 
-
-def column_values(source: Path, column: str) -> Iterator[Any]:
-    """What a column holds, row by row."""
-    for batch in parquet_batches(source, column):
-        yield from batch.column(0).to_pylist()
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What a column holds, in batches that fit in memory."""
+        for batch in parquet_batches(path, column):
+            yield from batch.column(0).to_pylist()
 
 
 def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression: str) -> None:
     """A new file of record batches, in row groups of 32 MiB."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     held: list[Any] = []
     size = 0
     with pq.ParquetWriter(output, schema, compression=compression) as writer:
@@ -68,25 +91,21 @@ def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression
             writer.write_table(pa.Table.from_batches(held, schema))
 
 
-def _class_names(schema: Any, column: str) -> list[str]:
-    """Names of a ClassLabel column, from the metadata 'datasets' writes; none for other columns."""
-    try:
-        feature = parse_json(schema.metadata[b"huggingface"])["info"]["features"][column]
-        return list(feature["names"]) if feature["_type"] == "ClassLabel" else []
-    except (KeyError, TypeError, ValueError):
-        return []
-
-
 def compression_of(source: Path) -> str:
     """How a file's first column is compressed, as its writer names it."""
     return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
 
 
-def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
-    import pyarrow as pa
+def _without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
+    row = 0
+    for batch in batches:
+        yield batch.take([place for place in range(len(batch)) if row + place not in dropped])
+        row += len(batch)
 
+
+def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
     def inserted(place: int) -> Any:
-        return pa.RecordBatch.from_pylist([_filled(points[place][1], schema)], schema=schema)
+        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema)], schema=schema)
 
     place, row = 0, 0
     while place < len(points) and points[place][0] == 0:
@@ -102,24 +121,61 @@ def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any
         yield batch.slice(start)
         row += len(batch)
     if place < len(points):
-        raise PlantingError(f"the input lost rows while it was being read ({row} left): plant when nobody writes to it")
+        raise lost_rows(row)
 
 
-def _filled(row: Row, schema: Any) -> Row:
+def _fill_barred(row: Row, schema: Any) -> Row:
     """The row with something empty in the columns that take no null."""
-    import pyarrow as pa
-
     for name, value in row.items():
         field = schema.field(name)
         if value is None and not field.nullable:
             empties: tuple[Any, ...] = ("", 0, [], {})
-            row[name] = next((empty for empty in empties if _fits(pa, empty, field.type)), None)
+            row[name] = next((empty for empty in empties if _fits(empty, field.type)), None)
     return row
 
 
-def _fits(pa: Any, value: Any, kind: Any) -> bool:
+def _fits(value: Any, kind: Any) -> bool:
     try:
         pa.scalar(value, type=kind)
     except (pa.ArrowException, TypeError, ValueError):
         return False
     return True
+
+
+def _layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
+    """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
+    if twice is not None:
+        raise PlantingError(f"{source}: has two columns called {twice!r}: give each a name of its own")
+    text = choose_text_column(source, schema.names, wanted)
+    check_columns(source, schema.names, wanted, text)
+    chat = _holds_chat(schema.field(text).type)
+    for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
+        if name is None or (chat and name == text):
+            continue
+        if not _holds_text(found := schema.field(name).type):
+            raise PlantingError(f"{source}: column {name!r} holds {found}, expected {expected}: name another")
+    return Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, chat)
+
+
+def _class_names(schema: Any, column: str) -> list[str]:
+    """Names of a ClassLabel column, from the metadata 'datasets' writes; none for other columns."""
+    try:
+        feature = parse_json(schema.metadata[b"huggingface"])["info"]["features"][column]
+        return list(feature["names"]) if feature["_type"] == "ClassLabel" else []
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _holds_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _holds_chat(kind: Any) -> bool:
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    turn = kind.value_type
+    if not pa.types.is_struct(turn):
+        return False
+    fields = {field.name: field.type for field in turn.fields}
+    return {"role", "content"} <= fields.keys() and _holds_text(fields["content"])

@@ -2,74 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import datasets
+import numpy as np
+
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.data.base import Columns, Layout, Points, Turns, note_label, turns_of
+from leakage_tasks.data.base import Columns, Layout, Places, Points
 from leakage_tasks.data.batches import ROWS, small_pieces
-from leakage_tasks.data.columns import layout_of, named_classes
+from leakage_tasks.data.parquet import ArrowFormat
 
 
-def is_saved(folder: Path) -> bool:
-    """Whether ``datasets`` saved this folder, as a dataset or as a dict of splits."""
-    return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
-
-
-class SavedFormat:
+class SavedFormat(ArrowFormat):
     """What ``save_to_disk`` writes; the other splits are copied as they are."""
 
     name = "datasets"
-    running = False
 
-    def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Read features and label column. Raises PlantingError if split or column is missing."""
+    def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
+        """The split's features. A table is a memory map, and nobody else looks where its offsets lead."""
         data = _choose_split(source, _load(source), wanted.split)
-        _check(source, data)
-        layout = layout_of(source, data.features.arrow_schema, len(data), wanted)
-        if wanted.label is not None:
-            layout.labels = named_classes(getattr(data.features[wanted.label], "names", None) or [])
-            for value in () if layout.labels else _values(source, data, wanted.label):
-                note_label(layout.labels, value)
-        return layout
+        with _damage(source):
+            data.data.table.validate(full=True)
+        return data.features.arrow_schema, len(data)
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Save a copy with the same features; the other columns of an inserted row are null."""
-        from datasets import Dataset, DatasetDict, concatenate_datasets
 
-        with _quiet(), _damage(source):
-            loaded = _load(source)
-            data = _choose_split(source, loaded, wanted.split)
-            rows = Dataset.from_list([row for _, row in points], features=data.features)
-            whole = concatenate_datasets([data, rows]).select(_order(len(data), [gap for gap, _ in points]))
-            if isinstance(loaded, DatasetDict):
-                DatasetDict({**loaded, wanted.split: whole}).save_to_disk(output)
-            else:
-                whole.save_to_disk(output)
+        def insert(data: Any) -> Any:
+            rows = datasets.Dataset.from_list([row for _, row in points], features=data.features)
+            new = np.arange(len(data), len(data) + len(points))
+            places = np.insert(np.arange(len(data)), [gap for gap, _ in points], new)
+            return datasets.concatenate_datasets([data, rows]).select(places)
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every row, or its chat turns."""
-        for value in _values(path, _choose_split(path, _load(path), wanted.split), layout.text):
-            yield turns_of(value)
+        _save_changed(source, output, wanted, insert)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Save a copy with the same features."""
+
+        def drop(data: Any) -> Any:
+            return data.select([row for row in range(len(data)) if row not in dropped])
+
+        _save_changed(source, output, wanted, drop)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What a column holds; a table of the memory map is read in pieces that fit in memory."""
+        row = 0
+        data = _choose_split(path, _load(path), wanted.split)
+        for table in data.select_columns(column).with_format("arrow").iter(ROWS):
+            for batch in table.to_batches():
+                for piece in small_pieces(batch, path, row):
+                    yield from piece.column(0).to_pylist()
+                row += len(batch)
+
+
+def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[[Any], Any]) -> None:
+    """Save a copy of a folder in which the split is changed."""
+    with _quiet(), _damage(source):
+        loaded = _load(source)
+        changed = change(_choose_split(source, loaded, wanted.split))
+        if isinstance(loaded, datasets.DatasetDict):
+            changed = datasets.DatasetDict({**loaded, wanted.split: changed})
+        changed.save_to_disk(output)
 
 
 def _load(folder: Path) -> Any:
-    from datasets import load_from_disk
-
     with _damage(folder):
         try:
-            return load_from_disk(str(folder))
+            return datasets.load_from_disk(str(folder))
         except OSError as error:
             raise _unusable(folder, error) from None
-
-
-def _check(folder: Path, data: Any) -> None:
-    """Raise PlantingError for a table whose offsets lead elsewhere: it is a memory map, and nobody else looks."""
-    with _damage(folder):
-        data.data.table.validate(full=True)
 
 
 @contextmanager
@@ -88,9 +93,7 @@ def _unusable(folder: Path, error: Exception) -> PlantingError:
 
 
 def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
-    from datasets import DatasetDict
-
-    if not isinstance(loaded, DatasetDict):
+    if not isinstance(loaded, datasets.DatasetDict):
         return loaded.with_format(None)
     if split not in loaded:
         problem = f"no split {split!r} (it has {', '.join(loaded)})"
@@ -98,32 +101,12 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
     return loaded[split].with_format(None)
 
 
-def _values(folder: Path, data: Any, column: str) -> Iterator[Any]:
-    """What a column holds, row by row; a table of the memory map is read in pieces that fit in memory."""
-    row = 0
-    for table in data.select_columns(column).with_format("arrow").iter(ROWS):
-        for batch in table.to_batches():
-            for piece in small_pieces(batch, folder, row):
-                yield from piece.column(0).to_pylist()
-            row += len(batch)
-
-
-def _order(rows: int, gaps: list[int]) -> Any:
-    """Places of old rows (0 … rows−1) and new ones (from ``rows`` on) such that new row i stands in gap i."""
-    import numpy as np
-
-    return np.insert(np.arange(rows), gaps, np.arange(rows, rows + len(gaps)))
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    if are_progress_bars_disabled():
-        yield
-        return
-    disable_progress_bars()
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
     try:
         yield
     finally:
-        enable_progress_bars()
+        if shown:
+            datasets.enable_progress_bars()

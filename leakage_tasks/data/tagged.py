@@ -1,15 +1,17 @@
-"""What the two layouts of NLU data share: their columns, and what a canary's row looks like."""
+"""The two layouts of NLU data: ``.conll`` files, and folders of ``seq.in``, ``seq.out`` and ``label``."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import TEXT, Columns, Layout, Plantable, Row, Turns, note_label
-from leakage_tasks.data.utterances import Utterance, is_tag, utterances
+from leakage_tasks.data.base import TEXT, Columns, Format, Layout, Places, Plantable, Points, Row, note_label
+from leakage_tasks.data.lines import LineFormat, Pieces, TextFormat, check_rows, open_source
+from leakage_tasks.data.utterances import FILES, Utterance, columns_of, is_tag, utterances
 
 LABEL = "label"
 TAGS = "tags"
@@ -27,10 +29,8 @@ class TaggedLayout(Layout):
         return {TEXT: utterance.text, TAGS: " ".join(utterance.tags), LABEL: utterance.intent}
 
 
-class TaggedFormat:
+class TaggedFormat(Format):
     """NLU data: its columns are ``text`` (words with single spaces), ``label`` (the intent) and ``tags``."""
-
-    running = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
@@ -41,10 +41,100 @@ class TaggedFormat:
             layout.rows += 1
         return layout
 
-    def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The text of every utterance."""
-        for utterance in utterances(path):
-            yield (utterance.text,)
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """The text or the intent of every utterance."""
+        return (utterance.intent if column == LABEL else utterance.text for utterance in utterances(path))
+
+
+class ConllFormat(TaggedFormat, LineFormat):
+    """A word and its tag a line, a blank line after each utterance, its intent in a comment before.
+
+    An utterance's block of lines is a row; comments before its words belong to it. A copy without it has neither them
+    nor its blank line, but keeps comments that a blank line parts from the next utterance.
+    """
+
+    name = "conll"
+    line_ends = 2
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
+        facts, layout = check_rows(source), super().survey(source, wanted)
+        layout.head, layout.newline = facts.head, facts.newline
+        return layout
+
+    def render(self, row: Row, layout: Layout) -> bytes:
+        """The intent, then words and tags with a tab between."""
+        pairs = zip(row[TEXT].split(), row[TAGS].split(), strict=True)
+        lines = [f"# intent = {row[LABEL]}", *(f"{word}\t{tag}" for word, tag in pairs)]
+        return layout.newline.join(line.encode() for line in lines)
+
+    def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """The lines, each with whether it ends an utterance.
+
+        A last utterance that no blank line follows ends before its last line ending, which is a piece of its own: so
+        the two line endings that part it from an inserted block can come between.
+        """
+        begun = False
+        with open_source(source) as stream:
+            stream.seek(len(layout.head))
+            line = stream.readline()
+            while line:
+                following = stream.readline()
+                blank = not line.decode().strip()
+                begun = begun or bool(columns_of(line.decode()))
+                bare = line if blank or following or not begun else line.rstrip(b"\r\n")
+                yield bare, begun and (blank or not following)
+                if len(bare) < len(line):
+                    yield line[len(bare) :], False
+                begun = begun and not blank
+                line = following
+
+    def records(self, source: Path, layout: Layout) -> Pieces:
+        """The utterances, each with the blank line after it, and what stands between and after them.
+
+        A comment that a blank line follows is no utterance's own.
+        """
+        held = b""
+        for piece, ends_row in self.pieces(source, layout):
+            held += piece
+            if ends_row or not piece.decode().strip():
+                yield held, ends_row
+                held = b""
+        yield held, False
+
+
+class NLUFolderFormat(TaggedFormat):
+    """Snips and ATIS come so: line n of each file is utterance n. Whatever else stands in the folder is not copied."""
+
+    name = "nlu"
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy each file line by line, with the canaries' lines in the same gaps of all three."""
+        for (file, copy, facts), column in zip(_files(source, output), (TEXT, TAGS, LABEL), strict=True):
+            lines = [(gap, {TEXT: row[column]}) for gap, row in points]
+            _LINES.write(file, copy, facts, wanted, lines)
+            shutil.copymode(file, copy)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy each file line by line."""
+        for file, copy, facts in _files(source, output):
+            _LINES.write_without(file, copy, facts, wanted, dropped)
+            shutil.copymode(file, copy)
+
+
+_LINES = TextFormat()
+
+
+def _files(source: Path, output: Path) -> Iterator[tuple[Path, Path, Layout]]:
+    """The three files of a folder, each with its copy in a new one and what it is like as lines."""
+    output.mkdir()
+    for name in FILES:
+        yield source / name, output / name, _LINES.survey(source / name, Columns())
+
+
+def may_be_replaced(folder: Path) -> bool:
+    """Whether a folder holds nothing but the three files of one, or nothing at all."""
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= set(FILES)
 
 
 def utterance_of(canary: Plantable) -> Utterance:
@@ -66,7 +156,7 @@ def utterance_of(canary: Plantable) -> Utterance:
     if len(tags) != len(words):
         raise PlantingError(f"{canary.id} has {len(tags)} tags for {len(words)} words: give each word one with --tags")
     for tag in tags:
-        if not is_tag(tag) or len(tag.split()) > 1:
+        if not is_tag(tag):
             raise PlantingError(f"{canary.id}: tag {tag!r} is outside the BIO scheme: use O, B-name and I-name")
     return Utterance(tuple(words), tags, intent)
 

@@ -75,7 +75,7 @@ def utterances(path: Path) -> Iterator[Utterance]:
 
 def is_tag(text: str) -> bool:
     """Whether ``text`` is a tag of the BIO scheme."""
-    return text == "O" or (text[:2] in ("B-", "I-") and len(text) > 2)
+    return text == "O" or (text[:2] in ("B-", "I-") and len(text) > 2 and len(text.split()) == 1)
 
 
 def columns_of(line: str) -> list[str]:
@@ -103,7 +103,7 @@ def write_folder(rows: Sequence[Utterance], folder: Path) -> None:
 def _of_folder(folder: Path) -> Iterator[Utterance]:
     _check_lengths(folder)
     for (number, words), (_, tags), (_, intent) in zip(*(_lines(folder / name) for name in FILES), strict=False):
-        yield _aligned(folder, number, words.split(), tags.split(), intent.strip())
+        yield _utterance_of_lines(folder, number, words.split(), tags.split(), intent.strip())
 
 
 def _lines(path: Path) -> Iterator[Numbered]:
@@ -127,7 +127,7 @@ def _check_lengths(folder: Path) -> None:
         )
 
 
-def _aligned(folder: Path, number: int, words: list[str], tags: list[str], intent: str) -> Utterance:
+def _utterance_of_lines(folder: Path, number: int, words: list[str], tags: list[str], intent: str) -> Utterance:
     if not words:
         raise PlantingError(f"{folder / WORDS}:{number}: no word: write the utterance, or drop the line in every file")
     if not intent:
@@ -158,13 +158,17 @@ def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
     """The utterance of the lines between two blank ones; None where all are comments."""
     words, tags, intent = [], [], None
     for number, line in block:
-        named, columns = _INTENT.fullmatch(line.strip()), columns_of(line)
+        here, named, columns = f"{path}:{number}", _INTENT.fullmatch(line.strip()), columns_of(line)
         if columns:
-            word, tag = _word_and_tag(columns, f"{path}:{number}")
-            words.append(word)
-            tags.append(tag)
+            if len(columns) < 2:
+                raise PlantingError(
+                    f"{here}: {columns[0]!r} stands alone, expected a word and, last, its tag: add the tag"
+                )
+            _check_tag(columns[-1], here)
+            words.append(columns[0])
+            tags.append(columns[-1])
         elif named:
-            intent = _one_intent(named[1], intent, f"{path}:{number}")
+            intent = _one_intent(named[1], intent, here)
     if not words and intent is None:
         return None
     where = f"{path}:{block[0][0]}"
@@ -173,13 +177,6 @@ def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
     if intent is None:
         raise PlantingError(f"{where}: an utterance without an intent: put a line '# intent = NAME' before its words")
     return Utterance(tuple(words), tuple(tags), intent)
-
-
-def _word_and_tag(columns: list[str], where: str) -> tuple[str, str]:
-    if len(columns) < 2:
-        raise PlantingError(f"{where}: {columns[0]!r} stands alone, expected a word and, last, its tag: add the tag")
-    _check_tag(columns[-1], where)
-    return columns[0], columns[-1]
 
 
 def _one_intent(name: str, before: str | None, where: str) -> str:

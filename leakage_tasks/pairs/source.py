@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.data.saved import is_saved
-from leakage_tasks.pairs.arrays import partner, read_arrays
-from leakage_tasks.pairs.lines import holds_pairs, read_lines
-from leakage_tasks.pairs.pair import Pair
-from leakage_tasks.pairs.raw_pairs import RawPairs, TokenIds
-from leakage_tasks.pairs.splits import ALL, SPLITS, check_split, choose_rows, split_rows
+from leakage_tasks.data import is_saved
+from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, TokenIds, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
+from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
 
 State = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where pairs come from, and which of them.
-
-    ``data`` is a folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, a ``.jsonl`` of
-    integer lists ``prefix`` and ``suffix``, or text: ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder
-    saved by ``datasets``, which takes a ``tokenizer`` (and a ``text_column``). ``prefix_length`` keeps the last tokens
-    of each prefix and ``suffix_length`` the first of each suffix; None keeps them as they are, and means 50 for text.
-    ``split`` is ``train``, ``validation``, ``test`` or ``all``. It goes by the names of the data's own sets, or of one
-    prefix file; one unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.splits.split_rows`.
-    """
+    """Where pairs come from, and which of them."""
 
     data: str
+    """A folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, ``.jsonl`` pairs, or text.
+
+    Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``,
+    ``.parquet`` or a folder saved by ``datasets``.
+    """
     prefix_length: int | None = None
+    """Keeps the last tokens of each prefix; None keeps them as they are, and means 50 for text."""
     suffix_length: int | None = None
+    """Keeps the first tokens of each suffix; None as above."""
     split: str = "test"
+    """``train``, ``validation``, ``test`` or ``all``, by the names of the data's own sets, or of one prefix file.
+
+    One unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`.
+    """
     tokenizer: str | None = None
+    """Which text is cut by."""
     text_column: str = "text"
+    """The column of the text."""
 
 
 def read_pairs(source: Source) -> tuple[Pair, ...]:
@@ -69,9 +73,12 @@ def pairs_hash(pairs: Sequence[Pair]) -> str:
 @lru_cache(maxsize=16)
 def _cut(source: Source, state: State) -> tuple[Pair, ...]:
     # Only text is cut by reading it: other data are read once whatever lengths are asked for.
-    parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
-    if parts is None:
-        parts = _texts(replace(source, split="all"), state)
+    try:
+        parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
+        if parts is None:
+            parts = _texts(replace(source, split="all"), state)
+    except PlantingError as error:
+        raise error.spelled(in_metadata, OptionError) from None
     _check_suffixes(parts, source.split)
     rows = choose_rows(_splits(parts), source.split, source.data)
     return tuple(_pairs(parts, rows, source))
@@ -83,30 +90,25 @@ def _parts(source: Source, state: State) -> list[RawPairs] | None:
     path = Path(source.data)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
         return read_arrays(path)
-    try:
-        return read_lines(path) if holds_pairs(path, source.text_column) else None
-    except PlantingError as error:
-        raise error.spelled(in_metadata, OptionError) from None
+    return read_lines(path) if holds_pairs(path, source.text_column) else None
 
 
 @lru_cache(maxsize=4)
 def _texts(source: Source, state: State) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
-    try:
-        return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
-    except PlantingError as error:
-        raise error.spelled(in_metadata, OptionError) from None
+    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
 
 
 def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
     if len(parts) == 1 and parts[0].split in (None, "train"):
         return split_rows(len(parts[0]))
-    found: dict[str, Sequence[int]] = dict.fromkeys(SPLITS, ())
-    start = 0
-    for part in parts:
-        found[str(part.split)] = range(start, start + len(part))
-        start += len(part)
-    return found
+    named = {str(part.split): range(end - len(part), end) for part, end in zip(parts, _ends(parts), strict=True)}
+    return {split: named.get(split, ()) for split in SPLITS}
+
+
+def _ends(parts: Sequence[RawPairs]) -> list[int]:
+    """The number of rows up to each part's end."""
+    return list(accumulate(map(len, parts)))
 
 
 def _check_suffixes(parts: Sequence[RawPairs], split: str) -> None:
@@ -119,20 +121,17 @@ def _check_suffixes(parts: Sequence[RawPairs], split: str) -> None:
 
 
 def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> Iterator[Pair]:
-    remaining = iter(rows)
-    row = next(remaining, None)
-    start = 0
-    for part in parts:
-        while row is not None and row < start + len(part):
-            place = row - start
-            prefix = _kept(part, place, "prefix", part.prefixes[place], source.prefix_length)
-            suffix = _kept(part, place, "suffix", part.suffixes[place], source.suffix_length)
-            yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
-            row = next(remaining, None)
-        start += len(part)
+    ends = _ends(parts)
+    for row in rows:
+        number = bisect_right(ends, row)
+        part = parts[number]
+        place = row - ends[number] + len(part)
+        prefix = _long_enough(part, place, "prefix", part.prefixes[place], source.prefix_length)
+        suffix = _long_enough(part, place, "suffix", part.suffixes[place], source.suffix_length)
+        yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
 
 
-def _kept(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
+def _long_enough(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
     if length is not None and length > len(tokens):
         raise OptionError(
             f"{part.where(place)}: its {what} has {len(tokens)} tokens, {what}_length={length} asks for more: use "

@@ -1,9 +1,12 @@
-"""Pairs from text: every text's tokens, cut into windows of a prefix and a suffix."""
+"""Pairs from text: every text's tokens, cut into windows of a prefix and a suffix.
+
+A text too long to be tokenized at once has the tokens that it would have if it had been.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,15 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.pairs.raw_pairs import RawPairs, TokenIds
-from leakage_tasks.pairs.splits import splits_named
-from leakage_tasks.pairs.tokenized_text import running_tokens
+from leakage_tasks.pairs.pair import RawPairs, TokenIds, splits_named
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
 BATCH_TEXTS, BATCH_CHARACTERS = 1024, 1 << 20
+Encode = Callable[[str], tuple[IntArray, IntArray]]
+"""A text's token ids and the character each starts at, both of shape ``[n]``."""
+SEAM = 4096
+_PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
 
 
 def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[RawPairs]:
@@ -79,7 +84,7 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     layout = reader.survey(path, wanted)
     texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
     if not reader.running:
-        yield from (([tokens]) for tokens in _batched(tokenizer, texts))
+        yield from (([tokens]) for tokens in _tokenize(tokenizer, texts))
         return
     if not tokenizer.is_fast:
         raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
@@ -92,10 +97,7 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     yield running_tokens(encode, texts)
 
 
-_PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
-
-
-def _batched(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
+def _tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
     batch: list[str] = []
     characters = 0
 
@@ -130,3 +132,38 @@ def _is_new(window: bytes, seen: set[bytes]) -> bool:
     before = len(seen)
     seen.add(digest)
     return len(seen) > before
+
+
+def running_tokens(encode: Encode, blocks: Iterable[str], seam: int = SEAM) -> Iterator[IntArray]:
+    """Token ids of the text that ``blocks`` make up, in pieces.
+
+    Each block is tokenized with the last ``seam`` characters before it. One tokenization gives way to the next in the
+    middle of the seam, where both must be the same, token by token; where they are not, the two blocks are tokenized
+    as one. So cutting the text leaves no trace, except with a tokenizer whose tokens depend on characters further away.
+    """
+    text, first = "", 0
+    ids = starts = np.zeros(0, dtype=np.int64)
+    for block in blocks:
+        context = text[-seam:]
+        found = encode(context + block)
+        places = _meeting((ids, starts - (len(text) - len(context))), found, len(context))
+        if places is None:
+            resumed = starts[first] if first < len(starts) else 0
+            text += block
+            ids, starts = encode(text) if context else found
+            first = int(np.searchsorted(starts, resumed))
+            continue
+        yield ids[first : places[0]]
+        text, (ids, starts), first = context + block, found, places[1]
+    yield ids[first:]
+
+
+def _meeting(old: tuple[IntArray, IntArray], new: tuple[IntArray, IntArray], seam: int) -> tuple[int, int] | None:
+    """Where two tokenizations meet: a token of each, at the same character, amid tokens that are the same."""
+    ends = (seam // 4, seam - seam // 4)
+    (old_from, old_to), (new_from, new_to) = (np.searchsorted(starts, ends) for _, starts in (old, new))
+    if old_from == old_to or any(
+        not np.array_equal(left[old_from:old_to], right[new_from:new_to]) for left, right in zip(old, new, strict=True)
+    ):
+        return None
+    return int(old_from), int(new_from)

@@ -21,7 +21,7 @@ from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
-from leakage_tasks.canaries.attacker_view import attacker_view
+from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError

@@ -20,10 +20,9 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.registry import AUTO, Goal, known_settings
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
-from leakage_tasks.canaries.attacker_view import attacker_view
-from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.canary import MASK, attacker_view
 from leakage_tasks.canaries.profiles import has_headline
-from leakage_tasks.canaries.proof import Planting, planting_of
+from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.metrics import scoring

@@ -20,7 +20,6 @@ from lm_eval.api.model import LM
 
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.labels import labels_of
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric, headline, rate
 from leakage_tasks.tasks.base_task import Document, LocalTask, uncached
@@ -105,7 +104,7 @@ def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
         reader = format_of(path)
         layout = reader.survey(path, wanted)
         texts = ["\n".join(turns) for turns in reader.texts(path, layout, wanted)]
-        labels = list(labels_of(path, layout, wanted))
+        labels = list(reader.labels(path, layout, wanted))
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
     if not texts:

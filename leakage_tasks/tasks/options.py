@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from leakage_tasks.attacks.registry import known_settings, settings_of
-from leakage_tasks.canaries.attacker_view import Known
+from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option_types import CANARY_TYPES, HELDOUT_NAMES, SUFFIX_TYPES

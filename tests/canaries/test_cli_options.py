@@ -17,7 +17,7 @@ from leakage_tasks.canaries import (
     read_manifest,
 )
 from leakage_tasks.canaries.alphabets import tokenizer_words
-from leakage_tasks.canaries.words import nonce_of
+from leakage_tasks.canaries.generate import nonce_of
 
 Leakage = Callable[..., tuple[int, str, str]]
 

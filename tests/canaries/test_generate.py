@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, word_list
-from leakage_tasks.canaries.words import CONSONANTS, VOWELS, unique_word
+from leakage_tasks.canaries.generate import CONSONANTS, VOWELS, unique_word
 from leakage_tasks.core.errors import LeakageError
 
 TEMPLATE = "The random number of {unique} is {digits:9}."

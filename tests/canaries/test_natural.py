@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries import Canary, read_manifest, verify
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
+from leakage_tasks.canaries.generate import nonce_of
 from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, natural_canaries
-from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.lines import BLOCK
 from leakage_tasks.research.victims.mails import invented_mails

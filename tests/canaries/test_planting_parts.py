@@ -234,7 +234,7 @@ def test_an_output_where_the_other_ones_record_goes(tmp_path: Path) -> None:
 
 
 def test_neither_copy_is_written_where_one_fails(text: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakage_tasks.data.text import TextFormat
+    from leakage_tasks.data.lines import TextFormat
 
     write = TextFormat.write
 

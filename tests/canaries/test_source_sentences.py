@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
+from leakage_tasks.canaries.generate import nonce_of
 from leakage_tasks.canaries.sidecar import sidecar_path
-from leakage_tasks.canaries.words import nonce_of
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from tests.data.test_formats import KINDS
 

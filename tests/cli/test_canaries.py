@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import make_canaries, read_manifest, word_list, write_manifest
-from leakage_tasks.canaries.words import nonce_of
+from leakage_tasks.canaries.generate import nonce_of
 
 Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The random number of {unique} is {digits:9}."

@@ -16,7 +16,6 @@ from leakage_tasks.canaries import Canary, class_counts, make_canaries, nlu_cana
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.dropping import row_texts, write_without
 from leakage_tasks.data.utterances import FILES, Utterance, read_utterances, write_folder
 
 ROWS = [
@@ -243,10 +242,11 @@ def test_classes_are_counted(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("dropped", [[0], [1], [2], [0, 2]])
 def test_rows_are_dropped(tmp_path: Path, kind: str, dropped: list[int]) -> None:
     source, wanted = save(kind, tmp_path / "in"), Columns()
-    layout = format_of(source).survey(source, wanted)
-    assert list(row_texts(source, layout, wanted)) == [row.text for row in ROWS]
+    kind_of_data = format_of(source)
+    layout = kind_of_data.survey(source, wanted)
+    assert list(kind_of_data.row_texts(source, layout, wanted)) == [row.text for row in ROWS]
     output = tmp_path / ("out" + source.suffix)
-    write_without(source, output, layout, wanted, dropped)
+    kind_of_data.write_without(source, output, layout, wanted, dropped)
     assert read_utterances(output) == [row for place, row in enumerate(ROWS) if place not in dropped]
 
 
@@ -254,7 +254,8 @@ def test_the_byte_order_marks_of_a_folder_stay_where_its_first_row_goes(tmp_path
     source, output, wanted = save("folder", tmp_path / "in"), tmp_path / "out", Columns()
     for name in ("seq.in", "label"):
         (source / name).write_bytes(b"\xef\xbb\xbf" + (source / name).read_bytes())
-    write_without(source, output, format_of(source).survey(source, wanted), wanted, [0])
+    folder = format_of(source)
+    folder.write_without(source, output, folder.survey(source, wanted), wanted, [0])
     assert [(output / name).read_bytes() for name in FILES] == [
         b"\xef\xbb\xbfrain today\nsnow in oslo\n",
         b"O B-day\nO O B-city\n",
@@ -268,7 +269,8 @@ def test_a_comment_of_no_utterance_stays_where_the_next_one_goes(tmp_path: Path,
     own = [f"# its own{newline}{render(row, newline)}{newline}" for row in ROWS]
     file, part = f"# of the file{newline}{newline}", f"# of a part{newline}# too{newline}{newline}{newline}"
     source.write_bytes("".join([file, own[0], own[1], part, own[2]]).encode())
-    write_without(source, output, format_of(source).survey(source, wanted), wanted, [0, 2])
+    conll = format_of(source)
+    conll.write_without(source, output, conll.survey(source, wanted), wanted, [0, 2])
     assert output.read_bytes().decode() == file + own[1] + part
 
 

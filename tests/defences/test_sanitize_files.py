@@ -15,7 +15,7 @@ from datasets import Dataset, DatasetDict, load_from_disk
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data.utterances import Utterance, read_utterances, write_folder
-from leakage_tasks.defences.sanitize_files import sanitize
+from leakage_tasks.defences.sanitize import sanitize
 
 SECRETS = ("the pin, is 4711", "my key: é83b1")
 PLAIN = ("one", "two", "three", "four", "five")
@@ -216,7 +216,7 @@ def test_a_failure_leaves_nothing_behind(source, tmp_path, monkeypatch):
     def fail(*_):
         raise LeakageError("no more room")
 
-    monkeypatch.setattr("leakage_tasks.defences.sanitize_files.write_without", fail)
+    monkeypatch.setattr("leakage_tasks.data.lines.TextFormat.write_without", fail)
     with pytest.raises(LeakageError, match="no more room"):
         cleaned(source, tmp_path / "out.txt", report=tmp_path / "report.jsonl")
     assert [each.name for each in tmp_path.iterdir()] == ["in.txt"]

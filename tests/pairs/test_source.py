@@ -235,8 +235,8 @@ def test_every_text_is_cut_by_itself(tmp_path: Path, tokenizer_folder: str, kind
 
 
 def test_a_text_file_is_one_text(tmp_path: Path, tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakage_tasks.data.text.BLOCK", 1000)
-    monkeypatch.setattr("leakage_tasks.pairs.tokenized_text.running_tokens.__defaults__", (200,))
+    monkeypatch.setattr("leakage_tasks.data.lines.BLOCK", 1000)
+    monkeypatch.setattr("leakage_tasks.pairs.texts.running_tokens.__defaults__", (200,))
     (tmp_path / "t.txt").write_text("".join(LONG), encoding="utf-8")
     found = read_pairs(Source(str(tmp_path / "t.txt"), 7, 4, "all", tokenizer_folder))
     assert list(found) == windows(["".join(LONG)], 7, 4)
@@ -297,7 +297,7 @@ def test_a_source_is_read_once_until_its_files_change(tmp_path: Path, monkeypatc
     data = save_pairs(tmp_path / "d", "train_", 30)
     reads: list[Path] = []
     monkeypatch.setattr(reading, "read_arrays", lambda path: reads.append(path) or real(path))  # type: ignore[func-returns-value]
-    from leakage_tasks.pairs.arrays import read_arrays as real
+    from leakage_tasks.pairs.token_files import read_arrays as real
 
     first = read_pairs(Source(str(data)))
     assert read_pairs(Source(str(data))) is first

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import cycle
 
 from leakage_tasks.canaries.alphabets import Alphabet
-from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.generate import supporting_canaries
+from leakage_tasks.canaries.canary import Canary, Kind
+from leakage_tasks.canaries.generate import check_repetitions, stream_of, supporting_canaries
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
-from leakage_tasks.canaries.spaces import literal
+from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 
 LENGTH = 10
@@ -46,77 +46,64 @@ def elmahdy_canaries(
     _check(words, count, controls, unknown, repetitions, supporting_repetitions)
     others = [name for name in dict.fromkeys(classes) if name != label]
     chosen = _how_many(supporting, others, label)
-    if sentences is not None and not sentences:
-        raise OptionError("--sentences holds no sentence: give a file with one a line")
+    maker = _Maker(words, unknown, label, seed)
+    names = [f"{id_prefix}canary-{place}" for place in range(count)]
     if sentences is None:
-        makers = [f"{id_prefix}canary-{place}" for place in range(count)]
-        planted = _random_canaries(words, makers, unknown, label, seed, [])
+        made = maker.random(names, [])
+    elif not sentences:
+        raise OptionError("--sentences holds no sentence: give a file with one a line")
     else:
-        planted = _organic_canaries(words, sentences[:count], unknown, label, id_prefix)
+        made = maker.organic(names, sentences)
         if count > len(sentences):
             raise OptionError(f"--count is {count}, but there are {len(sentences)} sentences: give more of them")
-    planted = [
-        replace(canary, repetitions=repetitions[place % len(repetitions)], planted=True)
-        for place, canary in enumerate(planted)
-    ]
+    copies = cycle(repetitions)
+    planted = [replace(canary, repetitions=next(copies)) for canary in made]
     families = []
     for canary in planted:
-        labels = others if chosen == len(others) else _stream(seed, f"{canary.id}-classes").sample(others, chosen)
+        labels = others if chosen == len(others) else stream_of(seed, f"{canary.id}-classes").sample(others, chosen)
         families += [canary, *supporting_canaries(canary, labels, repetitions=supporting_repetitions, seed=seed)]
-    return families + _controls(words, families, planted, controls, unknown, label, sentences, seed, id_prefix)
-
-
-def _controls(
-    words: Alphabet,
-    families: Sequence[Canary],
-    planted: Sequence[Canary],
-    count: int,
-    unknown: int,
-    label: str | None,
-    sentences: Sequence[str] | None,
-    seed: int,
-    id_prefix: str,
-) -> list[Canary]:
     if sentences is not None:
-        own = planted or _organic_canaries(words, sentences, unknown, label, id_prefix)
-        return twins(own, count, seed=seed, prefix=id_prefix, taken=families)
-    names = [f"{id_prefix}control-{place}" for place in range(count)]
-    made = _random_canaries(words, names, unknown, label, seed, [canary.text for canary in families])
-    return [replace(canary, repetitions=0, planted=False) for canary in made]
+        own = planted or maker.organic([f"{id_prefix}canary-{place}" for place in range(len(sentences))], sentences)
+        return families + twins(own, controls, seed=seed, prefix=id_prefix, taken=families)
+    names = [f"{id_prefix}control-{place}" for place in range(controls)]
+    others_made = maker.random(names, [canary.text for canary in families])
+    return families + [replace(canary, repetitions=0, planted=False) for canary in others_made]
 
 
-def _random_canaries(
-    words: Alphabet, names: Sequence[str], unknown: int, label: str | None, seed: int, taken: Sequence[str]
-) -> list[Canary]:
-    shown, made = set(taken), []
-    for name in names:
-        stream = _stream(seed, name)
-        text = ""
-        while not text or text in shown:
-            chosen = [stream.choice(words.values) for _ in range(LENGTH)]
-            text = words.joiner.join(chosen)
-        shown.add(text)
-        head = "".join(literal(word) + words.joiner for word in chosen[: LENGTH - unknown])
-        template = f"{head}{{{words.name}:{unknown}}}" if unknown > 1 else f"{head}{{{words.name}}}"
-        secret = tuple(chosen[LENGTH - unknown :])
-        made.append(Canary(name, template, secret, alphabets={words.name: words}, label=label))
-    return made
+@dataclass(frozen=True)
+class _Maker:
+    """What all canaries of one call share."""
 
+    words: Alphabet
+    unknown: int
+    label: str | None
+    seed: int
 
-def _organic_canaries(
-    words: Alphabet, sentences: Sequence[str], unknown: int, label: str | None, id_prefix: str
-) -> list[Canary]:
-    made = []
-    for place, sentence in enumerate(sentences):
-        first = len(words_of(sentence)) - unknown + 1
-        template, secret = slotted(sentence, words, first, unknown)
-        name = f"{id_prefix}canary-{place}"
-        made.append(Canary(name, template, secret, kind="organic", alphabets={words.name: words}, label=label))
-    return made
+    def random(self, names: Sequence[str], taken: Sequence[str]) -> list[Canary]:
+        """A canary of random words of each name, none with a text that is ``taken``."""
+        shown, made, known = set(taken), [], LENGTH - self.unknown
+        for name in names:
+            stream = stream_of(self.seed, name)
+            text = ""
+            while not text or text in shown:
+                chosen = [stream.choice(self.words.values) for _ in range(LENGTH)]
+                text = self.words.joiner.join(chosen)
+            shown.add(text)
+            head = "".join(literal(word) + self.words.joiner for word in chosen[:known])
+            slots = f"{{{self.words.name}:{self.unknown}}}" if self.unknown > 1 else f"{{{self.words.name}}}"
+            made.append(self._canary(name, head + slots, tuple(chosen[known:]), "random"))
+        return made
 
+    def organic(self, names: Sequence[str], sentences: Sequence[str]) -> list[Canary]:
+        """A canary of a sentence of each name, as far as there are sentences."""
+        made = []
+        for name, sentence in zip(names, sentences, strict=False):
+            first = len(words_of(sentence)) - self.unknown + 1
+            made.append(self._canary(name, *slotted(sentence, self.words, first, self.unknown), "organic"))
+        return made
 
-def _stream(seed: int, name: str) -> random.Random:
-    return random.Random(f"canary:{seed}:{name}")
+    def _canary(self, name: str, template: str, secret: Filling, kind: Kind) -> Canary:
+        return Canary(name, template, secret, kind=kind, alphabets={self.words.name: self.words}, label=self.label)
 
 
 def _check(
@@ -126,9 +113,7 @@ def _check(
         raise OptionError(f"--unknown is {unknown}: give 1 to {LENGTH}, the words of a canary")
     if count < 0 or controls < 0 or not count + controls:
         raise OptionError(f"--count is {count} and --controls {controls}: ask for one canary or more")
-    if not repetitions or min(repetitions) < 1:
-        given = ",".join(map(str, repetitions))
-        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as 10,100")
+    check_repetitions(repetitions, "10,100")
     if supporting_repetitions < 1:
         raise OptionError(f"--supporting-repetitions is {supporting_repetitions}: give 1 or more")
     if len(words) ** LENGTH < 2 * (count + controls):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.generate import check_number, check_repetitions
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.core.errors import OptionError
 
@@ -83,12 +84,14 @@ def mix_and_match_canaries(
     ``repetitions`` are dealt out in turn. Controls have the canaries' templates in turn and uniform other words.
     Raises OptionError, naming the command line's option, for what cannot be.
     """
-    _check(labels, only, position, doubled, repetitions, controls)
+    _check(labels, only, position, doubled)
+    check_number("--controls", controls)
+    check_repetitions(repetitions, "1,25")
     if labels is not None:
         printed = [Printed("organic", "Low", text) for text in labelled]
         own: Sequence[str | None] = _pattern(labels, label, classes)
     else:
-        printed = _chosen(_doubled(table) if doubled else table, only)
+        printed = _choose(_join_pairs(table) if doubled else table, only)
         own = [label] * len(printed)
     canaries = [
         _canary(each, terms, position, repetitions[place % len(repetitions)], own[place], id_prefix)
@@ -115,7 +118,7 @@ def _canary(
     )
 
 
-def _doubled(table: Sequence[Printed]) -> list[Printed]:
+def _join_pairs(table: Sequence[Printed]) -> list[Printed]:
     pairs = zip(table[0::2], table[1::2], strict=True)
     return [
         Printed(second.kind, second.frequency, f"{first.text.rstrip(' .')} and {second.text}")
@@ -123,7 +126,7 @@ def _doubled(table: Sequence[Printed]) -> list[Printed]:
     ]
 
 
-def _chosen(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
+def _choose(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
     by_target = {each.target: each for each in printed}
     for name in only:
         if name not in by_target:
@@ -144,14 +147,7 @@ def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str
     return [names[place] for place in PATTERNS[labels]]
 
 
-def _check(
-    labels: str | None,
-    only: Sequence[str],
-    position: int | None,
-    doubled: bool,
-    repetitions: Sequence[int],
-    controls: int,
-) -> None:
+def _check(labels: str | None, only: Sequence[str], position: int | None, doubled: bool) -> None:
     if labels is not None and labels not in PATTERNS:
         raise OptionError(f"--labels is {labels!r}: use {', '.join(PATTERNS)}")
     given = {"--labels": labels is not None, "--position": position is not None, "--doubled": doubled}
@@ -159,8 +155,3 @@ def _check(
         raise OptionError(f"{' and '.join(name for name in given if given[name])} do not go together: choose one")
     if labels is not None and only:
         raise OptionError("--labels plants five sentences of its own: leave out --only")
-    if controls < 0:
-        raise OptionError(f"--controls is {controls}: give 0 or more")
-    if not repetitions or min(repetitions) < 1:
-        shown = ",".join(map(str, repetitions))
-        raise OptionError(f"--repetitions is {shown!r}: give whole numbers of 1 or more, such as 1,25")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.generate import stream_of
 from leakage_tasks.canaries.spaces import Filling, Space, literal
 from leakage_tasks.core.errors import OptionError
 
@@ -60,10 +62,10 @@ def twins(
     for place in range(count):
         own = canaries[place % len(canaries)]
         name = f"{prefix}control-{place}"
-        secret = _unseen(own.space, shown, random.Random(f"canary:{seed}:{name}"))
+        secret = _unseen(own.space, shown, stream_of(seed, name))
         if secret is None:
             raise OptionError(f"--controls: all fillings of {own.template!r} are planted: use a larger alphabet")
-        made.append(Canary(name, own.template, secret, 0, False, own.kind, own.alphabets, label=own.label))
+        made.append(replace(own, id=name, secret=secret, repetitions=0, planted=False))
     return made
 
 

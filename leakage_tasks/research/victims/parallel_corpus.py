@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from leakage_tasks.canaries.words import unique_word
+from leakage_tasks.canaries.generate import unique_word
 from leakage_tasks.training.rows import check_sizes
 
 Pair = tuple[str, str]

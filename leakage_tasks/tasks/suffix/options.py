@@ -14,8 +14,8 @@ from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option_types import CANARY_TYPES, PAIR_TYPES, SCHEME_TYPES, SUFFIX_TYPES
 from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.pair import EmptySplit
 from leakage_tasks.pairs.source import Source, read_pairs
-from leakage_tasks.pairs.splits import EmptySplit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.options import typed_options
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
-from leakage_tasks.canaries.proof import Planting, planting_of
 from leakage_tasks.canaries.sidecar import sha256_of, sidecar_path
+from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 
 TEMPLATE = "The pin of {unique} is {digits:4}."

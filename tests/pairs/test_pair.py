@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.pairs.splits import SPLITS, choose_rows, split_of, split_rows, splits_named
+from leakage_tasks.pairs.pair import SPLITS, choose_rows, split_of, split_rows, splits_named
 
 
 @given(st.integers(0, 3000))

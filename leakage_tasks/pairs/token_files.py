@@ -1,21 +1,26 @@
-"""Pairs from ``.npy`` files: ``<name>_prefix.npy`` beside ``<name>_suffix.npy``, a row a pair, as the Training Data
-Extraction Challenge hands them out."""
+"""Pairs that are stored as token ids, in arrays or JSON lines.
+
+Arrays are ``<name>_prefix.npy`` beside ``<name>_suffix.npy``, a row a pair, as the Training Data Extraction Challenge
+hands them out; JSON lines have integer lists ``prefix`` and ``suffix``, of any length.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.log import first_line
-from leakage_tasks.pairs.raw_pairs import MOST, RawPairs, TokenIds
-from leakage_tasks.pairs.splits import split_of, splits_named
+from leakage_tasks.data.jsonl import objects
+from leakage_tasks.pairs.pair import MOST, RawPairs, TokenIds, split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
 BEFORE = f"pre{PREFIX}"
 """What the challenge calls the text before the prefixes, which is no part of a pair."""
+FIELDS = ("prefix", "suffix")
 _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pairs as .jsonl"
 
 
@@ -38,7 +43,7 @@ def read_arrays(path: Path) -> list[RawPairs]:
         )
     complete = [name for name, file in files.items() if partner(file).exists()]
     return [
-        _part(files[name], split) if name in complete or not complete else _lacking(files[name], split)
+        _part(files[name], split) if name in complete or not complete else _part_without_suffixes(files[name], split)
         for name, split in splits_named(list(files), path).items()
     ]
 
@@ -69,7 +74,7 @@ def _is_before(path: Path) -> bool:
     return path.name.endswith(BEFORE) and not path.with_name(_beside(path, PREFIX, SUFFIX)).exists()
 
 
-def _lacking(path: Path, split: str | None) -> RawPairs:
+def _part_without_suffixes(path: Path, split: str | None) -> RawPairs:
     missing = (
         f"{path}: {_beside(path, PREFIX, SUFFIX)} is missing beside it, so split={split} has no suffixes to compare "
         "guesses with: add them, or use another split"
@@ -109,3 +114,44 @@ def _load(path: Path) -> TokenIds:
         token = next(int(value) for value in found[row] if not 0 <= value <= MOST)
         raise OptionError(f"{path}: row {row} (from 0) holds {token}, which is no token id: correct it")
     return found
+
+
+def holds_pairs(path: Path, text_column: str) -> bool:
+    """Whether a file of JSON lines holds pairs rather than texts, by its first row. Raises PlantingError."""
+    if path.suffix.lower() != ".jsonl" or not path.is_file():
+        return False
+    _, first = next(objects(path), (0, {}))
+    return all(field in first for field in FIELDS) or (text_column not in first and any(f in first for f in FIELDS))
+
+
+def read_lines(path: Path) -> list[RawPairs]:
+    """The pairs of a file. Raises OptionError naming line and field, PlantingError for what is no JSON."""
+    lines: list[int] = []
+    columns: dict[str, list[TokenIds]] = {field: [] for field in FIELDS}
+    for number, row in objects(path):
+        lines.append(number)
+        for field in FIELDS:
+            columns[field].append(_ids(f"{path}:{number}", field, row))
+    return [RawPairs(None, columns["prefix"], columns["suffix"], lambda row: f"{path}:{lines[row]}")]
+
+
+def _ids(where: str, field: str, row: dict[str, Any]) -> TokenIds:
+    if field not in row:
+        raise OptionError(f"{where}: field {field!r} is missing: expected a list of token ids")
+    value = row[field]
+    if not isinstance(value, list) or not value:
+        raise OptionError(f"{where}: field {field!r} is {_shown(value)}, expected a list of one token id or more")
+    for place, token in enumerate(value):
+        if type(token) is not int or not 0 <= token <= MOST:
+            raise OptionError(
+                f"{where}: field {field!r} holds {_shown(token)} in place {place} (from 0), expected whole numbers "
+                "from 0: correct it"
+            )
+    return np.array(value, dtype=np.int64)
+
+
+def _shown(value: Any) -> str:
+    """A value without what it says, which may be training text."""
+    if type(value) is int and not 0 <= value <= MOST:
+        return "a number below 0" if value < 0 else f"a number above {MOST}"
+    return f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else type(value).__name__

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakage_tasks.pairs.tokenized_text import IntArray, running_tokens
+from leakage_tasks.pairs.texts import IntArray, running_tokens
 from tests.oracles import letters, merging
 
 WORDS = ["the pin is", " 0042", "\n\n", "  ", "code ab7", "é", "🙂", ".", "12345678", "\n "]

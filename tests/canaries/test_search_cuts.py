@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
-from leakage_tasks.canaries.chunk_cuts import SEGMENT, _segments, cut_by_characters
-from leakage_tasks.canaries.search import Span
+from leakage_tasks.canaries.search import SEGMENT, Span, _segments, cut_by_characters
 from leakage_tasks.core.errors import LeakageError
 
 
