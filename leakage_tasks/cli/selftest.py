@@ -41,13 +41,11 @@ def selftest_command(
     batches change nothing.
     """
     from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.selftest.model import load_model
     from leakage_tasks.selftest.rows import BROKEN, table
-    from leakage_tasks.selftest.run import run_checks, summary, write_report
+    from leakage_tasks.selftest.run import load_model, run_checks, summary, write_report
     from leakage_tasks.selftest.subject import SelfTestSettings
 
     settings = SelfTestSettings(template, source, canaries, samples, budget, seed)
-    settings.check()
     if output is not None:
         check_place(output)
     started = time.monotonic()

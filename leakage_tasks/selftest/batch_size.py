@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
-from leakage_tasks.selftest.one_by_one import one_by_one
-from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.selftest.precision import compared
+from leakage_tasks.selftest.rows import SelfTestRow, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
+from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
 
 NAME = "batch size"
+REMEDY = "load the model with dtype=float32, or run it with --batch_size 1"
 
 
 def check(subject: Subject) -> SelfTestRow:
@@ -20,25 +28,27 @@ def check(subject: Subject) -> SelfTestRow:
     single = one_by_one(subject.target)
     findings = subject.exact(single, "one text at a time")
     alone = subject.all_costs(single, subject.costs(single, subject.canaries[0], subject.probes), findings)
-    differences = np.abs(subject.known_costs - alone)
     everything = subject.costs(subject.target, subject.small[0], subject.everything)
-    same = 0
-    for one, many, place in zip(findings, subject.small_findings, subject.places, strict=True):
-        low, high = subject.precision.ranks(everything, place)
-        same += all(low <= float(found.rank or 0) <= high for found in (one, many))
-    worst, number = float(differences.max()), len(findings)
-    held = bool((differences <= subject.precision.allowed(alone)).all()) and same == number
-    words = (
-        f"{len(alone)} costs differ by {worst:.2g} bits at most between one text at a time and many (allowed: "
-        f"{subject.precision}); {same} of {number} ranks among {len(everything)} fillings are the same"
-    )
-    figures = {
-        "texts": len(alone),
-        "largest_difference": worst,
-        "allowed_bits": subject.precision.bits,
-        "allowed_share": subject.precision.share,
-        "ranks": number,
-        "ranks_same": same,
-        "fillings": len(everything),
-    }
-    return judged(NAME, held, words, figures, "load the model with dtype=float32, or run it with --batch_size 1")
+    both, between = [findings, subject.small_findings], " between one text at a time and many"
+    return compared(NAME, subject, alone, everything, both, REMEDY, between)
+
+
+def one_by_one(target: Any) -> Any:
+    """The same target, of the same capabilities, with every batch of one row; the model itself is shared."""
+    if isinstance(target, ReadsSource):
+        return SimpleNamespace(given=lambda canary: one_by_one(target.given(canary)))
+    single = copy.copy(target)
+    if isinstance(target, ReadsTags):
+        single.tagged = lambda canary: one_by_one(target.tagged(canary))
+    if isinstance(target, ScoresLabels):
+        single.label_costs = lambda rows: _each(target.label_costs, rows)
+    if isinstance(target, ScoresSequences):
+        single.log_perplexity = lambda texts: _each(target.log_perplexity, texts)
+    if isinstance(target, PredictsNextToken):
+        single.rows = lambda length: 1
+    return single
+
+
+def _each(ask: Callable[[Any], FloatArray], items: Any) -> FloatArray:
+    """What ``ask`` answers to each of ``items`` by itself."""
+    return np.concatenate([ask(items[place : place + 1]) for place in range(len(items))]) if len(items) else ask(items)

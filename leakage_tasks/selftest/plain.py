@@ -9,7 +9,8 @@ import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.selftest.rows import SelfTestRow, judged, skipped
+from leakage_tasks.selftest.precision import compared
+from leakage_tasks.selftest.rows import SelfTestRow, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
@@ -32,26 +33,7 @@ def check(subject: Subject) -> SelfTestRow:
     beginnings = plain_costs(subject, first, subject.beginnings)
     everything = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.everything])
     plain = np.concatenate([probes, beginnings, everything[subject.places]])
-    differences = np.abs(subject.known_costs - plain)
-    bands = [subject.precision.ranks(everything, place) for place in subject.places]
-    ranks = [float(found.rank or 0) for found in subject.small_findings]
-    same = sum(low <= rank <= high for rank, (low, high) in zip(ranks, bands, strict=True))
-    worst = float(differences.max())
-    held = bool((differences <= subject.precision.allowed(plain)).all()) and same == len(bands)
-    words = (
-        f"{len(plain)} costs differ by {worst:.2g} bits at most (allowed: {subject.precision}); {same} of {len(bands)} "
-        f"ranks among {len(everything)} fillings are the same"
-    )
-    figures = {
-        "texts": len(plain),
-        "largest_difference": worst,
-        "allowed_bits": subject.precision.bits,
-        "allowed_share": subject.precision.share,
-        "ranks": len(bands),
-        "ranks_same": same,
-        "fillings": len(everything),
-    }
-    return judged(NAME, held, words, figures, REMEDY)
+    return compared(NAME, subject, plain, everything, [subject.small_findings], REMEDY)
 
 
 def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> FloatArray:

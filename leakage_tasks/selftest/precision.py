@@ -1,13 +1,17 @@
-"""How far two ways of computing one cost may differ, by what the model computes in."""
+"""How far two ways of computing one cost may differ, by what the model computes in, and whether they do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.selftest.rows import SelfTestRow, judged
+from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.targets.batches import READ_IN_HALF
 from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
 
@@ -41,3 +45,40 @@ def precision_of(lm: Any, labelled: bool) -> Precision:
     if known and not in_half_precision(model, getattr(lm, "mixed_precision_dtype", None)):
         return Precision(TOLERANCE_BITS, 0.0)
     return Precision(READ_IN_HALF if labelled else TOLERANCE_BITS, TOLERANCE_SHARE)
+
+
+def compared(
+    check: str,
+    subject: Subject,
+    costs: FloatArray,
+    everything: FloatArray,
+    findings: Sequence[Sequence[Finding]],
+    remedy: str,
+    between: str = "",
+) -> SelfTestRow:
+    """The row of a check that holds the subject's known costs against ``costs``, ``between`` two ways of computing.
+
+    Each of ``findings`` are those of all small canaries, whose ranks are to be those that the costs of ``everything``
+    in the small space give.
+    """
+    precision, same = precision_of(subject.lm, subject.labelled), 0
+    for place, *found in zip(subject.places, *findings, strict=True):
+        low, high = precision.ranks(everything, place)
+        same += all(low <= float(each.rank or 0) <= high for each in found)
+    differences, number = np.abs(subject.known_costs - costs), len(subject.places)
+    worst = float(differences.max())
+    held = bool((differences <= precision.allowed(costs)).all()) and same == number
+    words = (
+        f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {same} of {number} "
+        f"ranks among {len(everything)} fillings are the same"
+    )
+    figures = {
+        "texts": len(costs),
+        "largest_difference": worst,
+        "allowed_bits": precision.bits,
+        "allowed_share": precision.share,
+        "ranks": number,
+        "ranks_same": same,
+        "fillings": len(everything),
+    }
+    return judged(check, held, words, figures, remedy)

@@ -23,10 +23,6 @@ class SelfTestRow:
     words: str
     figures: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The row as a JSON object."""
-        return {"check": self.check, "verdict": self.verdict, "words": self.words, "figures": self.figures}
-
 
 def judged(check: str, held: bool, words: str, figures: dict[str, Any], remedy: str) -> SelfTestRow:
     """The row of a check that applies; one that did not hold says what to do about it."""

@@ -1,17 +1,22 @@
-"""All checks on one model."""
+"""All checks on one model, built as ``lm_eval`` builds it."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.log import first_line
 from leakage_tasks.core.version import __version__
 from leakage_tasks.selftest import agreement, batch_size, chance, plain
 from leakage_tasks.selftest.rows import BROKEN, HELD, SelfTestRow
-from leakage_tasks.selftest.subject import SelfTestSettings, Subject, no_other_bars
+from leakage_tasks.selftest.subject import SelfTestSettings, Subject
+from leakage_tasks.tasks import plugin
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
@@ -19,10 +24,46 @@ FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
 SCHEMA = 1
 
 
+def load_model(
+    name: str,
+    arguments: str,
+    batch_size: str | None = None,
+    max_batch_size: int | None = None,
+    device: str | None = None,
+) -> Any:
+    """The model that ``lm_eval --model name --model_args arguments`` would ask.
+
+    Raises OptionError for a name the harness does not know and TargetError for a model that cannot be loaded.
+    """
+    plugin.install("leakage selftest")
+    from lm_eval.api.registry import get_model
+
+    try:
+        kind = get_model(name)
+    except (ValueError, KeyError):
+        raise OptionError(f"--model {name}: the harness knows no such model: correct it, or install it first") from None
+    except ImportError as error:
+        raise TargetError(f"--model {name}: cannot be loaded ({first_line(error)}): install what it needs") from None
+    settings = {"batch_size": batch_size, "max_batch_size": max_batch_size, "device": device}
+    try:
+        lm = kind.create_from_arg_string(arguments, settings)
+    except LeakageError:
+        raise
+    except Exception as error:
+        why = first_line(error)[:200]
+        raise TargetError(
+            f"--model_args {arguments}: no {name} model can be made of that ({why}): correct it"
+        ) from None
+    if lm.world_size > 1:
+        raise OptionError("selftest runs in one process: start it without 'accelerate launch'")
+    return lm
+
+
 def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
     """A row for each check of a harness model. Raises LeakageError where the model or an option cannot be used."""
     subject = Subject.of(lm, settings)
-    with no_other_bars():
+    # The harness' own progress bars, one for each question it is asked, stay off the terminal.
+    with redirect_stderr(io.StringIO()):
         return [check(subject) for check in CHECKS]
 
 
@@ -45,7 +86,7 @@ def write_report(path: Path, rows: list[SelfTestRow], asked: Mapping[str, Any]) 
         **asked,
         "held": not any(row.verdict == BROKEN for row in rows),
         "false_alarms": FALSE_ALARMS,
-        "checks": [row.to_json() for row in rows],
+        "checks": [vars(row) for row in rows],
     }
     with replacing(path) as beside:
         beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,13 +1,16 @@
-"""What is tested: a harness model, the target that attacks ask, and the self-test's canaries on it."""
+"""What is tested: a harness model, the target that attacks ask, and the self-test's canaries on it.
+
+The canaries are fresh and never planted, and some of spaces small enough to be scored as a whole.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import prod
 from typing import Any, TextIO
 
 import numpy as np
@@ -17,45 +20,47 @@ from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.classifier.class_scores import ClassScores
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.spaces import Filling
+from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.spaces import Filling, Space, literal
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.selftest.canaries import SOURCE, TEMPLATE, WORD_TEMPLATE, fresh_canaries, narrowed, others_of
-from leakage_tasks.selftest.precision import Precision, precision_of
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, ReadsTags, ScoresLabels
 
+TEMPLATE, SOURCE = "The random number is {digits:9}.", "The number is random."
+WORD_TEMPLATE = "the random number is {digit_words:9}"
+"""For classifiers and taggers, whose words are read one by one."""
+SMALL = 256
+"""Fillings of a space that is scored as a whole."""
 PROBES = 64
 """Random fillings whose costs are looked at for ties, and computed in several ways."""
 SECRETS = 4
 """Secrets of one small space whose ranks are found in several ways."""
-LEAST_CANARIES = 10
+LEAST = {"canaries": 10, "samples": 10, "budget": 100}
+"""Fewer of each can tell nothing."""
 
 
 @dataclass(frozen=True)
 class SelfTestSettings:
-    """What a user may choose: the canaries, and how hard to look.
-
-    ``samples`` is the size of the uniform sample each estimate is held against, ``budget`` the most sequences that an
-    estimate may take.
-    """
+    """What a user may choose: the canaries, and how hard to look. Raises OptionError for a number that cannot be."""
 
     template: str | None = None
+    """Text of the canaries with slots; None: one that is built in."""
     source: str | None = None
+    """The source sentence for translation models; None: one that is built in."""
     canaries: int = 32
+    """Fresh secrets: more see smaller faults."""
     samples: int = 128
+    """The size of the uniform sample each estimate is held against."""
     budget: int = 4000
+    """The most sequences that an estimate may take."""
     seed: int = 0
+    """The same seed gives the same canaries."""
 
-    def check(self) -> None:
-        """Raise OptionError for a number that cannot be."""
-        for name, value, least in (
-            ("canaries", self.canaries, LEAST_CANARIES),
-            ("samples", self.samples, 10),
-            ("budget", self.budget, 100),
-        ):
-            if value < least:
-                raise OptionError(f"--{name} is {value}: give {least} or more, fewer can tell nothing")
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise OptionError(f"--{name} is {getattr(self, name)}: give {least} or more, fewer can tell nothing")
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,9 @@ class Subject:
     @classmethod
     def of(cls, lm: Any, settings: SelfTestSettings) -> Subject:
         """A harness model as the tasks would attack it. Raises OptionError, SpaceError and TargetError."""
-        settings.check()
-        target = as_target(lm, _two_texts(settings))
+        # Two fillings, for the fast way to be checked on.
+        two = fresh_canaries(settings.template or TEMPLATE, 2, settings.seed)
+        target = as_target(lm, [canary.text for canary in two])
         labels = target.labels if isinstance(target, ScoresLabels) else ()
         template = settings.template or (WORD_TEMPLATE if labels else TEMPLATE)
         source = settings.source or (SOURCE if isinstance(target, ReadsSource) else None)
@@ -98,11 +104,6 @@ class Subject:
     def searched(self) -> bool:
         """Whether the model gives next-token probabilities."""
         return isinstance(self.view(self.target, self.canaries[0]), PredictsNextToken)
-
-    @cached_property
-    def precision(self) -> Precision:
-        """How far two ways of computing a cost may differ."""
-        return precision_of(self.lm, self.labelled)
 
     def view(self, target: Any, canary: Canary) -> Any:
         """What an attack on one canary asks: the target after the canary's source, or with its tags."""
@@ -211,24 +212,44 @@ class Subject:
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
         """Run an attack for exposure, with a progress bar that says ``what`` is attacked."""
-        bar = partial(self.progress, what=what)
-        seed = self.settings.seed
+        bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
         return run_attack(name, target, canaries, budget=budget, seed=seed, settings=settings, progress=bar)
 
-    # -- the screen -------------------------------------------------------------------------------------------
 
-    def progress(self, items: Iterable[Any], what: str) -> Iterable[Any]:
-        """A progress bar on the terminal."""
-        return tqdm(items, desc=f"selftest: {what}", file=self.screen, leave=False)
-
-
-@contextlib.contextmanager
-def no_other_bars() -> Iterator[None]:
-    """Keep the harness' own progress bars, one for each question it is asked, off the terminal."""
-    with contextlib.redirect_stderr(io.StringIO()):
-        yield
+def fresh_canaries(
+    template: str, number: int, seed: int, source: str | None = None, labels: Sequence[str] = ()
+) -> list[Canary]:
+    """``number`` canaries that were never planted; ``labels`` are dealt out in turn. Raises OptionError, SpaceError."""
+    with warnings.catch_warnings():
+        # A space of fewer fillings than canaries makes some alike, which the test of chance allows for.
+        warnings.simplefilter("ignore")
+        made = make_canaries(template, 0, controls=number, seed=seed, source=source, id_prefix="selftest-")
+    return [replace(canary, label=labels[n % len(labels)] if labels else None) for n, canary in enumerate(made)]
 
 
-def _two_texts(settings: SelfTestSettings) -> list[str]:
-    """Two fillings, for the fast way to be checked on."""
-    return [canary.text for canary in fresh_canaries(settings.template or TEMPLATE, 2, settings.seed)]
+def narrowed(canary: Canary, most: int = SMALL) -> Canary:
+    """The canary with only so many of its last slots open that no more than ``most`` fillings are left."""
+    slots = canary.space.slots
+    fixed = next((n for n in range(len(slots)) if prod(map(len, slots[n:])) <= most), len(slots) - 1)
+    source = canary.source_space
+    return replace(
+        canary,
+        template=_template(canary.space, canary.secret, fixed),
+        secret=canary.secret[fixed:],
+        alphabets={slot.name: slot for slot in slots[fixed:]},
+        source=_template(source, canary.secret, fixed) if source is not None and source.slots else canary.source,
+    )
+
+
+def others_of(canary: Canary, number: int, seed: int) -> list[Canary]:
+    """Canaries of one space, with ``number`` secrets that differ as far as there are so many."""
+    fillings = dict.fromkeys(canary.space.sample(4 * number, f"{seed}:{canary.id}:others"))
+    return [replace(canary, id=f"{canary.id}-{n}", secret=each) for n, each in enumerate(list(fillings)[:number])]
+
+
+def _template(space: Space, secret: Filling, fixed: int) -> str:
+    """A template in which the first ``fixed`` slots hold the secret's values and the others are open."""
+    parts = [literal(space.pieces[0])]
+    for place, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
+        parts += (literal(secret[place]) if place < fixed else f"{{{slot.name}}}", literal(piece))
+    return "".join(parts)

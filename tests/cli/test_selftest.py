@@ -68,7 +68,7 @@ def test_a_translation_model(leakage: Run, tmp_path: Path) -> None:
 def test_what_did_not_hold_is_exit_code_1(leakage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [SelfTestRow("batch size", BROKEN, "off by a bit"), SelfTestRow("other", HELD, "fine")]
     monkeypatch.setattr(run, "run_checks", lambda lm, settings: rows)
-    monkeypatch.setattr("leakage_tasks.selftest.model.load_model", lambda *arguments: None)
+    monkeypatch.setattr(run, "load_model", lambda *arguments: None)
     code, out, _ = leakage("selftest", "-o", tmp_path / "found.json")
     assert (code, out.splitlines()[-1]) == (1, "1 of 2 checks did not hold")
     assert json.loads((tmp_path / "found.json").read_text())["held"] is False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.research.framework import Study, registry
+from leakage_tasks.research.framework import registry
+from leakage_tasks.research.framework.registry import Study
 from tests.research.toy import Toy, make_study
 
 

@@ -7,18 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.research.framework import (
-    Claim,
-    Config,
-    Measured,
-    Published,
-    Report,
-    Result,
-    Scale,
-    Study,
-    StudyPlan,
-    StudyTrial,
-)
+from leakage_tasks.research.framework.registry import Config, Result, Scale, Study, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report
 
 
 @dataclass

@@ -10,8 +10,7 @@ import numpy as np
 from lm_eval.api.model import LM
 
 from leakage_tasks.canaries.spaces import Space
-from leakage_tasks.selftest.canaries import fresh_canaries
-from leakage_tasks.selftest.subject import SelfTestSettings, Subject
+from leakage_tasks.selftest.subject import SelfTestSettings, Subject, fresh_canaries
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.attacks.tables import Table

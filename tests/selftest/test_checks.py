@@ -101,4 +101,4 @@ def test_a_model_that_only_scores_is_compared_with_nothing_but_itself() -> None:
 @pytest.mark.parametrize(("name", "value"), [("canaries", 9), ("samples", 1), ("budget", 0)])
 def test_numbers_that_can_tell_nothing_are_refused(name: str, value: int) -> None:
     with pytest.raises(OptionError, match=f"--{name} is {value}: give"):
-        replace(SETTINGS, **{name: value}).check()
+        replace(SETTINGS, **{name: value})

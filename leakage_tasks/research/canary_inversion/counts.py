@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from leakage_tasks.research.canary_inversion.experiment import SNIPS, differences, ground_at
-from leakage_tasks.research.framework.group_tests import LEAST_P, ranked
+from leakage_tasks.research.framework.group_tests import LEAST_P, all_told, ranked, told
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -82,11 +82,7 @@ def below_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
 
     One that holds it and begins more than 0.15 below is too wide to tell.
     """
-
-    def below(low: float, high: float, level: float) -> bool | None:
-        return True if high < level else False if low >= level - MARGIN else None
-
-    return _compared(words, groups, below)
+    return _compared(words, groups, lambda low, high, level: told(high < level, low >= level - MARGIN))
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
@@ -94,34 +90,27 @@ def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
 
     One that begins lower is too wide to tell; one that ends below is better than chance.
     """
-
-    def near(low: float, high: float, level: float) -> bool | None:
-        return False if high < level else True if low >= level - MARGIN else None
-
-    return _compared(words, groups, near)
+    return _compared(
+        words, groups, lambda low, high, level: told(high >= level and low >= level - MARGIN, high < level)
+    )
 
 
 def near_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
     """That the interval of each HDT begins no more than 0.15 below chance, also where it shows a small advantage."""
-
-    def near(low: float, high: float, level: float) -> bool | None:
-        return True if low >= level - MARGIN else False if high < level - MARGIN else None
-
-    return _compared(words, groups, near)
+    return _compared(words, groups, lambda low, high, level: told(low >= level - MARGIN, high < level - MARGIN))
 
 
 def _compared(
     words: str, groups: Mapping[str, Measured | None], test: Callable[[float, float, float], bool | None]
 ) -> Claim:
-    told, shown = [], []
+    verdicts, shown = [], []
     for pattern, found in groups.items():
         if found is None or found.low is None or found.high is None or (found.count or 0) < FEWEST:
             return Claim(words, None, "too few trials to tell")
-        told.append(test(found.low, found.high, chance(pattern)))
+        verdicts.append(test(found.low, found.high, chance(pattern)))
         figures = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
         shown.append(f"{pattern}: {figures}, chance {chance(pattern):.2f}")
-    holds = False if False in told else None if None in told else True
-    return Claim(words, holds, "; ".join(shown))
+    return Claim(words, all_told(verdicts), "; ".join(shown))
 
 
 def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -148,9 +137,7 @@ def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
     if min(len(one), len(other)) < FEWEST or len({*one}) == len({*other}) == 1:
         return Claim(words, None, "too few trials to tell")
     apart = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
-    holds = True if apart.low >= -MARGIN and apart.high <= MARGIN else None
-    if apart.low > MARGIN or apart.high < -MARGIN:
-        holds = False
+    holds = told(apart.low >= -MARGIN and apart.high <= MARGIN, apart.low > MARGIN or apart.high < -MARGIN)
     shown = f"{fmean(one):.2f} and {fmean(other):.2f}; a difference of {apart.low:.2f} to {apart.high:.2f}"
     return Claim(words, holds, f"{shown}, n = {len(one)}, {len(other)}")
 

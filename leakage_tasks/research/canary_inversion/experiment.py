@@ -1,17 +1,19 @@
-"""What studies of NLU taggers train on: utterances, a tagger's sizes, and how it is trained."""
+"""What studies of NLU taggers train on: utterances, word vectors, a tagger's sizes, and how it is trained."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan
-from leakage_tasks.research.framework.shared import data_folder
+from leakage_tasks.research.framework.registry import Scale, StudyPlan
+from leakage_tasks.research.framework.shared import data_folder, sole_maker
 
 if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance
@@ -24,30 +26,39 @@ OVERTRAINED = 60
 ROWS = {SNIPS: 13_084, ATIS: 4_478, GENERATED: 4_000}
 """Training utterances of the whole set; of the generated one as many as its command writes."""
 PARTS = ("train", "valid", "test")
-SOURCE = "Parikh, Dupuy and Gupta 2022"
 
 
 @dataclass(frozen=True)
 class TaggerExperiment:
     """A data set, how much of it, a tagger's sizes and its training; JSON values only, so that it goes into a config.
 
-    ``training``, ``validation`` and ``test`` are utterances drawn at random from the set's three parts, 0 for all.
-    Embeddings are learnt, or fixed: those of the file ``vectors`` in ``LEAKAGE_DATA``, or random ones with numbers of
-    the standard deviation ``spread``, in which the values of one slot have the cosine ``alike`` between them.
+    Embeddings are learnt, or fixed: those of a file, or random ones made for it.
     """
 
     data: str = SNIPS
+    """The set's name."""
     training: int = 2_000
+    """Utterances drawn at random from the set's part to train on, 0 for all; the next two likewise."""
     validation: int = 250
+    """Utterances to validate with."""
     test: int = 700
+    """Utterances to test with."""
     embedding_size: int = 100
+    """Numbers of a word's embedding."""
     hidden_size: int = 100
+    """Units of the tagger's layer, a direction."""
     epochs: int = 10
+    """How long victims train without early stopping."""
     learning_rate: float = 2e-3
+    """Adam's."""
     batch_size: int = 64
+    """Utterances a batch."""
     vectors: str = ""
+    """The file of fixed embeddings in ``LEAKAGE_DATA``, if any."""
     alike: float = 0.0
+    """The cosine between the values of one slot in fixed embeddings that are made; 0: none are."""
     spread: float = 0.0
+    """The standard deviation of the numbers of such embeddings."""
 
     @property
     def fixed(self) -> bool:
@@ -58,10 +69,6 @@ class TaggerExperiment:
         """As large a share of these utterances as ``published`` copies are of the whole set; one at least."""
         whole = ROWS[self.data]
         return max(1, round(published * min(self.training or whole, whole) / whole))
-
-    def config(self) -> Config:
-        """The ground as JSON values."""
-        return asdict(self)
 
 
 def ground_at(scale: Scale, data: str = SNIPS) -> TaggerExperiment:
@@ -135,6 +142,47 @@ def _folder(data: str) -> Path:
     return folder
 
 
+def vectors_of(
+    ground: TaggerExperiment, words: Iterable[str], alphabets: Sequence[Sequence[str]], shared: Path
+) -> str | None:
+    """The file of word vectors a ground asks for, None where embeddings are learnt.
+
+    With ``alike`` it is made: see :func:`alike_vectors`. Raises LeakageError where a published one is not there.
+    """
+    if ground.alike:
+        known = sorted({*words}.union(*alphabets))
+        name = hashlib.sha256("\n".join([*known, *map(str, alphabets), str(asdict(ground))]).encode()).hexdigest()
+        path = shared / f"vectors-{name[:16]}.txt"
+        with sole_maker(path) as missing:
+            if missing:
+                with replacing(path) as beside:
+                    lines = alike_vectors(known, alphabets, ground)
+                    beside.write_text("".join(lines), encoding="utf-8")
+        return str(path)
+    if not ground.vectors:
+        return None
+    published = data_folder() / ground.vectors
+    if not published.is_file():
+        raise LeakageError(f"{published}: not there: put FastText's English vectors there, or take --scale small")
+    return str(published)
+
+
+def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], ground: TaggerExperiment) -> Iterable[str]:
+    """Lines of a vector file: normal random vectors, those of one alphabet with the ground's cosine between them.
+
+    So are digits, and names of colours, in vectors learnt from much text; what tells them apart is small.
+    """
+    import numpy as np
+
+    stream, size, cosine = np.random.default_rng(0), ground.embedding_size, ground.alike
+    centres = {value: place for place, alphabet in enumerate(alphabets) for value in alphabet}
+    common = stream.standard_normal((len(alphabets), size))
+    for word, own in zip(words, stream.standard_normal((len(words), size)), strict=True):
+        place = centres.get(word)
+        vector = own if place is None else np.sqrt(cosine) * common[place] + np.sqrt(1 - cosine) * own
+        yield f"{word} {' '.join(f'{ground.spread * value:.6f}' for value in vector)}\n"
+
+
 def differences(plan: StudyPlan, data: str = SNIPS, *, learnt: bool = True) -> list[str]:
     """How the set-up differs from the paper's, a sentence each; ``learnt`` says whether some embeddings are."""
     ground = ground_at(plan.scale, data)
@@ -150,8 +198,9 @@ def differences(plan: StudyPlan, data: str = SNIPS, *, learnt: bool = True) -> l
             search,
         ]
     rows = ground.training
+    words = {SNIPS: "Snips", ATIS: "ATIS", GENERATED: "the generated set"}[ground.data]
     return [
-        f"{rows:,} utterances of {_words(ground.data)} instead of all, and a copy of a canary for each "
+        f"{rows:,} utterances of {words} instead of all, and a copy of a canary for each "
         f"{ROWS[ground.data] / rows:.1f} of the paper's; {ground.validation} utterances to validate with. Fewer than "
         "ten copies leave none for validation.",
         "One victim holds a canary of each pattern, where the paper trains one for each; the patterns have intents "
@@ -161,7 +210,3 @@ def differences(plan: StudyPlan, data: str = SNIPS, *, learnt: bool = True) -> l
         f"{ground.learning_rate:g}, {ground.batch_size} utterances a batch; the paper's are not in the source.",
         search,
     ]
-
-
-def _words(data: str) -> str:
-    return {SNIPS: "Snips", ATIS: "ATIS", GENERATED: "the generated set"}[data]

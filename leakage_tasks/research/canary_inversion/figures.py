@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from leakage_tasks.research.canary_inversion.counts import (
-    FINISHED,
-    MARGIN,
-    accuracy,
-    alike,
-    below_chance,
-    chance,
-    closer,
-    distances,
-    hdt,
-    lower,
-    pooled,
-    rises,
-    set_up,
-)
+from leakage_tasks.research.canary_inversion import counts
 from leakage_tasks.research.canary_inversion.experiment import ATIS, GENERATED, SNIPS, ground_at
-from leakage_tasks.research.canary_inversion.settings import PATTERNS
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
-from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.canary_inversion.trials import PATTERNS, chosen, register_study, victims
+from leakage_tasks.research.framework.registry import Config, Draw, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
@@ -33,11 +19,7 @@ SHOWN = {SNIPS: "Snips", ATIS: "ATIS", GENERATED: "generated"}
 COPIES: Mapping[Scale, Mapping[str, Sequence[int]]] = {
     "smoke": {SNIPS: (100,), ATIS: (100,), GENERATED: (100,)},
     "small": {SNIPS: (100,), ATIS: (10, 100), GENERATED: (10, 100)},
-    "paper": {
-        SNIPS: (10, 100, 500, 1000, 2000),
-        ATIS: (10, 100, 200, 500),
-        GENERATED: (10, 100, 200, 500),
-    },
+    "paper": {SNIPS: (10, 100, 500, 1000, 2000), ATIS: (10, 100, 200, 500), GENERATED: (10, 100, 200, 500)},
 }
 """R for each data set; the paper has 100 to 10,000 for NLU-Evaluation, which is six times as large."""
 INSTEAD = (
@@ -55,16 +37,16 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """HDT by R for n = 6."""
     found = {c: chosen_at(trials, SNIPS, plan, c, dict.fromkeys(PATTERNS, 6)) for c in REPEATS[plan.scale][6]}
     rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
-    by_pattern = {pattern: [distances(each[pattern]) for each in found.values()] for pattern in PATTERNS}
+    by_pattern = {pattern: [counts.distances(each[pattern]) for each in found.values()] for pattern in PATTERNS}
     fewer_wrong = [[1 - value for value in row] for groups in by_pattern.values() for row in zip(*groups, strict=True)]
     claims = [
-        below_chance(
+        counts.below_chance(
             "the attack is below chance for every pattern, over all R",
-            {pattern: pooled(groups) for pattern, groups in by_pattern.items()},
+            {pattern: counts.pooled(groups) for pattern, groups in by_pattern.items()},
         ),
-        rises("the share of right slots rises with R (the paper: up to 1000, not monotonically)", fewer_wrong),
+        counts.rises("the share of right slots rises with R (the paper: up to 1000, not monotonically)", fewer_wrong),
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), SHARED])
+    return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), SHARED])
 
 
 SHARED = "The trials of one seed have the same secrets at every R, and all trials the same utterances."
@@ -82,26 +64,21 @@ def _patterns(found: Mapping[str, list[Config]]) -> TableRow:
     row: TableRow = {"published": Published(None)}
     for pattern in PATTERNS:
         row |= {
-            pattern: hdt(found[pattern]),
-            f"{pattern} finished": hdt(found[pattern], when=FINISHED),
-            f"{pattern} Acc": accuracy(found[pattern]),
+            pattern: counts.hdt(found[pattern]),
+            f"{pattern} finished": counts.hdt(found[pattern], when=counts.FINISHED),
+            f"{pattern} Acc": counts.accuracy(found[pattern]),
         }
     return row
 
 
 def figure_3_trials(plan: StudyPlan) -> list[Config]:
     """The three sets at their R."""
-    snips = [config for copies in COPIES[plan.scale][SNIPS] for config in _mixed(plan, SNIPS, copies)]
-    return [*snips, *by_set_trials(plan, ATIS), *by_set_trials(plan, GENERATED)]
-
-
-def _mixed(plan: StudyPlan, data: str, copies: int) -> list[Config]:
-    return victims(plan, MIXED, copies, data=data)
+    return [config for data in SHOWN for config in by_set_trials(plan, data)]
 
 
 def by_set_trials(plan: StudyPlan, data: str) -> list[Config]:
     """One set at each of its R."""
-    return [config for copies in COPIES[plan.scale][data] for config in _mixed(plan, data, copies)]
+    return [config for copies in COPIES[plan.scale][data] for config in victims(plan, MIXED, copies, data=data)]
 
 
 def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -109,16 +86,20 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     rows, best, notes = [], {}, []
     for data in SHOWN:
         at = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
-        copies = min(at, key=lambda each: (sum(sum(distances(found)) for found in at[each].values()), each))
+        copies = min(at, key=lambda each: (sum(sum(counts.distances(found)) for found in at[each].values()), each))
         best[data], own = at[copies], SHOWN[ground_at(plan.scale, data).data]
         rows.append({"set": own, "R": copies, **_patterns(best[data])})
-        notes += [f"{own}: {note}" for note in set_up(trials, plan, data)]
-    short = {data: [v for p in ("pin", "color") for v in distances(found[p])] for data, found in best.items()}
+        notes += [f"{own}: {note}" for note in counts.set_up(trials, plan, data)]
+    short = {data: [v for p in ("pin", "color") for v in counts.distances(found[p])] for data, found in best.items()}
     claims = [
-        alike(f"shorter canaries come out of Snips and ATIS alike, to within {MARGIN}", short[SNIPS], short[ATIS]),
-        lower("those in Snips come out better than those in the third set", short[SNIPS], short[GENERATED]),
+        counts.alike(
+            f"shorter canaries come out of Snips and ATIS alike, to within {counts.MARGIN}", short[SNIPS], short[ATIS]
+        ),
+        counts.lower("those in Snips come out better than those in the third set", short[SNIPS], short[GENERATED]),
         *(
-            below_chance(f"{SHOWN[data]}: the attack is below chance", {p: hdt(found[p]) for p in PATTERNS})
+            counts.below_chance(
+                f"{SHOWN[data]}: the attack is below chance", {p: counts.hdt(found[p]) for p in PATTERNS}
+            )
             for data, found in best.items()
         ),
     ]
@@ -126,25 +107,21 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, [*dict.fromkeys(notes), chosen_after, INSTEAD])
 
 
-def by_set(data: str) -> Callable[[Sequence[StudyTrial], StudyPlan], Report]:
-    """The report of one set: HDT by R."""
-
-    def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-        repeats = COPIES[plan.scale][data]
-        found = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in repeats}
-        rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
-        most = {pattern: hdt(each) for pattern, each in found[repeats[-1]].items()}
-        fewest, mostly = ([v for p in PATTERNS for v in distances(found[c][p])] for c in (repeats[0], repeats[-1]))
-        claims = [below_chance(f"below chance at R = {repeats[-1]}", most)]
-        if len(repeats) > 1:
-            claims.append(closer(f"R = {repeats[-1]} leaks more than {repeats[0]}", mostly, fewest))
-        notes = [*set_up(trials, plan, data), SHARED, *([INSTEAD] if data == GENERATED else [])]
-        return Report(list(rows[0]), rows, claims, notes)
-
-    return report
+def by_set(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
+    """One set: HDT by R."""
+    found = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
+    rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
+    fewest, most = min(found), max(found)
+    at_most = {pattern: counts.hdt(each) for pattern, each in found[most].items()}
+    claims = [counts.below_chance(f"below chance at R = {most}", at_most)]
+    if len(found) > 1:
+        many, few = ([v for own in found[copies].values() for v in counts.distances(own)] for copies in (most, fewest))
+        claims.append(counts.closer(f"R = {most} leaks more than {fewest}", many, few))
+    notes = [*counts.set_up(trials, plan, data), SHARED, *([INSTEAD] if data == GENERATED else [])]
+    return Report(list(rows[0]), rows, claims, notes)
 
 
-def plotter(name: str) -> Callable[[Report, Path], None]:
+def plotter(name: str) -> Draw:
     """A plot of HDT with intervals: a place a row of the table, a colour a pattern, lines at chance."""
 
     def plot(report: Report, path: Path) -> None:
@@ -154,7 +131,7 @@ def plotter(name: str) -> Callable[[Report, Path], None]:
             f"{name} = {row[name]}".removeprefix("set = "): {pattern: point_of(row[pattern]) for pattern in PATTERNS}
             for row in report.rows
         }
-        plot_groups(groups, "Hamming distance per token", path, chance=chance("pin"))
+        plot_groups(groups, "Hamming distance per token", path, chance=counts.chance("pin"))
 
     return plot
 
@@ -166,7 +143,7 @@ for _name, _data in (("figure-4", ATIS), ("figure-5", GENERATED)):
         _name,
         f"HDT by repetitions, {SHOWN[_data]} set",
         f"Figure {_name[-1]}",
-        lambda plan, data=_data: by_set_trials(plan, data),
-        by_set(_data),
+        partial(by_set_trials, data=_data),
+        partial(by_set, data=_data),
         plotter("R"),
     )

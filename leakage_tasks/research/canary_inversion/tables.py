@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from leakage_tasks.research.canary_inversion.counts import (
-    FINISHED,
-    accuracy,
-    at_chance,
-    below_chance,
-    chance,
-    closer,
-    distances,
-    exposure,
-    hdt,
-    lower,
-    pooled,
-    rises,
-    set_up,
-)
-from leakage_tasks.research.canary_inversion.settings import ONE_START, PATTERNS
-from leakage_tasks.research.canary_inversion.trials import chosen, register_study, victims
+from leakage_tasks.research.canary_inversion import counts
+from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS, chosen, register_study, victims
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow
 
@@ -72,48 +58,30 @@ def undefended(plan: StudyPlan, unknown: int, copies: int) -> list[Config]:
     return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
 
 
-def table_2_trials(plan: StudyPlan) -> list[Config]:
-    """n ∈ {4, 6, 8, 10} and R up to 500."""
-    return by_length(plan, 500)
-
-
-def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Accuracy and HDT by pattern and n, at the R of lowest HDT."""
-    return _best_by_length(trials, plan, TABLE_2)
-
-
-def table_5_trials(plan: StudyPlan) -> list[Config]:
-    """The same with all R."""
-    return by_length(plan, 2000)
-
-
-def table_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Accuracy and HDT by pattern and n, at the R of lowest HDT among more of them."""
-    return _best_by_length(trials, plan, TABLE_5)
-
-
-def _best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Best) -> Report:
+def best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Best) -> Report:
+    """Accuracy and HDT by pattern and n, at the R of lowest HDT among those tried."""
     lengths = [unknown for unknown in LENGTHS if unknown in REPEATS[plan.scale]]
     rows = [_best_row(trials, pattern, unknown, published) for pattern in PATTERNS for unknown in lengths]
     shortest = {pattern: list(_by_copies(trials, pattern, lengths[0]).values()) for pattern in PATTERNS}
     relaxed, single, baseline = (
-        {pattern: pooled(distances(each, attack) for each in own) for pattern, own in shortest.items()}
+        {pattern: counts.pooled(counts.distances(each, attack) for each in own) for pattern, own in shortest.items()}
         for attack in ("published", ONE_START, "embedding")
     )
-    growing = [
-        row
-        for pattern in PATTERNS
-        for row in zip(
-            *(distances(chosen(trials, pattern, unknown, published_copies=100)) for unknown in lengths), strict=True
-        )
-    ]
+    growing = list[Sequence[float]]()
+    for pattern in PATTERNS:
+        columns = [counts.distances(chosen(trials, pattern, unknown, published_copies=100)) for unknown in lengths]
+        growing += zip(*columns, strict=True)
     every = [found for pattern in PATTERNS for unknown in lengths for found in chosen(trials, pattern, unknown)]
     claims = [
-        below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
-        rises("HDT rises with n, at R = 100", growing),
-        at_chance("the embedding-space attack is no better than chance", baseline),
-        below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
-        closer("the discrete finish, which is ours, comes closer", distances(every, when=FINISHED), distances(every)),
+        counts.below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
+        counts.rises("HDT rises with n, at R = 100", growing),
+        counts.at_chance("the embedding-space attack is no better than chance", baseline),
+        counts.below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
+        counts.closer(
+            "the discrete finish, which is ours, comes closer",
+            counts.distances(every, when=counts.FINISHED),
+            counts.distances(every),
+        ),
     ]
     note = (
         "R is the one of lowest HDT among those tried, chosen after the fact as in the paper, for each row. 'Finished' "
@@ -121,7 +89,15 @@ def _best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Be
         "Embeddings, too, are the best of five restarts by loss, which is better than chance by itself: see "
         "nlu/variants."
     )
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *_tried(plan), note])
+    shown = "; ".join(f"n = {n}: {', '.join(map(str, repeats))}" for n, repeats in REPEATS[plan.scale].items())
+    tried = [] if plan.scale == "paper" else [f"R tried, as the paper counts them: {shown}."]
+    return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), *tried, note])
+
+
+table_2_trials, table_2 = partial(by_length, most=500), partial(best_by_length, published=TABLE_2)
+"""n ∈ {4, 6, 8, 10} and R up to 500."""
+table_5_trials, table_5 = partial(by_length, most=2000), partial(best_by_length, published=TABLE_5)
+"""The same with all R."""
 
 
 def _by_copies(trials: Sequence[StudyTrial], pattern: str, unknown: int) -> dict[int, list[Config]]:
@@ -132,32 +108,26 @@ def _by_copies(trials: Sequence[StudyTrial], pattern: str, unknown: int) -> dict
 
 
 def _best_row(trials: Sequence[StudyTrial], pattern: str, unknown: int, published: Best) -> TableRow:
-    told = published[pattern, unknown]
+    told, right, distance = published[pattern, unknown]
     by_copies = _by_copies(trials, pattern, unknown)
-    copies = min(by_copies, key=lambda each: (sum(distances(by_copies[each])), each))
-    found = by_copies[copies]
+    copies = min(by_copies, key=lambda each: (sum(counts.distances(by_copies[each])), each))
+    setting: TableRow = {"canary": pattern, "n": unknown, "R, published": Published(told), "R": copies}
+    return setting | _figures(by_copies[copies], pattern, right, distance, "embedding")
+
+
+def _figures(found: Sequence[Config], pattern: str, right: float, distance: float, *others: str) -> TableRow:
+    """Accuracy and HDT beside the published ones, also of ``others`` among the attacks, chance and exposure."""
     return {
-        "canary": pattern,
-        "n": unknown,
-        "R, published": Published(told[0]),
-        "R": copies,
-        "Acc, published": Published(told[1]),
-        "Acc": accuracy(found),
-        "HDT, published": Published(told[2]),
-        "HDT one start": hdt(found, ONE_START),
-        "HDT": hdt(found),
-        "HDT finished": hdt(found, when=FINISHED),
-        "HDT embedding": hdt(found, "embedding"),
-        "chance": round(chance(pattern), 3),
-        "exposure (bits)": exposure(found, pattern),
+        "Acc, published": Published(right),
+        "Acc": counts.accuracy(found),
+        "HDT, published": Published(distance),
+        "HDT one start": counts.hdt(found, ONE_START),
+        "HDT": counts.hdt(found),
+        "HDT finished": counts.hdt(found, when=counts.FINISHED),
+        **{f"HDT {attack}": counts.hdt(found, attack) for attack in others},
+        "chance": round(counts.chance(pattern), 3),
+        "exposure (bits)": counts.exposure(found, pattern),
     }
-
-
-def _tried(plan: StudyPlan) -> list[str]:
-    if plan.scale == "paper":
-        return []
-    shown = "; ".join(f"n = {n}: {', '.join(map(str, repeats))}" for n, repeats in REPEATS[plan.scale].items())
-    return [f"R tried, as the paper counts them: {shown}."]
 
 
 def table_4_trials(plan: StudyPlan) -> list[Config]:
@@ -168,36 +138,26 @@ def table_4_trials(plan: StudyPlan) -> list[Config]:
 
 def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Accuracy and HDT of canaries that stand in the training set once."""
-    rows: list[TableRow] = []
-    for (pattern, unknown), (right, distance) in TABLE_4.items():
-        found = chosen(trials, pattern, unknown)
-        rows.append(
-            {
-                "n": unknown,
-                "canary": pattern + (", area code known" if unknown == 7 else ""),
-                "Acc, published": Published(right),
-                "Acc": accuracy(found),
-                "HDT, published": Published(distance),
-                "HDT one start": hdt(found, ONE_START),
-                "HDT": hdt(found),
-                "HDT finished": hdt(found, when=FINISHED),
-                "chance": round(chance(pattern), 3),
-                "exposure (bits)": exposure(found, pattern),
-            }
-        )
-    four = {pattern: hdt(chosen(trials, pattern, 4)) for pattern in PATTERNS}
-    seven, ten = (distances(chosen(trials, "call", unknown)) for unknown in (7, 10))
+    rows: list[TableRow] = [
+        {
+            "n": unknown,
+            "canary": pattern + (", area code known" if unknown == 7 else ""),
+            **_figures(chosen(trials, pattern, unknown), pattern, *published),
+        }
+        for (pattern, unknown), published in TABLE_4.items()
+    ]
+    four = {pattern: counts.hdt(chosen(trials, pattern, 4)) for pattern in PATTERNS}
+    seven, ten = (counts.distances(chosen(trials, "call", unknown)) for unknown in (7, 10))
     claims = [
-        below_chance("a single copy leaks: the attack is below chance at n = 4", four),
-        lower("seven digits after a known area code come out better than ten", seven, ten),
+        counts.below_chance("a single copy leaks: the attack is below chance at n = 4", four),
+        counts.lower("seven digits after a known area code come out better than ten", seven, ten),
     ]
     note = "One copy among fewer utterances than the paper's is a larger share of them."
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *([note] if plan.scale != "paper" else [])])
+    return Report(
+        list(rows[0]), rows, claims, [*counts.set_up(trials, plan), *([note] if plan.scale != "paper" else [])]
+    )
 
 
-for _name, _title, _trials, _report in (
-    ("table-2", "accuracy and HDT by pattern and n, best over R", table_2_trials, table_2),
-    ("table-4", "canaries that stand in the training set once", table_4_trials, table_4),
-    ("table-5", "accuracy and HDT by pattern and n, best over more R", table_5_trials, table_5),
-):
-    register_study(_name, _title, f"Table {_name[-1]}", _trials, _report)
+register_study("table-2", "accuracy and HDT by pattern and n, best over R", "Table 2", table_2_trials, table_2)
+register_study("table-4", "canaries that stand in the training set once", "Table 4", table_4_trials, table_4)
+register_study("table-5", "accuracy and HDT by pattern and n, best over more R", "Table 5", table_5_trials, table_5)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.experiment import differences
 from leakage_tasks.research.ethicist.figures import main_trials
-from leakage_tasks.research.ethicist.guesses import early_stop, measured, more, recall, recall_at
-from leakage_tasks.research.ethicist.predictions import table_4_trials
-from leakage_tasks.research.ethicist.settings import SMOOTH, UNTUNED, by_setting, register_study, set_up
+from leakage_tasks.research.ethicist.guesses import MEASURES, early_stop, measured, more, recall, recall_at
+from leakage_tasks.research.ethicist.tables import table_4_trials
+from leakage_tasks.research.ethicist.trials import SMOOTH, UNTUNED, by_setting, register_study, set_up
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
@@ -29,14 +29,12 @@ def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     settings = by_setting(trials)
     config = trials[0].config
     counts = sorted({*config["sweeps"]["sample_counts"], config["samples"]})
-    rows: list[TableRow] = []
-    claims = []
+    rows, claims = list[TableRow](), []
     for setting, words in SETTINGS.items():
         for count in counts:
             expected, drawn = expected_share(settings[setting], count), drawn_share(settings[setting], count)
-            rows.append(
-                {"model": words, "draws": count, "published": Published(None), "expected": expected, "drawn": drawn}
-            )
+            row: TableRow = {"model": words, "draws": count, "published": Published(None)}
+            rows.append(row | {"expected": expected, "drawn": drawn})
         claims.append(_agree(words, expected, drawn))
     note = (
         "'Expected' is the mean of 1 − (1 − p_z)^draws, p_z from one teacher-forced pass, with where the share drawn "
@@ -83,26 +81,18 @@ def confidence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         {
             "confidence": words,
             "published": Published(None),
-            "recall": measured(own, recall(name)),
-            "early stop": measured(own, early_stop(name)),
+            **{what: measured(own, measure(name)) for what, measure in MEASURES.items()},
             "early stop, same guesses": measured(own, early_stop(ordered_by=name)),
         }
         for name, words in CONFIDENCES.items()
         if name in own[0].result["views"][HEADLINE]
     ]
-    trained, calibrated = (own, recall("trained")), (own, recall("calibrated"))
+    calibrated, higher = (own, early_stop("calibrated")), "it has the higher recall_early_stop"
+    picks = "trained confidence picks more right guesses than calibrated"
     claims = [
-        more("trained confidence picks more right guesses than calibrated", trained, calibrated),
-        more(
-            "with guesses of its own it has the higher recall_early_stop",
-            (own, early_stop("trained")),
-            (own, early_stop("calibrated")),
-        ),
-        more(
-            "ordering the same guesses it has the higher recall_early_stop",
-            (own, early_stop(ordered_by="trained")),
-            (own, early_stop("calibrated")),
-        ),
+        more(picks, (own, recall("trained")), (own, recall("calibrated"))),
+        more(f"with guesses of its own {higher}", (own, early_stop("trained")), calibrated),
+        more(f"ordering the same guesses {higher}", (own, early_stop(ordered_by="trained")), calibrated),
     ]
     note = "The trained confidence is a logistic model fitted on the draws after the validation prefixes of each seed."
     return Report(list(rows[0]), rows, claims, [*set_up(own, plan), note])

@@ -11,39 +11,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.pairs.submission import wrong_allowed
-from leakage_tasks.research.framework.registry import Config, Scale
+from leakage_tasks.research.framework.registry import Scale
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.pair_lm import PairRecipe
 
 Victim = str | dict[str, Any]
-"""A hub name, or what :func:`~leakage_tasks.research.ethicist.reading.make_lab` makes a model by."""
+"""A hub name, or what :func:`~leakage_tasks.research.ethicist.victims.make_lab` makes a model by."""
 READING = 32
 """Batches of other text that the small scale's models read after their pairs."""
 
 
 @dataclass(frozen=True)
 class PairExperiment:
-    """What the trials of one scale have in common.
-
-    ``sizes`` are the attacked models by name, smallest first; ``main`` is the one most studies attack, ``compared`` the
-    second model of the confidence comparing_lm. ``tuning`` are fields of
-    :class:`~leakage_tasks.training.prompt.settings.PromptSettings`. ``test`` and ``validation`` count pairs; the others
-    are tuned on (0: the project's own split of the 15,000). ``samples`` is K, ``few_samples`` that of models of several
-    sizes and prefixes of several lengths: the short ones leave hardly two draws alike, so they take long.
-    """
+    """What the trials of one scale have in common; what is given here is the paper's."""
 
     sizes: Mapping[str, Victim]
+    """The attacked models by name, smallest first."""
     main: str
+    """The one most studies attack."""
     compared: Victim
+    """The second model of the confidence comparing_lm."""
     tuning: Mapping[str, Any]
+    """Fields of :class:`~leakage_tasks.training.prompt.settings.PromptSettings`."""
     test: int
+    """Pairs to attack; those in neither part are tuned on (0: the project's own split of the 15,000)."""
     validation: int
-    samples: int
-    few_samples: int
-    prefix_lengths: tuple[int, ...]
-    suffix_lengths: tuple[int, ...]
-    sample_counts: tuple[int, ...]
+    """Pairs to stop tuning and to fit confidences by."""
+    samples: int = 100
+    """Draws after each prefix, K."""
+    few_samples: int = 100
+    """K of models of several sizes and prefixes of several lengths: the short ones leave hardly two draws alike, so
+    they take long."""
+    prefix_lengths: tuple[int, ...] = (10, 20, 30, 40, 50)
+    """Figure 4's."""
+    suffix_lengths: tuple[int, ...] = (1, 5, 10, 20, 30, 40, 50)
+    """Figure 5's."""
+    sample_counts: tuple[int, ...] = (1, 2, 5, 10, 20, 50)
+    """Figure 8's, without K itself."""
 
 
 def ground_at(scale: Scale) -> PairExperiment:
@@ -81,11 +86,7 @@ def _small() -> PairExperiment:
         tuning={"length": 20, "epochs": 5, "learning_rate": 0.1, "weight_decay": 0.0},
         test=200,
         validation=100,
-        samples=100,
         few_samples=10,
-        prefix_lengths=(10, 20, 30, 40, 50),
-        suffix_lengths=(1, 5, 10, 20, 30, 40, 50),
-        sample_counts=(1, 2, 5, 10, 20, 50),
     )
 
 
@@ -102,24 +103,7 @@ def _paper() -> PairExperiment:
         tuning={"length": 100, "epochs": 20, "learning_rate": 1e-3, "batch_size": 32, "warmup": 500},
         test=0,
         validation=0,
-        samples=100,
-        few_samples=100,
-        prefix_lengths=(10, 20, 30, 40, 50),
-        suffix_lengths=(1, 5, 10, 20, 30, 40, 50),
-        sample_counts=(1, 2, 5, 10, 20, 50),
     )
-
-
-def base_config(ground: PairExperiment, size: str) -> Config:
-    """What all trials on the model ``size`` of a ground share."""
-    victim = ground.sizes[size]
-    return {
-        "victim": victim,
-        "size": size,
-        "data": fingerprint(victim),
-        "test": ground.test,
-        "validation": ground.validation,
-    }
 
 
 def fingerprint(victim: Victim) -> str:

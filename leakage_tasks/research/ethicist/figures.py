@@ -1,99 +1,215 @@
-"""Figures 3, 4, 5 and 8 of Zhang, Wen and Huang (2023): model size, lengths, draws.
+"""Figures 3, 4, 5 and 8 of Zhang, Wen and Huang (2023): three methods by model size, lengths and draws.
 
 Their points are not in the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.report.plots.style import colour, line, marker, new_figure, save
 from leakage_tasks.research.ethicist.experiment import ground_at
-from leakage_tasks.research.ethicist.guesses import Side, above, contrast, difference, every, more
-from leakage_tasks.research.ethicist.lines import (
-    ETHICIST,
+from leakage_tasks.research.ethicist.guesses import (
     MEASURES,
-    METHODS,
-    OTHERS,
-    best,
-    plotter,
-    report,
-    slope,
-    slopes,
-    swept,
+    Contrast,
+    Side,
+    Term,
+    above,
+    contrast,
+    difference,
+    every,
+    measured,
+    more,
 )
-from leakage_tasks.research.ethicist.settings import by_setting, register_study
-from leakage_tasks.research.ethicist.trials import SEEDS, of_size, shortened, tuned, untuned
-from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Report
+from leakage_tasks.research.ethicist.trials import (
+    SMOOTH,
+    UNTUNED,
+    by_setting,
+    each_seed,
+    of_size,
+    register_study,
+    set_up,
+    shortened,
+    tuned,
+    untuned,
+)
+from leakage_tasks.research.framework.registry import Config, Draw, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
+
+ETHICIST = "Ethicist"
+METHODS = {
+    "Perplexity": (UNTUNED, "perplexity"),
+    "Comparing (LM)": (UNTUNED, "comparing_lm"),
+    ETHICIST: (SMOOTH, "calibrated"),
+}
+"""Setting and confidence of the three methods that the figures compare."""
+OTHERS = [method for method in METHODS if method != ETHICIST]
+Spread = tuple[Any, float, float]
+"""Place on the horizontal axis (a number, or a name), value, and standard deviation."""
 
 
-def main_trials(plan: StudyPlan) -> list[Config]:
-    """The main model with and without Ethicist's prompt."""
-    return [make(plan, seed) for make in (untuned, tuned) for seed in plan.seeds(SEEDS[plan.scale])]
+@dataclass(frozen=True)
+class Curves:
+    """Three methods' figures along the horizontal axis called ``axis``.
+
+    ``at`` gives the trials of each setting at one of the ``places``, and the view of their findings to look at.
+    """
+
+    axis: str
+    places: Sequence[Any]
+    at: Callable[[Any], tuple[Mapping[str, Sequence[StudyTrial]], str]]
+
+    def side(self, method: str, what: str, place: Any) -> Side:
+        """The trials and the measure of a method, for ``recall`` or ``early stop``, at a place."""
+        (setting, confidence), (settings, view) = METHODS[method], self.at(place)
+        return settings[setting], MEASURES[what](confidence, view)
+
+    def slope(self, method: str, what: str, sign: float = 1.0) -> list[Term]:
+        """The terms of the least-squares slope of a figure over the places."""
+        middle = fmean(self.places)
+        spread = sum((place - middle) ** 2 for place in self.places)
+        return [(sign * (place - middle) / spread, *self.side(method, what, place)) for place in self.places]
+
+    def steeper(self) -> dict[str, Contrast]:
+        """How much steeper recall_early_stop rises with Ethicist than with each other method."""
+        own, what = self.slope(ETHICIST, "early stop"), "early stop"
+        return {f"than {other}": contrast(*own, *self.slope(other, what, -1.0)) for other in OTHERS}
+
+    def best(self) -> list[Claim]:
+        """The claims that Ethicist has more than the others everywhere."""
+        return [
+            every(
+                f"Ethicist does best everywhere on {what}",
+                {
+                    f"{place}, {other}": difference(self.side(ETHICIST, what, place), self.side(other, what, place))
+                    for place in self.places
+                    for other in OTHERS
+                },
+            )
+            for what in MEASURES
+        ]
+
+    def report(self, claims: Sequence[Claim], trials: Sequence[StudyTrial], plan: StudyPlan, *notes: str) -> Report:
+        """The table of all methods at all places."""
+        rows: list[TableRow] = [
+            {
+                "method": method,
+                self.axis: place,
+                "published": Published(None),
+                **{what: measured(*self.side(method, what, place)) for what in MEASURES},
+            }
+            for method in METHODS
+            for place in self.places
+        ]
+        return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
-def prefix_trials(plan: StudyPlan) -> list[Config]:
-    """The same after prefixes of several lengths."""
-    seeds = plan.seeds(SEEDS[plan.scale])
-    return [shortened(plan, seed, prompt) for prompt in (False, True) for seed in seeds]
+def swept(trials: Sequence[StudyTrial], axis: str, view: str, sweep: str) -> Curves:
+    """Curves over the places of a sweep, in order, the run's own among them."""
+    config, result, settings = trials[0].config, trials[0].result, by_setting(trials)
+    own = {"prefix": [], "suffix": [result["suffix"]], "samples": [config["samples"]]}[view]
+    views = {place: f"{view}_{place}" for place in {*config["sweeps"][sweep], *own}}
+    return Curves(
+        axis, sorted(views), lambda place: (settings, views[place] if views[place] in result["views"] else HEADLINE)
+    )
+
+
+def plotter(axis: str, words: str, logarithmic: bool = False) -> Draw:
+    """A plot of both figures against a column of the table, a line a method, with standard deviations."""
+
+    def plot(report: Report, path: Path) -> None:
+        panels = {
+            what: {
+                method: [_point(row[axis], row[what]) for row in report.rows if row["method"] == method]
+                for method in METHODS
+            }
+            for what in MEASURES
+        }
+        plot_lines(panels, words, path, logarithmic=logarithmic)
+
+    return plot
+
+
+def _point(place: Any, cell: Any) -> Spread:
+    assert isinstance(cell, Measured)
+    return place, cell.value, cell.sd or 0.0
+
+
+def plot_lines(
+    panels: Mapping[str, Mapping[str, Sequence[Spread]]], words: str, path: Path, *, logarithmic: bool = False
+) -> None:
+    """Panels side by side, a line a series, over one horizontal axis called ``words``; shares from 0 up."""
+    figure = new_figure(9.0, 3.8)
+    for axes, (title, series) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for number, (name, points) in enumerate(series.items()):
+            places, values, spreads = zip(*points, strict=True)
+            look: dict[str, Any] = {"marker": marker(number), "linestyle": line(number), "color": colour(number)}
+            axes.errorbar(places, values, yerr=spreads, capsize=2, label=name, **look)
+        if logarithmic:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(words)
+        axes.set_ylabel(title)
+        axes.grid(axis="y", alpha=0.3)
+    axes.legend(frameon=False)
+    save(figure, path)
+
+
+main_trials = partial(each_seed, makers=(untuned, tuned))
+"""The main model with and without Ethicist's prompt."""
+prefix_trials = partial(each_seed, makers=[partial(shortened, with_prompt=prompt) for prompt in (False, True)])
+"""The same after prefixes of several lengths."""
 
 
 def size_trials(plan: StudyPlan) -> list[Config]:
     """Models of all sizes, with and without."""
-    sizes, seeds = ground_at(plan.scale).sizes, plan.seeds(SEEDS[plan.scale])
-    return [of_size(plan, seed, size, prompt) for size in sizes for prompt in (False, True) for seed in seeds]
+    pairs = product(ground_at(plan.scale).sizes, (False, True))
+    return each_seed(plan, [partial(of_size, size=size, with_prompt=prompt) for size, prompt in pairs])
 
 
 def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By model size."""
     sizes = list(dict.fromkeys(each.config["size"] for each in trials))
     settings = {size: by_setting([each for each in trials if each.config["size"] == size]) for size in sizes}
-
-    def side(method: str, what: str, size: str) -> Side:
-        setting, confidence = METHODS[method]
-        return settings[size][setting], MEASURES[what](confidence, HEADLINE)
-
-    claims = [
-        every(
-            f"larger models leak more: {what} of {method}",
-            {
-                f"{large} over {small}": difference(side(method, what, large), side(method, what, small))
-                for small, large in pairwise(sizes)
-            },
-        )
-        for method in METHODS
-        for what in MEASURES
-    ]
-    return report("model", sizes, side, [*claims, *best(sizes, side)], trials, plan, _draws(trials))
+    curves = Curves("model", sizes, lambda size: (settings[size], HEADLINE))
+    claims = []
+    for method, what in product(METHODS, MEASURES):
+        sides = {size: curves.side(method, what, size) for size in sizes}
+        steps = {f"{large} over {small}": difference(sides[large], sides[small]) for small, large in pairwise(sizes)}
+        claims.append(every(f"larger models leak more: {what} of {method}", steps))
+    return curves.report([*claims, *curves.best()], trials, plan, _draws(trials))
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of prefix tokens the attacker has, the last ones."""
-    lengths, side = swept(trials, "prefix", "prefix_lengths")
+    curves = swept(trials, "prefix", "prefix", "prefix_lengths")
     claims = [
-        above(f"{what} of {method} grows with the prefix", slope(method, what, lengths, side), "a token:")
-        for method in METHODS
-        for what in MEASURES
+        above(f"{what} of {method} grows with the prefix", contrast(*curves.slope(method, what)), "a token:")
+        for method, what in product(METHODS, MEASURES)
     ]
-    faster = {f"than {other}": slopes(ETHICIST, other, lengths, side) for other in OTHERS}
-    claims += [*best(lengths, side), every("recall_early_stop grows fastest a token with Ethicist", faster)]
+    faster = every("recall_early_stop grows fastest a token with Ethicist", curves.steeper())
     notes = [
         "The prompt was tuned before whole prefixes and is used as it is before shorter ones; the paper does not say.",
         _draws(trials),
     ]
-    return report("prefix", lengths, side, claims, trials, plan, *notes)
+    return curves.report([*claims, *curves.best(), faster], trials, plan, *notes)
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of suffix tokens asked for, the first ones."""
-    lengths, side = swept(trials, "suffix", "suffix_lengths")
+    curves = swept(trials, "suffix", "suffix", "suffix_lengths")
+    lengths, side = curves.places, curves.side
     first, middle, last = lengths[0], lengths[len(lengths) // 2], lengths[-1]
     falls = [
         more(f"{what} of {method} falls as the suffix grows", side(method, what, first), side(method, what, last))
-        for method in METHODS
-        for what in MEASURES
+        for method, what in product(METHODS, MEASURES)
     ]
     early, late = 1 / (middle - first), 1 / (last - middle)
     slows = [
@@ -108,62 +224,41 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         )
         for method in METHODS
     ]
-    slower = {f"than {other}": slopes(ETHICIST, other, lengths, side) for other in OTHERS}
-    claims = [*falls, *slows, every("recall_early_stop falls most slowly a token with Ethicist", slower)]
-    return report("suffix", lengths, side, claims, trials, plan)
+    slowest = every("recall_early_stop falls most slowly a token with Ethicist", curves.steeper())
+    return curves.report([*falls, *slows, slowest], trials, plan)
 
 
 def figure_8(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By the number of draws."""
-    counts, side = swept(trials, "samples", "sample_counts")
+    curves = swept(trials, "draws", "samples", "sample_counts")
+    counts, side = curves.places, curves.side
     few = max((count for count in counts[:-1] if count <= 10), default=counts[0])
     first, last = counts[0], counts[-1]
-    claims = [
-        more(
-            f"recall of {method} grows from {first} to {few} draws",
-            side(method, "recall", few),
-            side(method, "recall", first),
-        )
-        for method in METHODS
-    ]
-    claims += [
-        more(
-            f"{what} of Ethicist still grows from {few} to {last} draws",
-            side(ETHICIST, what, last),
-            side(ETHICIST, what, few),
-        )
-        for what in MEASURES
-    ]
+
+    def grows(method: str, what: str, still: str, start: int, end: int) -> Claim:
+        words = f"{what} of {method} {still}grows from {start} to {end} draws"
+        return more(words, side(method, what, end), side(method, what, start))
+
+    claims = [grows(method, "recall", "", first, few) for method in METHODS]
+    claims += [grows(ETHICIST, what, "still ", few, last) for what in MEASURES]
     slower = contrast(
         (2.0, *side(ETHICIST, "recall", few)),
         (-1.0, *side(ETHICIST, "recall", first)),
         (-1.0, *side(ETHICIST, "recall", last)),
     )
     claims.append(above(f"that is less than from {first} to {few}", slower, "recall, first gain − second"))
-    return report("draws", counts, side, claims, trials, plan)
+    return curves.report(claims, trials, plan)
 
 
 def _draws(trials: Sequence[StudyTrial]) -> str:
     return f"{trials[0].config['samples']} suffixes are drawn after each prefix (the paper: 100)."
 
 
-register_study("figure-3", "model size", "Figure 3", size_trials, figure_3, plotter("model", "model, smallest first"))
-register_study(
-    "figure-4",
-    "prefix length",
-    "Figure 4",
-    prefix_trials,
-    figure_4,
-    plotter("prefix", "tokens of the prefix"),
-)
-register_study(
-    "figure-5", "suffix length", "Figure 5", main_trials, figure_5, plotter("suffix", "tokens of the suffix")
-)
-register_study(
-    "figure-8",
-    "number of draws",
-    "Figure 8 (Appendix C)",
-    main_trials,
-    figure_8,
-    plotter("draws", "draws", logarithmic=True),
-)
+_plot_3 = plotter("model", "model, smallest first")
+_plot_4 = plotter("prefix", "tokens of the prefix")
+_plot_5 = plotter("suffix", "tokens of the suffix")
+_plot_8 = plotter("draws", "draws", logarithmic=True)
+register_study("figure-3", "model size", "Figure 3", size_trials, figure_3, _plot_3)
+register_study("figure-4", "prefix length", "Figure 4", prefix_trials, figure_4, _plot_4)
+register_study("figure-5", "suffix length", "Figure 5", main_trials, figure_5, _plot_5)
+register_study("figure-8", "number of draws", "Figure 8 (Appendix C)", main_trials, figure_8, _plot_8)

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.pairs.submission import wrong_allowed
+from leakage_tasks.research.framework.group_tests import all_told, told
 from leakage_tasks.research.framework.registry import StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
+    from leakage_tasks.core.arrays import FloatArray
 
 Measure = Callable[[StudyTrial, "FloatArray"], "FloatArray"]
 """A figure of one trial for each of several weightings of its pairs: ``[draws, pairs]`` to ``[draws]``; NaN if none."""
@@ -79,6 +77,10 @@ def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by:
     return measure
 
 
+MEASURES: dict[str, Callable[..., Measure]] = {"recall": recall, "early stop": early_stop}
+"""Both figures of the paper, by the names of their columns."""
+
+
 def mean_of(field: str, *, right: bool, scale: float = 1.0, confidence: str = "calibrated") -> Measure:
     """The mean of a column over the right guesses, or the wrong ones, times ``scale``; NaN where there are none."""
 
@@ -117,17 +119,15 @@ def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of measures, its 95 % bootstrap interval, and how many pairs and seeds were drawn anew."""
+    """A weighted sum of measures, and its 95 % bootstrap interval."""
 
     value: float
     low: float
     high: float
-    pairs: int
-    seeds: int
 
     def above(self, least: float = 0.0) -> bool | None:
         """Whether it is above ``least``; None where the interval does not tell."""
-        return True if self.low > least + ROUNDING else False if self.high < least - ROUNDING else None
+        return told(self.low > least + ROUNDING, self.high < least - ROUNDING)
 
     def __str__(self) -> str:
         if math.isnan(self.low):
@@ -147,14 +147,13 @@ def contrast(*terms: Term) -> Contrast:
     trials = terms[0][1]
     pairs, seeds = _pairs(trials[0]), len(trials)
     weights, chosen = _drawn_anew(pairs), _drawn_anew(seeds)
-    ones = np.ones((1, pairs))
     sums, point = np.zeros((RESAMPLES, seeds)), 0.0
     for coefficient, own, measure in terms:
         sums += coefficient * np.stack([measure(trial, weights) for trial in own], axis=1)
-        point += coefficient * fmean(float(measure(trial, ones)[0]) for trial in own)
+        point += coefficient * fmean(value(trial, measure) for trial in own)
     drawn = (sums * chosen).sum(axis=1) / seeds
     ends = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else [math.nan, math.nan]
-    return Contrast(point, float(ends[0]), float(ends[1]), pairs, seeds)
+    return Contrast(point, float(ends[0]), float(ends[1]))
 
 
 def difference(one: Side, other: Side) -> Contrast:
@@ -176,8 +175,7 @@ def above(words: str, found: Contrast, what: str, least: float = 0.0) -> Claim:
 
 def every(words: str, found: Mapping[str, Contrast]) -> Claim:
     """The claim that all of several contrasts are above 0: not so if one is not, untold if one is."""
-    held = [each.above() for each in found.values()]
-    verdict = False if False in held else None if None in held else True
+    verdict = all_told([each.above() for each in found.values()])
     return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()))
 
 

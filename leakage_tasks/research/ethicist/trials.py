@@ -1,13 +1,14 @@
-"""A trial of Ethicist: one model, with or without a tuned prompt, one way of decoding, one seed."""
+"""A trial of Ethicist: one model, with or without a tuned prompt, one way of decoding, one seed; studies of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.ethicist.experiment import base_config, ground_at
-from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
+from leakage_tasks.research.ethicist.experiment import differences, fingerprint, ground_at
+from leakage_tasks.research.ethicist.guesses import intervals
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
@@ -27,18 +28,23 @@ DECODINGS: dict[str, dict[str, Any]] = {
 }
 """The paper's, Appendix A."""
 WITHOUT_SMOOTHING = {"hardest": 0}
-SWEEPS = "suffix_lengths", "sample_counts"
-"""These are read off the draws of a run; other prefix lengths are drawn anew."""
+UNTUNED, SMOOTH, PLAIN = "untuned", "smooth", "plain"
+"""No prompt, Ethicist's, and one tuned without the smoothing loss."""
+
+
+def each_seed(plan: StudyPlan, makers: Iterable[Callable[[StudyPlan, int], Config]]) -> list[Config]:
+    """What each of ``makers`` makes of each seed."""
+    return [make(plan, seed) for make in makers for seed in plan.seeds(SEEDS[plan.scale])]
 
 
 def untuned(plan: StudyPlan, seed: int) -> Config:
     """The main model as it is, with all confidences but the trained one."""
-    return _config(plan, seed, None, sweeps=SWEEPS, lowercase=True)
+    return _config(plan, seed, None, sweeps=_read_off(plan), lowercase=True)
 
 
 def tuned(plan: StudyPlan, seed: int) -> Config:
     """The main model behind Ethicist's prompt, with a trained confidence beside the rest."""
-    return _config(plan, seed, {}, sweeps=SWEEPS, trained=True)
+    return _config(plan, seed, {}, sweeps=_read_off(plan), trained=True)
 
 
 def unsmoothed(plan: StudyPlan, seed: int) -> Config:
@@ -50,45 +56,46 @@ def decoded(plan: StudyPlan, seed: int, decoding: str) -> Config:
     """The main model behind Ethicist's prompt, decoded in another way."""
     if decoding == "top-p":
         return tuned(plan, seed)
-    return _config(plan, seed, {}, decoding=decoding, compare=False)
+    return _config(plan, seed, {}, decoding=decoding, scheme=DECODINGS[decoding], compared=None)
 
 
 def of_size(plan: StudyPlan, seed: int, size: str, with_prompt: bool) -> Config:
     """A model of some size, as it is or behind Ethicist's prompt."""
-    samples = ground_at(plan.scale).few_samples
-    return _config(plan, seed, {} if with_prompt else None, size=size) | {"samples": samples}
+    return _config(plan, seed, {} if with_prompt else None, size, samples=ground_at(plan.scale).few_samples)
 
 
 def shortened(plan: StudyPlan, seed: int, with_prompt: bool) -> Config:
     """The main model, as it is or behind Ethicist's prompt, after prefixes of several lengths."""
-    samples = ground_at(plan.scale).few_samples
-    return _config(plan, seed, {} if with_prompt else None, sweeps=("prefix_lengths",)) | {"samples": samples}
-
-
-def _config(
-    plan: StudyPlan,
-    seed: int,
-    tuning: Mapping[str, Any] | None,
-    *,
-    size: str | None = None,
-    decoding: str = "top-p",
-    sweeps: Sequence[str] = (),
-    compare: bool = True,
-    lowercase: bool = False,
-    trained: bool = False,
-) -> Config:
     ground = ground_at(plan.scale)
+    sweeps = {"prefix_lengths": list(ground.prefix_lengths)}
+    return _config(plan, seed, {} if with_prompt else None, sweeps=sweeps, samples=ground.few_samples)
+
+
+def _read_off(plan: StudyPlan) -> Config:
+    """What is read off the draws of a run; other prefix lengths are drawn anew."""
+    return {name: list(getattr(ground_at(plan.scale), name)) for name in ("suffix_lengths", "sample_counts")}
+
+
+def _config(plan: StudyPlan, seed: int, tuning: Mapping[str, Any] | None, size: str = "", **changes: Any) -> Config:
+    """A trial on the main model, or that of another size, by top-p; ``changes`` are fields that differ."""
+    ground = ground_at(plan.scale)
+    size = size or ground.main
     return {
-        **base_config(ground, size or ground.main),
-        "compared": ground.compared if compare else None,
+        "victim": ground.sizes[size],
+        "size": size,
+        "data": fingerprint(ground.sizes[size]),
+        "test": ground.test,
+        "validation": ground.validation,
+        "compared": ground.compared,
         "tuning": None if tuning is None else {**ground.tuning, **tuning},
-        "decoding": decoding,
-        "scheme": DECODINGS[decoding],
+        "decoding": "top-p",
+        "scheme": DECODINGS["top-p"],
         "samples": ground.samples,
-        "sweeps": {name: list(getattr(ground, name)) for name in sweeps},
-        "lowercase": lowercase,
-        "trained": trained,
+        "sweeps": {},
+        "lowercase": False,
+        "trained": False,
         "seed": seed,
+        **changes,
     }
 
 
@@ -142,3 +149,22 @@ def _columns(views: Sequence[SuffixView]) -> dict[str, dict[str, list[Any]]]:
 def _node_share(findings: Sequence[SuffixFinding]) -> float:
     """Token positions computed, as a share of those of as many separate draws."""
     return sum(each.nodes / (each.samples * each.views["none"].suffix_length) for each in findings) / len(findings)
+
+
+def by_setting(trials: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
+    """Trials of the main model that draw by top-p, by setting, in the order of their seeds."""
+    found: dict[str, list[StudyTrial]] = {UNTUNED: [], SMOOTH: [], PLAIN: []}
+    for trial in sorted(trials, key=lambda each: each.config["seed"]):
+        tuning = trial.config["tuning"]
+        plain = tuning is not None and WITHOUT_SMOOTHING.items() <= tuning.items()
+        found[UNTUNED if tuning is None else PLAIN if plain else SMOOTH].append(trial)
+    return found
+
+
+def set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
+    """Differences from the paper, and what intervals mean."""
+    return [*differences(plan.scale), intervals(trials)]
+
+
+register_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
+"""Registers studies of this paper."""

@@ -1,14 +1,24 @@
-"""Claims that one group's figures are the higher or the lower ones."""
+"""When a claim holds: verdicts of intervals, and the test that one group's figures are the higher or the lower ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from leakage_tasks.research.framework.report import Claim
 
 LEAST_P = 0.05
 """A p below it tells groups apart."""
+
+
+def told(holds: bool, fails: bool) -> bool | None:
+    """A verdict: whether a claim ``holds``, ``fails``, or neither is shown (None)."""
+    return True if holds else False if fails else None
+
+
+def all_told(verdicts: Collection[bool | None]) -> bool | None:
+    """The verdict on several claims at once: it fails with one, and cannot be told where one cannot."""
+    return told(all(verdicts), False in verdicts)
 
 
 def ranked(

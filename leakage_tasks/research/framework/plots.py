@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.report.plots.style import QUIET, colour, marker, new_figure, save
 
@@ -28,27 +29,19 @@ def plot_groups(
         shown = [(place, point) for place, point in points if point is not None]
         values = [point[0] for _, point in shown]
         reach = [[point[0] - point[1] for _, point in shown], [point[2] - point[0] for _, point in shown]]
-        axes.errorbar(
-            [place for place, _ in shown],
-            values,
-            yerr=[[max(0.0, each) for each in side] for side in reach],
-            fmt=marker(number),
-            color=colour(number),
-            capsize=2,
-            label=name,
-        )
+        look: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 2, "label": name}
+        bars = [[max(0.0, each) for each in side] for side in reach]
+        axes.errorbar([place for place, _ in shown], values, yerr=bars, **look)
     if chance is None:
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(bottom=0)
+        axes.legend(frameon=False)
     else:
         axes.set_ylim(0, 1)
         axes.axhline(chance, color=QUIET, linestyle=":", label="chance")
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series) + 1)
     long = max(map(len, groups), default=0) > 8
     axes.set_xticks(range(len(groups)), list(groups), rotation=45 if long else 0, ha="right" if long else "center")
     axes.set_ylabel(words)
     axes.grid(axis="y", alpha=0.3)
-    if chance is None:
-        axes.legend(frameon=False)
-    else:
-        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series) + 1)
     save(figure, path)

@@ -24,31 +24,18 @@ Result = dict[str, Any]
 Run = Callable[[Config, Path], Result]
 """One trial, a function of its config alone, and a folder for what several trials need."""
 
-MODULES: tuple[str, ...] = (
-    "leakage_tasks.research.elmahdy.tables",
-    "leakage_tasks.research.elmahdy.beyond",
-    "leakage_tasks.research.ethicist.table_2",
-    "leakage_tasks.research.ethicist.beyond",
-    "leakage_tasks.research.ethicist.figures",
-    "leakage_tasks.research.ethicist.predictions",
-    "leakage_tasks.research.mix_and_match.tables",
-    "leakage_tasks.research.mix_and_match.figures",
-    "leakage_tasks.research.canary_inversion.tables",
-    "leakage_tasks.research.canary_inversion.defences",
-    "leakage_tasks.research.canary_inversion.figures",
-    "leakage_tasks.research.canary_inversion.private",
-    "leakage_tasks.research.canary_inversion.variants",
-    "leakage_tasks.research.secret_sharer.tables",
-    "leakage_tasks.research.secret_sharer.contexts",
-    "leakage_tasks.research.secret_sharer.defences",
-    "leakage_tasks.research.secret_sharer.estimators",
-    "leakage_tasks.research.secret_sharer.extraction",
-    "leakage_tasks.research.secret_sharer.figures",
-    "leakage_tasks.research.secret_sharer.mails",
-    "leakage_tasks.research.secret_sharer.search",
-    "leakage_tasks.research.secret_sharer.training",
-    "leakage_tasks.research.secret_sharer.translation",
-)
+Draw = Callable[[Report, Path], None]
+"""Draws a report as a PNG."""
+
+_STUDIED: Mapping[str, Sequence[str]] = {
+    "elmahdy": ("tables", "beyond"),
+    "ethicist": ("tables", "beyond", "figures"),
+    "mix_and_match": ("tables", "figures"),
+    "canary_inversion": ("tables", "defences", "figures", "beyond"),
+    "secret_sharer": ("tables", "contexts", "defences", "estimators", "extraction", "figures", "mails", "search",
+                      "training", "translation"),
+}  # fmt: skip
+MODULES = tuple(f"leakage_tasks.research.{paper}.{name}" for paper, names in _STUDIED.items() for name in names)
 """Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
 
 
@@ -74,28 +61,37 @@ class StudyTrial:
     seconds: float
 
 
+ListTrials = Callable[[StudyPlan], Iterable[Config]]
+"""The configs of all trials that a plan takes."""
+MakeReport = Callable[[Sequence[StudyTrial], StudyPlan], Report]
+"""What the trials show."""
+
+
 @dataclass(frozen=True)
 class Study:
     """One table or figure of a paper as something to run.
 
-    ``name`` is ``paper/table``; studies of one paper share their trials, which are told apart by ``run`` and
-    config. ``source`` says where the figures were published. ``scales`` says of every scale on offer what it takes.
-
-    ``trials(plan)`` lists the configs. ``run(config, shared)`` is one trial, a function of its config alone;
-    ``shared`` is a folder for what several trials need, such as a base model: whoever needs it first makes it, as
-    :func:`~leakage_tasks.research.framework.shared.sole_maker`, under a name that tells all it depends on.
-    ``report(trials, plan)`` gets a :class:`StudyTrial` a config, in the order of the configs; ``plot(report, path)``
-    draws a PNG.
+    Studies of one paper share their trials, which are told apart by ``run`` and config.
     """
 
     name: str
+    """``paper/table``."""
     title: str
+    """What it shows, in a few words."""
     source: str
+    """Where the figures were published."""
     scales: Mapping[Scale, str]
-    trials: Callable[[StudyPlan], Iterable[Config]]
+    """What every scale on offer takes."""
+    trials: ListTrials
+    """The configs of a plan."""
     run: Run
-    report: Callable[[Sequence[StudyTrial], StudyPlan], Report]
-    plot: Callable[[Report, Path], None] | None = None
+    """One trial, a function of its config alone, and of a folder for what several trials need, such as a base model:
+    whoever needs it first makes it, as :func:`~leakage_tasks.research.framework.shared.sole_maker`, under a name that
+    tells all it depends on."""
+    report: MakeReport
+    """Made of a :class:`StudyTrial` a config, in the order of the configs, and the plan."""
+    plot: Draw | None = None
+    """Draws the report as a PNG; None: there is no figure."""
 
     @property
     def group(self) -> str:
@@ -124,12 +120,7 @@ def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) ->
     """A function that registers studies of one paper: name, title, place in the paper, trials, report and plot."""
 
     def add(
-        name: str,
-        title: str,
-        where: str,
-        trials: Callable[[StudyPlan], Iterable[Config]],
-        report: Callable[[Sequence[StudyTrial], StudyPlan], Report],
-        plot: Callable[[Report, Path], None] | None = None,
+        name: str, title: str, where: str, trials: ListTrials, report: MakeReport, plot: Draw | None = None
     ) -> Study:
         return register(Study(f"{paper}/{name}", title, f"{source}, {where}", scales, trials, run, report, plot))
 
@@ -153,7 +144,10 @@ def find_studies(names: Sequence[str]) -> list[Study]:
     for name in names:
         chosen = [study for study in known if name in (study.name, study.group)]
         if not chosen:
-            raise OptionError(_unknown(name, known))
+            words = list(dict.fromkeys([study.name for study in known] + [study.group for study in known]))
+            near = difflib.get_close_matches(name, words, 1)
+            hint = f"did you mean {near[0]!r}?" if near else "'leakage study list' names them all"
+            raise OptionError(f"no study is called {name!r}: {hint}")
         found.update({study.name: study for study in chosen})
     return list(found.values())
 
@@ -167,15 +161,5 @@ def check_scale(scale: str, studies: Iterable[Study]) -> Scale:
                     raise OptionError(f"study {study.name} has no scale {scale}: use {', '.join(study.scales)}")
             return known
     near = difflib.get_close_matches(scale, SCALES, 1)
-    raise OptionError(f"--scale is {scale!r}: " + (f"did you mean {near[0]!r}?" if near else f"use {_list(SCALES)}"))
-
-
-def _unknown(name: str, known: Sequence[Study]) -> str:
-    words = list(dict.fromkeys([study.name for study in known] + [study.group for study in known]))
-    near = difflib.get_close_matches(name, words, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "'leakage study list' names them all"
-    return f"no study is called {name!r}: {hint}"
-
-
-def _list(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(SCALES[:-1])} or {SCALES[-1]}"
+    raise OptionError(f"--scale is {scale!r}: {hint}")

@@ -1,11 +1,16 @@
-"""What a study reports: a table with published figures beside measured ones, claims, differences."""
+"""What a study reports: a table with published figures beside measured ones, claims, differences; as text, too."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+MISSING = "not in the source"
+WIDTH = 110
+_VERDICTS = {True: "holds", False: "does not hold", None: "cannot be told"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class Report:
     columns: Sequence[str]
     rows: Sequence[TableRow]
     claims: Sequence[Claim] = ()
-    differences: Sequence[str] = field(default=())
+    differences: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -120,3 +125,66 @@ def _cell_json(cell: Cell) -> Any:
     if isinstance(cell, Published):
         return {"published": cell.value}
     return asdict(cell) if isinstance(cell, Measured) else cell
+
+
+def plain_text(report: Report) -> str:
+    """The table with aligned columns, then claims with their evidence, then differences from the paper."""
+    rows = _cells(report)
+    widths = [max(map(len, column)) for column in zip(report.columns, *rows, strict=True)]
+    left = [all(isinstance(row.get(name), str | None) for row in report.rows) for name in report.columns]
+    lines = [_aligned(report.columns, widths, left), "  ".join("-" * width for width in widths)]
+    lines += [_aligned(row, widths, left) for row in rows]
+    for title, items in _sections(report):
+        lines += ["", title]
+        lines += [textwrap.fill(item, WIDTH, initial_indent="  * ", subsequent_indent="    ") for item in items]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(report: Report, title: str) -> str:
+    """The same as a Markdown section under ``title``."""
+    rows = [report.columns, ["---"] * len(report.columns), *_cells(report)]
+    lines = [f"## {title}", "", *("| " + " | ".join(map(_escaped, row)) + " |" for row in rows)]
+    for heading, items in _sections(report):
+        lines += ["", f"**{heading}**", "", *(f"- {_escaped(item)}" for item in items)]
+    return "\n".join(lines) + "\n"
+
+
+def show(cell: Cell) -> str:
+    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one, or ``0.9 ± 0.05 [0.87, 0.93] n=10``."""
+    if cell is None:
+        return ""
+    if isinstance(cell, Published):
+        return MISSING if cell.value is None else _number(cell.value)
+    if isinstance(cell, Measured):
+        interval = "" if cell.low is None or cell.high is None else f" [{_number(cell.low)}, {_number(cell.high)}]"
+        spread = "" if cell.sd is None else f" ± {_number(cell.sd)}"
+        return f"{_number(cell.value)}{spread}{interval} n={cell.count}"
+    return _number(cell)
+
+
+def _sections(report: Report) -> list[tuple[str, list[str]]]:
+    claims = [f"{_VERDICTS[claim.holds]}: {claim.words} ({claim.evidence})" for claim in report.claims]
+    sections = [("Claims", claims), ("How this differs from the paper", list(report.differences))]
+    return [(title, items) for title, items in sections if items]
+
+
+def _cells(report: Report) -> list[list[str]]:
+    return [[show(row.get(name)) for name in report.columns] for row in report.rows]
+
+
+def _number(value: float | str) -> str:
+    if isinstance(value, str | bool | int):
+        return f"{value:,}" if type(value) is int else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
+    parts = (
+        cell.ljust(width) if to_left else cell.rjust(width)
+        for cell, width, to_left in zip(cells, widths, left, strict=True)
+    )
+    return "  ".join(parts).rstrip()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -17,27 +17,30 @@ from typing import Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.framework.jobs import check_jobs, trials_run
+from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, check_scale
-from leakage_tasks.research.framework.report import Report
-from leakage_tasks.research.framework.table import markdown, plain_text
+from leakage_tasks.research.framework.report import Report, markdown, plain_text
 from leakage_tasks.research.framework.trials import TrialStore, trial_name, versions
 
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A study that was run: its report, the folder it was written to, and how many trials were run and reused.
-
-    ``seconds`` is what all of its trials took, whenever they were run.
-    """
+    """A study that was run."""
 
     study: Study
+    """What was run."""
     plan: StudyPlan
+    """What the user asked for."""
     report: Report
+    """What the trials showed."""
     folder: Path
+    """Where the report was written to."""
     ran: int
+    """Trials that were run for it."""
     reused: int
+    """Trials that were there already."""
     seconds: float
+    """What all of its trials took, whenever they were run."""
 
     def summary(self) -> str:
         """The report for people, with where it was written."""
@@ -68,32 +71,28 @@ def run_studies(
     address of a Dask cluster's scheduler, has its workers run them, who see the same ``output``.
     Raises LeakageError.
     """
-    check_jobs(jobs, dask)
+    if jobs < 1:
+        raise OptionError(f"--jobs is {jobs}: give 1 or more")
+    if jobs > 1 and dask is not None:
+        raise OptionError(f"--jobs is {jobs} with --dask, whose workers run one trial each: leave one of them out")
     if plan.trials is not None and plan.trials < 1:
         raise OptionError(f"--trials is {plan.trials}: give 1 or more")
     check_scale(plan.scale, studies)
     stores: dict[str, TrialStore] = {}
     for study in studies:
+        started, place = time.perf_counter(), Path(output) / study.group / plan.scale
         if study.group not in stores:
-            stores[study.group] = TrialStore(Path(output) / study.group / plan.scale, fresh=fresh)
-        yield _run(study, plan, Path(output), stores[study.group], progress, jobs, dask)
-
-
-def _run(
-    study: Study, plan: StudyPlan, output: Path, store: TrialStore, progress: bool, jobs: int, dask: str | None
-) -> StudyRun:
-    started = time.perf_counter()
-    configs = list(study.trials(plan))
-    if not configs:
-        raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
-    by_name = {trial_name(study.run, config): config for config in configs}
-    trials, ran = _trials(store, study, by_name, progress, jobs, dask)
-    report = study.report(list(trials.values()), plan)
-    folder = output / study.group / plan.scale / study.name.partition("/")[2]
-    seconds = sum(trial.seconds for trial in trials.values())
-    done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
-    _write(done, output, list(trials), time.perf_counter() - started)
-    return done
+            stores[study.group] = TrialStore(place, fresh=fresh)
+        configs = {trial_name(study.run, config): config for config in study.trials(plan)}
+        if not configs:
+            raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
+        trials, ran = _trials(stores[study.group], study, configs, progress, jobs, dask)
+        report = study.report(list(trials.values()), plan)
+        seconds = sum(trial.seconds for trial in trials.values())
+        folder = place / study.name.partition("/")[2]
+        done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
+        _write(done, Path(output), list(trials), time.perf_counter() - started)
+        yield done
 
 
 def _trials(
@@ -104,14 +103,12 @@ def _trials(
 
     saved = {name: store.saved(study.run, config) for name, config in configs.items()}
     missing = [config for name, config in configs.items() if saved[name] is None]
-    with (
-        tqdm(
-            desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress
-        ) as bar,
-        closing(trials_run(store, study, missing, jobs, dask)) as running,
-    ):
+    bar = tqdm(desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress)
+    with bar, closing(trials_run(store, study, missing, jobs, dask)) as running:
         for trial in running:
-            saved[trial_name(study.run, trial.config)] = trial
+            name = trial_name(study.run, trial.config)
+            saved[name] = trial
+            store.made.add(name)
             bar.update()
     trials = {name: trial for name, trial in saved.items() if trial is not None}
     assert len(trials) == len(configs)

@@ -48,8 +48,11 @@ class TrialStore:
         self.made: set[str] = set()
         if fresh:
             shutil.rmtree(self.shared, ignore_errors=True)
-        for place in (self.trials, self.shared):
-            _make(place)
+        try:
+            for place in (self.trials, self.shared):
+                place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LeakageError(f"{place}: cannot be made ({error.strerror}): choose another --output") from None
 
     def anywhere(self) -> TrialStore:
         """The same store for a process with another current folder."""
@@ -97,10 +100,3 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     """The value as it comes back from JSON, so that a trial is the same whether it was run or read."""
     plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
     return plain
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LeakageError(f"{folder}: cannot be made ({error.strerror}): choose another --output") from None

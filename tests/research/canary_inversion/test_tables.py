@@ -14,11 +14,10 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.canary_inversion import beyond as nlu_beyond
 from leakage_tasks.research.canary_inversion import defences as nlu_defences
 from leakage_tasks.research.canary_inversion import figures as nlu_figures
-from leakage_tasks.research.canary_inversion import private as nlu_private
 from leakage_tasks.research.canary_inversion import tables as nlu
-from leakage_tasks.research.canary_inversion import variants as nlu_variants
 from leakage_tasks.research.canary_inversion.counts import (
     EVERY,
     alike,
@@ -37,13 +36,13 @@ from leakage_tasks.research.canary_inversion.experiment import (
     GENERATED,
     SNIPS,
     TaggerExperiment,
+    alike_vectors,
     fingerprint,
     ground_at,
     utterances,
+    vectors_of,
 )
-from leakage_tasks.research.canary_inversion.settings import PATTERNS
-from leakage_tasks.research.canary_inversion.trials import run, split, victims
-from leakage_tasks.research.canary_inversion.vectors import alike_vectors, vectors_of
+from leakage_tasks.research.canary_inversion.trials import PATTERNS, run, split, victims
 from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured
@@ -186,7 +185,7 @@ def test_more_repetitions_are_told_to_leak_more(name: str) -> None:
     trials = made(
         nlu_figures.by_set_trials(SMALL, name), lambda config, p: entry(2 * (config["published_copies"] == 10))
     )
-    assert [claim.holds for claim in nlu_figures.by_set(name)(trials, SMALL).claims] == [True, True]
+    assert [claim.holds for claim in nlu_figures.by_set(trials, SMALL, name).claims] == [True, True]
 
 
 def test_usefulness_is_told_by_an_interval() -> None:
@@ -274,7 +273,7 @@ def test_dp_sgd_is_told_from_the_papers_defences() -> None:
         rest = 3 + config["seed"] % 2
         return entry(rest, adaptive=rest) if "epsilon" in config["defence"] else entry(1, adaptive=1)
 
-    report = nlu_private.private(made(nlu_private.private_trials(SMALL), wrong), SMALL)
+    report = nlu_beyond.private(made(nlu_beyond.private_trials(SMALL), wrong), SMALL)
     told = {claim.words: claim.holds for claim in report.claims}
     knowing = "the best of five starts by an attacker who knows it, with the finish, is at chance"
     assert told[f"with D + ES + CE {knowing}"] is False
@@ -400,10 +399,10 @@ def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
 
 
 def test_variants_are_compared_over_all_patterns() -> None:
-    configs = nlu_variants.variant_trials(SMALL)
-    worse = {"gumbel": 3, "straight-through": 1, "embedding": 6, nlu_variants.ONE: 6}
+    configs = nlu_beyond.variant_trials(SMALL)
+    worse = {"gumbel": 3, "straight-through": 1, "embedding": 6, nlu_beyond.ONE: 6}
     trials = made(configs, lambda config, p: entry(2 + config["seed"] % 2, 6, finished=0, **worse))
-    report = nlu_variants.variants(trials, SMALL)
+    report = nlu_beyond.variants(trials, SMALL)
     assert [claim.holds for claim in report.claims] == [True, True, False, True, True]
     assert [report.rows[row]["relaxation"] for row in (0, 1)] == ["softmax, one start", "softmax"]
     assert report.rows[0]["Acc finished"] is None

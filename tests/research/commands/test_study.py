@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.research.framework import Study, register
+from leakage_tasks.research.framework.registry import Study, register
 from tests.research.toy import Toy, make_study
 
 ROOT = Path(__file__).resolve().parents[3]

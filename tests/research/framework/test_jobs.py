@@ -16,8 +16,9 @@ import pytest
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import Config, Result, Study, StudyPlan, run_studies
 from leakage_tasks.research.framework.jobs import trials_run
+from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
+from leakage_tasks.research.framework.runner import run_studies
 from leakage_tasks.research.framework.shared import sole_maker
 from leakage_tasks.research.framework.trials import TrialStore
 from tests.conftest import ROOT

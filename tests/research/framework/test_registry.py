@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.research.framework import Study, StudyPlan, find_studies, register
+from leakage_tasks.research.framework.registry import Study, StudyPlan, find_studies, register
 from tests.research.toy import Toy, make_study
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import Config, Measured, Report, Result, Study, StudyPlan, StudyRun, run_studies
 from leakage_tasks.research.framework import trials as trials_module
+from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
+from leakage_tasks.research.framework.report import Measured, Report
+from leakage_tasks.research.framework.runner import StudyRun, run_studies
 from tests.research.toy import Toy, make_study
 
 SMOKE = StudyPlan("smoke")

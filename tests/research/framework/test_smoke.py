@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.research.framework import Study, StudyPlan, run_studies
-from leakage_tasks.research.framework.registry import all_studies
-from leakage_tasks.research.framework.table import plain_text
+from leakage_tasks.research.framework.registry import Study, StudyPlan, all_studies
+from leakage_tasks.research.framework.report import plain_text
+from leakage_tasks.research.framework.runner import run_studies
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from leakage_tasks.research.framework import Claim, Measured, Published, Report
-from leakage_tasks.research.framework.table import markdown, plain_text, show
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, markdown, plain_text, show
 
 
 @pytest.mark.parametrize(

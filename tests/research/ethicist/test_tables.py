@@ -14,11 +14,17 @@ from leakage_tasks.metrics.aggregates import Guessed
 from leakage_tasks.metrics.aggregates import early_stop as early_stop_of
 from leakage_tasks.research.ethicist import beyond as ethicist_beyond
 from leakage_tasks.research.ethicist import figures as ethicist_figures
-from leakage_tasks.research.ethicist import predictions as ethicist_predictions
-from leakage_tasks.research.ethicist import table_2 as ethicist
+from leakage_tasks.research.ethicist import tables as ethicist
 from leakage_tasks.research.ethicist.guesses import Contrast, contrast, difference, early_stop, mean_of, recall, value
-from leakage_tasks.research.ethicist.settings import by_setting
-from leakage_tasks.research.ethicist.trials import DECODINGS, decoded, shortened, tuned, unsmoothed, untuned
+from leakage_tasks.research.ethicist.trials import (
+    DECODINGS,
+    by_setting,
+    decoded,
+    shortened,
+    tuned,
+    unsmoothed,
+    untuned,
+)
 from leakage_tasks.research.ethicist.victims import pairs_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 
@@ -113,7 +119,7 @@ def test_seeds_that_disagree_widen_the_interval():
     ("low", "high", "verdict"), [(0.1, 0.2, True), (-0.2, -0.1, False), (-0.1, 0.1, None), (0, 0, None)]
 )
 def test_a_contrast_tells_by_its_interval(low, high, verdict):
-    assert Contrast((low + high) / 2, low, high, 200, 3).above() is verdict
+    assert Contrast((low + high) / 2, low, high).above() is verdict
 
 
 def test_what_is_not_measured_cannot_be_told():
@@ -171,7 +177,7 @@ def test_settings_are_told_apart_and_seeds_in_order():
 
 
 def test_the_tables_share_their_trials():
-    lists = [ethicist.table_2_trials, ethicist_predictions.table_3_trials, ethicist_predictions.table_4_trials]
+    lists = [ethicist.table_2_trials, ethicist.table_3_trials, ethicist.table_4_trials]
     lists += [ethicist_figures.main_trials]
     assert [tuned(SMALL, 0) in trials(SMALL) for trials in lists] == [True] * 4
     assert decoded(SMALL, 0, "top-p") == tuned(SMALL, 0)
@@ -185,7 +191,7 @@ def test_seeds_leave_model_and_split_alone(scale):
 
 def test_table_3_follows_the_decodings():
     shares = {"greedy": 0.2, "beam": 0.6, "top-k": 0.4, "top-p": 0.4}
-    found = ethicist_predictions.table_3(
+    found = ethicist.table_3(
         [trial(decoded(SMALL, s, name), shares[name]) for name in DECODINGS for s in range(3)], SMALL
     )
     held = verdicts(found)
@@ -199,7 +205,7 @@ def test_table_3_follows_the_decodings():
 @pytest.mark.parametrize(("wrong", "verdict"), [(8, True), (80, False)])
 def test_table_4_tells_right_from_wrong(wrong, verdict):
     columns = guesses(0.5, repeats=(90, wrong))
-    report = ethicist_predictions.table_4([trial(tuned(SMALL, s), 0.5, calibrated=columns) for s in range(3)], SMALL)
+    report = ethicist.table_4([trial(tuned(SMALL, s), 0.5, calibrated=columns) for s in range(3)], SMALL)
     assert verdicts(report)["right predictions are repeated at least twice as often as wrong ones"] is verdict
     cells = {row["feature"]: row for row in report.rows}
     assert (cells["average repeat time"]["right"].value, cells["average repeat time"]["wrong"].value) == (90, wrong)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leakage_tasks.research.ethicist.plots import plot_lines
+from leakage_tasks.research.ethicist.figures import plot_lines
 
 PANELS = {
     what: {"one": [(10, 0.1, 0.01), (50, 0.4, 0.02)], "other": [(10, 0.2, 0.0), (50, 0.5, 0.0)]}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leakage_tasks.selftest import uniform
-from leakage_tasks.selftest.uniform import Share, distance, uniform_p
+from leakage_tasks.selftest import chance
+from leakage_tasks.selftest.chance import Share, distance, uniform_p
 
 
 def test_of_known_shares_it_is_the_kolmogorov_smirnov_test() -> None:
@@ -33,7 +33,7 @@ def test_exact_ranks_of_uniform_secrets_raise_no_more_alarms_than_said(size: int
 
 
 def test_noisy_ranks_of_uniform_secrets_raise_no_more_alarms_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uniform, "RUNS", 500)
+    monkeypatch.setattr(chance, "RUNS", 500)
     stream = np.random.default_rng(0)
     noise = 0.4
     found = []

@@ -1,0 +1,205 @@
+"""Tables 2, 3 and 4 of Zhang, Wen and Huang, "Ethicist" (2023): methods, ways of decoding, right and wrong guesses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from leakage_tasks.research.ethicist.guesses import (
+    MEASURES,
+    Contrast,
+    Measure,
+    Side,
+    above,
+    contrast,
+    difference,
+    early_stop,
+    every,
+    mean_of,
+    measured,
+    more,
+    recall,
+    recall_at,
+)
+from leakage_tasks.research.ethicist.trials import (
+    DECODINGS,
+    PLAIN,
+    SMOOTH,
+    UNTUNED,
+    by_setting,
+    decoded,
+    each_seed,
+    register_study,
+    set_up,
+    tuned,
+    unsmoothed,
+    untuned,
+)
+from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
+
+Guesses = tuple[list[StudyTrial], str]
+"""The trials of one setting, and the confidence their guesses go by."""
+BASELINES = ("perplexity", "comparing_lm", "zlib", "lowercase")
+
+TABLE_2: dict[str, tuple[str, str, float | str | None, float | str | None]] = {
+    "Perplexity": (UNTUNED, "perplexity", None, None),
+    "Comparing (LM)": (UNTUNED, "comparing_lm", None, None),
+    "Comparing (zlib)": (UNTUNED, "zlib", None, None),
+    "Comparing (lowercase)": (UNTUNED, "lowercase", None, None),
+    "Ethicist": (SMOOTH, "calibrated", 0.628, None),
+    "w/o smooth": (PLAIN, "calibrated", None, 0.524),
+    "w/o calibrated": (SMOOTH, "perplexity", 0.623, "0.063 below Ethicist"),
+    "w/o smooth & calibrated": (PLAIN, "perplexity", 0.608, None),
+    "w/o smooth & calibrated, comparing (LM)": (PLAIN, "comparing_lm", None, 0.487),
+    "w/o prompt tuning": (UNTUNED, "calibrated", 0.533, "0.124 below Ethicist"),
+    "ours: trained confidence": (SMOOTH, "trained", None, None),
+}
+"""Setting, confidence, published recall and recall_early_stop by row."""
+TABLE_2_NOTE = (
+    "Table 2's cells are lost; published figures are those of section 4.4. Which rows 60.8 and 62.3, 48.7 and 52.4 "
+    "belong to is our reading; 53.3 is 62.8 less the 9.5 that tuning is said to add."
+)
+RIGHT_REPEATED = 85.38
+"""Table 4's average repeat time of right predictions, quoted in section 5 with the recalls below."""
+RECALL_AT = {1: 0.63, 3: None, 100: 0.69}
+NEARLY = 0.02
+"""How close recall@3 must be to recall@100 to count as equal."""
+
+
+table_2_trials = partial(each_seed, makers=(untuned, tuned, unsmoothed))
+"""No prompt, Ethicist's, and one without smoothing."""
+table_3_trials = partial(each_seed, makers=[partial(decoded, decoding=decoding) for decoding in DECODINGS])
+"""Ethicist's prompt, decoded in four ways."""
+table_4_trials = partial(each_seed, makers=[tuned])
+"""Ethicist."""
+
+
+def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Recall and recall_early_stop of baselines, Ethicist and its ablations."""
+    settings = by_setting(trials)
+    rows: list[TableRow] = [
+        {
+            "method": method,
+            "recall, published": Published(whole),
+            "recall": measured(settings[setting], recall(confidence)),
+            "early stop, published": Published(early),
+            "early stop": measured(settings[setting], early_stop(confidence)),
+        }
+        for method, (setting, confidence, whole, early) in TABLE_2.items()
+    ]
+    return Report(list(rows[0]), rows, table_2_claims(settings), [*set_up(trials, plan), TABLE_2_NOTE])
+
+
+def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
+    """What section 4.4 concludes from Table 2."""
+    none, smooth, plain = (settings[name] for name in (UNTUNED, SMOOTH, PLAIN))
+
+    def compared(words: str, measure: Callable[[str], Measure], one: Guesses, other: Guesses) -> Claim:
+        return more(words, (one[0], measure(one[1])), (other[0], measure(other[1])))
+
+    ours, bare, plainly = ((setting, "calibrated") for setting in (smooth, none, plain))
+    uncalibrated, by_perplexity = (smooth, "perplexity"), early_stop("calibrated", ordered_by="perplexity")
+    same = "the same guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
+    behind = "behind a prompt, calibrated confidence beats comparing (LM) on recall_early_stop"
+
+    def beaten(measure: Callable[[str], Measure]) -> dict[str, Contrast]:
+        return {name: difference((smooth, measure("calibrated")), (none, measure(name))) for name in BASELINES}
+
+    return [
+        compared("tuning lifts recall over no tuning", recall, ours, bare),
+        compared("tuning lifts recall_early_stop over no tuning", early_stop, ours, bare),
+        compared("the smoothing loss lifts recall", recall, uncalibrated, (plain, "perplexity")),
+        more(same, (smooth, early_stop("calibrated")), (smooth, by_perplexity)),
+        more("so they do without a prompt", (none, early_stop("calibrated")), (none, by_perplexity)),
+        compared("calibration lifts recall_early_stop", early_stop, ours, uncalibrated),
+        compared("calibration lifts recall_early_stop without a prompt", early_stop, bare, (none, "perplexity")),
+        compared(behind, early_stop, plainly, (plain, "comparing_lm")),
+        compared("recall loses more without smoothing than without calibration", recall, uncalibrated, plainly),
+        compared(
+            "recall_early_stop loses more without calibration than without smoothing", early_stop, plainly, uncalibrated
+        ),
+        every("Ethicist beats every baseline on recall", beaten(recall)),
+        every("Ethicist beats every baseline on recall_early_stop", beaten(early_stop)),
+    ]
+
+
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Recall and recall_early_stop by decoding; searches go by perplexity."""
+    by_decoding = {name: [each for each in trials if each.config["decoding"] == name] for name in DECODINGS}
+    confidence = {name: "perplexity" if name in ("greedy", "beam") else "calibrated" for name in DECODINGS}
+    words = {"greedy": "greedy", "beam": "beam 10", "top-k": "top-k 10", "top-p": "top-p 0.7"}
+
+    def side(name: str, measure: Callable[[str], Measure]) -> Side:
+        return by_decoding[name], measure(confidence[name])
+
+    rows: list[TableRow] = [
+        {
+            "decoding": words[name],
+            "published": Published(None),
+            **{what: measured(*side(name, measure)) for what, measure in MEASURES.items()},
+        }
+        for name in DECODINGS
+    ]
+    others = ("beam", "top-k", "top-p")
+    claims = [
+        every(
+            f"greedy search does worst on {what}",
+            {words[name]: difference(side(name, measure), side("greedy", measure)) for name in others},
+        )
+        for what, measure in (("recall", recall), ("recall_early_stop", early_stop))
+    ]
+    claims += [
+        more("beam search beats top-p on recall", side("beam", recall), side("top-p", recall)),
+        more("top-p beats beam search on recall_early_stop", side("top-p", early_stop), side("beam", early_stop)),
+        more("top-p beats top-k on recall_early_stop", side("top-p", early_stop), side("top-k", early_stop)),
+    ]
+    note = "Top-k keeps 10 tokens at temperature 0.8, beam search 10 beams (the paper's Appendix A)."
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
+
+
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """What tells right predictions from wrong ones."""
+    nats = math.log(2) / trials[0].result["suffix"]
+    features = {
+        "average confidence": ("confidence", 1.0, None),
+        "average loss (nats a token)": ("bits", nats, None),
+        "average repeat time": ("count", 1.0, RIGHT_REPEATED),
+    }
+    rows: list[TableRow] = [
+        {
+            "feature": name,
+            "right, published": Published(published),
+            "right": measured(trials, mean_of(field, right=True, scale=scale), math.inf),
+            "wrong, published": Published(None),
+            "wrong": measured(trials, mean_of(field, right=False, scale=scale), math.inf),
+        }
+        for name, (field, scale, published) in features.items()
+    ]
+    rows += [
+        {"feature": f"recall@{k}", "all, published": Published(published), "all": measured(trials, recall_at(k))}
+        for k, published in RECALL_AT.items()
+    ]
+    columns = ["feature", *(f"{who}{end}" for who in ("right", "wrong", "all") for end in (", published", ""))]
+    note = "The published repeat time and recalls are quoted in the paper's section 5; the rest of Table 4 is lost."
+    right, wrong = (mean_of("count", right=which) for which in (True, False))
+    twice = contrast((1.0, trials, right), (-2.0, trials, wrong))
+    at = {k: recall_at(k) for k in RECALL_AT}
+    gap = contrast((-1.0, trials, at[100]), (1.0, trials, at[3]))
+    claims = [
+        above("right predictions are repeated at least twice as often as wrong ones", twice, "right − 2 × wrong"),
+        more(
+            "right predictions have the higher confidence",
+            (trials, mean_of("confidence", right=True)),
+            (trials, mean_of("confidence", right=False)),
+        ),
+        above(f"recall@3 is within {NEARLY} of recall@100", gap, "recall@3 − recall@100", -NEARLY),
+        more("a better confidence has room: recall@100 is above recall@1", (trials, at[100]), (trials, at[1])),
+    ]
+    return Report(columns, rows, claims, [*set_up(trials, plan), note])
+
+
+register_study("table-2", "Ethicist, its ablations and baselines", "Table 2", table_2_trials, table_2)
+register_study("table-3", "ways of decoding behind a prompt", "Table 3", table_3_trials, table_3)
+register_study("table-4", "right and wrong predictions", "Table 4", table_4_trials, table_4)
