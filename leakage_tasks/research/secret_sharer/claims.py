@@ -71,3 +71,9 @@ def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
 def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
     """That something held in every run."""
     return Claim(words, all(outcomes) if outcomes else None, f"{sum(outcomes)} of {len(outcomes)}; {evidence}")
+
+
+def unknown(words: str, exposures: Sequence[float]) -> Claim:
+    """That no model knows the secret: each one's exposure is what chance gives in all but 5 % of cases, or less."""
+    evidence = f"most exposed {max(exposures):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %"
+    return all_of(words, [value <= CHANCE for value in exposures], evidence)

@@ -7,9 +7,8 @@ from statistics import fmean
 
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Report, TableRow
-from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
-from leakage_tasks.research.secret_sharer.run import INDEPENDENT
-from leakage_tasks.research.secret_sharer.trials import entries, register_study, set_up
+from leakage_tasks.research.secret_sharer.experiment import Watch, configs
+from leakage_tasks.research.secret_sharer.trials import INDEPENDENT, entries, every_look, register_study, set_up
 
 SHORT = {"smoke": "The random number is {digits:2}"}
 USUAL = "The random number is {digits:5}"
@@ -20,21 +19,12 @@ NAMES = ("estimated", "sampled", "extrapolated")
 def estimator_trials(plan: StudyPlan) -> list[Config]:
     """A secret of five digits, whose true rank can be had, looked at by every estimator after every epoch."""
     watch = Watch(("exact", "every text"), ("exact", "estimated", "sampled", "extrapolated"), (0,))
-    return [
-        setting(plan, watch=watch, template=SHORT.get(plan.scale, USUAL), controls=1).config(seed)
-        for seed in seeds(plan)
-    ]
+    return configs(plan, watch=watch, template=SHORT.get(plan.scale, USUAL), controls=1)
 
 
 def estimators(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The estimators beside the truth, epoch by epoch."""
-    looks = [
-        (trial.config["seed"], epoch, entry)
-        for trial in trials
-        for epoch in range(1, len(trial.result["losses"]) + 1)
-        for planted in (True, False)
-        for entry in entries([trial], str(epoch), planted=planted)
-    ]
+    looks = list(every_look(trials, controls=True))
     rows = [_row(*look) for look in looks]
     claims = [*(_covers(rows, name) for name in NAMES[:2]), _same(trials), _nearest([entry for _, _, entry in looks])]
     notes = [INDEPENDENT, "The secret has so few fillings that all can be counted. One control is looked at as well."]

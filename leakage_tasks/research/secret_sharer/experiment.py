@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan
@@ -48,26 +48,17 @@ class LanguageModelExperiment:
         return {**usual, **sizes, **changed}
 
 
-SMOKE = LanguageModelExperiment(
-    characters=3_000, held_out=1_500, epochs=2, patience=2, batch_size=32, budget=100, seeds=1
-)
 SMALL = LanguageModelExperiment()
 PAPER = LanguageModelExperiment(
-    data=PTB,
-    characters=0,
-    held_out=0,
-    copies=1,
-    epochs=100,
-    patience=5,
-    batch_size=128,
-    budget=100_000,
-    seeds=10,
+    PTB, characters=0, held_out=0, copies=1, epochs=100, patience=5, batch_size=128, budget=100_000, seeds=10
 )
-
-
-def ground_at(scale: Scale) -> LanguageModelExperiment:
-    """The ground of a scale."""
-    return {"smoke": SMOKE, "small": SMALL, "paper": PAPER}[scale]
+EXPERIMENTS: Mapping[Scale, LanguageModelExperiment] = {
+    "smoke": LanguageModelExperiment(
+        characters=3_000, held_out=1_500, epochs=2, patience=2, batch_size=32, budget=100, seeds=1
+    ),
+    "small": SMALL,
+    "paper": PAPER,
+}
 
 
 @dataclass(frozen=True)
@@ -89,11 +80,8 @@ class Secrets:
         """The canaries, once for each attacker; planted ones first."""
         from leakage_tasks.canaries import make_canaries
 
-        views = []
-        for known in self.known:
-            settings: dict[str, Any] = {"repetitions": [self.copies], "controls": self.controls, "seed": seed}
-            views.append(make_canaries(self.template, self.count, known=known, **settings))
-        return views
+        settings: dict[str, Any] = {"repetitions": [self.copies], "controls": self.controls, "seed": seed}
+        return [make_canaries(self.template, self.count, known=known, **settings) for known in self.known]
 
 
 @dataclass(frozen=True)
@@ -108,51 +96,44 @@ class Watch:
     what: Sequence[str] = ()
     epochs: Sequence[int] = ()
 
-    def at(self, epoch: int) -> bool:
-        """Whether to look after this epoch."""
-        return epoch in self.epochs or 0 in self.epochs
+
+AT_BEST = Watch()
 
 
-@dataclass(frozen=True)
-class TrialSetting:
-    """One trial but for its seed."""
+def configs(
+    plan: StudyPlan,
+    variants: Iterable[Config] = ({},),
+    *,
+    watch: Watch = AT_BEST,
+    models: int | None = None,
+    **usual: Any,
+) -> list[Config]:
+    """A trial for each variant and seed: as many seeds as the plan asks for, else ``models``, else the scale's.
 
-    ground: LanguageModelExperiment
-    recipe: Config = field(default_factory=dict)
-    secrets: Secrets = Secrets()
-    watch: Watch = Watch()
-
-    def config(self, seed: int) -> Config:
-        """The trial's config."""
-        fields = {"recipe": self.ground.recipe(**self.recipe), "secrets": asdict(self.secrets)}
-        return {"ground": asdict(self.ground), **fields, "watch": asdict(self.watch), "seed": seed}
-
-
-def setting(
-    plan: StudyPlan, *, recipe: Config | None = None, watch: Watch | None = None, **secrets: Any
-) -> TrialSetting:
-    """The usual setting at a scale, but for what is given.
-
-    Where only the best epoch is watched, training is stopped early; where others are too, it is not.
+    ``usual`` and each variant say what differs from the scale's ground: ``recipe`` for fields of its recipe, all else
+    for fields of :class:`Secrets`. Where only the best epoch is watched, training is stopped early; where others are
+    too, it is not.
     """
-    ground = ground_at(plan.scale)
-    watch = watch or Watch()
-    changed = recipe or {}
-    # As much patience as there are epochs stops nothing, but keeps the best epoch's weights.
-    patience = changed.get("epochs", ground.epochs) if watch.epochs else ground.patience
-    return TrialSetting(
-        ground, {"patience": patience, **changed}, Secrets(**{"copies": ground.copies, **secrets}), watch
-    )
-
-
-def seeds(plan: StudyPlan) -> range:
-    """A seed for each model of one setting."""
-    return plan.seeds(ground_at(plan.scale).seeds)
+    ground = EXPERIMENTS[plan.scale]
+    found = []
+    for variant in variants:
+        secrets: Config = {"copies": ground.copies, "recipe": {}, **usual, **variant}
+        recipe = secrets.pop("recipe")
+        # As much patience as there are epochs stops nothing, but keeps the best epoch's weights.
+        patience = recipe.get("epochs", ground.epochs) if watch.epochs else ground.patience
+        own = {
+            "ground": asdict(ground),
+            "recipe": ground.recipe(**{"patience": patience, **recipe}),
+            "secrets": asdict(Secrets(**secrets)),
+            "watch": asdict(watch),
+        }
+        found += [{**own, "seed": seed} for seed in plan.seeds(models or ground.seeds)]
+    return found
 
 
 def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
     """How the ground differs from the paper's, a sentence each; ``characters`` are those of another text."""
-    ground = ground_at(plan.scale)
+    ground = EXPERIMENTS[plan.scale]
     if ground == PAPER:
         return ["The learning rate is constant (the paper's decays on plateaus)."]
     return [

@@ -8,9 +8,17 @@ from statistics import fmean
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
-from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
-from leakage_tasks.research.secret_sharer.run import FEWER, INDEPENDENT, long_trials
-from leakage_tasks.research.secret_sharer.trials import WHOLE, entries, register_study, set_up
+from leakage_tasks.research.secret_sharer.experiment import Watch, configs
+from leakage_tasks.research.secret_sharer.figures import long_trials
+from leakage_tasks.research.secret_sharer.trials import (
+    FEWER,
+    INDEPENDENT,
+    WHOLE,
+    entries,
+    every_look,
+    register_study,
+    set_up,
+)
 from leakage_tasks.research.secret_sharer.watch import WIDTHS
 
 PUBLISHED_GUESS = (
@@ -35,8 +43,7 @@ def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The likeliest fillings of one model."""
     entry = entries(trials)[0]
     rows = []
-    for place, guess in enumerate(entry["cheapest"], 1):
-        cost, wrong = PUBLISHED_GUESS[place - 1]
+    for place, (guess, (cost, wrong)) in enumerate(zip(entry["cheapest"], PUBLISHED_GUESS, strict=False), 1):
         rows.append(
             {
                 "place": place,
@@ -62,28 +69,20 @@ def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def extraction_trials(plan: StudyPlan) -> list[Config]:
     """The paper's LSTM, attacked by every algorithm after every epoch."""
-    epochs = EPOCHS[plan.scale]
-    made = setting(plan, recipe={"epochs": epochs}, watch=Watch((), ("exposure", *NAMES), (0,)))
-    return [made.config(seed) for seed in seeds(plan)]
+    return configs(plan, watch=Watch((), ("exposure", *NAMES), (0,)), recipe={"epochs": EPOCHS[plan.scale]})
 
 
 def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Section 7.1: which algorithm finds the secret once it is the likeliest of all, and with how many model calls."""
-    every = [
-        entry
-        for trial in trials
-        for epoch in range(1, len(trial.result["losses"]) + 1)
-        for entry in entries([trial], str(epoch))
-    ]
+    every = [entry for _, _, entry in every_look(trials)]
     first = [entry for entry in every if entry["exposure"]["bits"] > WHOLE - 0.5]
     rows: list[TableRow] = [
         {"algorithm": "brute force (not run)", "model calls": 10**9, "published": Published("10^9, 4 hours")}
     ]
     for name, words in NAMES.items():
         own = [entry[name] for entry in first]
-        hits = sum(each["place"] == 1 for each in own)
         spent = Measured.mean([each["calls"] for each in own]) if own else None
-        found = Measured.rate(hits, len(own)) if own else None
+        found = Measured.rate(sum(each["place"] == 1 for each in own), len(own)) if own else None
         rows.append({"algorithm": words, "found first": found, "model calls": spent, "published": Published(None)})
     calls = [entry[CERTAIN]["calls"] for entry in first if entry[CERTAIN]["place"] == 1]
     missed = {name: sum(_place(each, CERTAIN) == 1 != _place(each, name) for each in every) for name in BEAMS}

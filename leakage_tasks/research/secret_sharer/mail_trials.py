@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,18 +36,18 @@ class MailExperiment:
     draws: int = 500
 
 
-SMOKE = MailExperiment(1, 12, (1,), {"batches": "streams", "batch_size": 32, "units": 16, "epochs": 1}, 1, 100, 50)
-PAPER = MailExperiment(0, 0, (), {"batch_size": 128, "epochs": 100, "patience": 5}, 10, 100_000, 2_000)
-
-
-def ground_at(scale: Scale) -> MailExperiment:
-    """The ground of a scale."""
-    return {"smoke": SMOKE, "small": MailExperiment(), "paper": PAPER}[scale]
+EXPERIMENTS: Mapping[Scale, MailExperiment] = {
+    "smoke": MailExperiment(
+        1, 12, (1,), {"batches": "streams", "batch_size": 32, "units": 16, "epochs": 1}, 1, 100, 50
+    ),
+    "small": MailExperiment(),
+    "paper": MailExperiment(0, 0, (), {"batch_size": 128, "epochs": 100, "patience": 5}, 10, 100_000, 2_000),
+}
 
 
 def trials(plan: StudyPlan) -> list[Config]:
     """One model a sender and seed. Raises LeakageError where the user's mails are not there, or are not UTF-8."""
-    ground = ground_at(plan.scale)
+    ground = EXPERIMENTS[plan.scale]
     senders: list[Config] = [{"sender": place} for place in range(ground.senders)] or [
         {"sender": place, "sha256": _digest(path)} for place, path in enumerate(_own_mails())
     ]
@@ -100,14 +100,14 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExpe
     from leakage_tasks.attacks.coarse import coarsened
     from leakage_tasks.attacks.finding import GUESSES
 
-    def attacked(name: str, goal: Any, some: Iterable[Canary], **settings: Any) -> list[Finding]:
-        return run_attack(name, target, list(some), budget=ground.budget, seed=seed, goal=goal, settings=settings)
-
-    bits = {found.canary: found for found in attacked("exposure", "exposure", canaries)}
-    shown = _as_they_are if ground.senders else coarsened
+    # Invented people's secrets are nobody's.
+    shown = coarsened if not ground.senders else lambda found: found
+    given: dict[str, Any] = {"budget": ground.budget, "seed": seed}
+    bits = {found.canary: found for found in run_attack("exposure", target, canaries, **given)}
     own = [canary for canary in canaries if canary.planted]
-    tails = attacked("skew-normal", "exposure", own, draws=min(ground.draws, ground.budget - 1))
-    searches = attacked("shortest-path", "extraction", own)
+    draws = {"draws": min(ground.draws, ground.budget - 1)}
+    tails = run_attack("skew-normal", target, own, settings=draws, **given)
+    searches = run_attack("shortest-path", target, own, goal="extraction", **given)
     return [
         {
             "kind": canary.id.rpartition("-")[2],
@@ -131,11 +131,6 @@ def _ranked(found: Finding, search: Finding) -> Finding:
 
 def _exposure(found: Finding) -> Config:
     return {"bits": found.exposure, "method": found.method}
-
-
-def _as_they_are(found: Finding) -> Finding:
-    """Invented people's secrets are nobody's."""
-    return found
 
 
 def _is_twin(control: Canary, canary: Canary) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Scale, Study, StudyPlan, StudyTrial, register
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import higher, still_leaks
 from leakage_tasks.research.secret_sharer.experiment import SOURCE
-from leakage_tasks.research.secret_sharer.mail_trials import KINDS, ground_at, run, trials
+from leakage_tasks.research.secret_sharer.mail_trials import EXPERIMENTS, KINDS, run, trials
 
 TABLE_5 = (
     ("A", "ccn", 52, 2, 3.8), ("B", "ssn", 13, 2, 2.8), ("B", "ssn", 16, 1, 2.3), ("C", "ssn", 10, 1, 2.3),
@@ -41,11 +41,10 @@ def report(found: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         for sender, kind, exposure, times, size in TABLE_5
     ]
-    rows += [_row(trial, secret) for trial in found for secret in trial.result["secrets"]]
+    own = [(trial, secret) for trial in found for secret in trial.result["secrets"]]
+    rows += [_row(trial, secret) for trial, secret in own]
     columns = ["sender", "secret", "times", "mails", "exposure", "skew-normal", "controls", "of", "extracted"]
-    return Report(
-        columns, rows, claims([secret for trial in found for secret in trial.result["secrets"]]), _set_up(plan)
-    )
+    return Report(columns, rows, claims([secret for _, secret in own]), _set_up(plan))
 
 
 def claims(secrets: Sequence[Config]) -> list[Claim]:
@@ -78,9 +77,9 @@ def _chance(controls: Sequence[float]) -> Claim:
 
 
 def _row(trial: StudyTrial, secret: Config) -> TableRow:
-    controls = secret["controls"]
+    controls, sender = secret["controls"], trial.config["sender"]
     return {
-        "sender": _letter(trial.config["sender"]),
+        "sender": chr(ord("A") + sender) if sender < 26 else str(sender + 1),
         "secret": secret["kind"],
         "times": secret["times"],
         "mails": f"{trial.result['bytes'] / 1e6:.2g} MB",
@@ -93,7 +92,7 @@ def _row(trial: StudyTrial, secret: Config) -> TableRow:
 
 
 def _set_up(plan: StudyPlan) -> list[str]:
-    ground = ground_at(plan.scale)
+    ground = EXPERIMENTS[plan.scale]
     more = [
         "'exposure' is exact or estimated by importance draws; 'of' is the most it can be, every digit being unknown, "
         f"the check digit too; 'skew-normal' is the paper's own measure, from {ground.draws} fillings.",
@@ -114,18 +113,6 @@ def _set_up(plan: StudyPlan) -> list[str]:
     ]
 
 
-def _letter(sender: int) -> str:
-    return chr(ord("A") + sender) if sender < 26 else str(sender + 1)
-
-
-register(
-    Study(
-        "secret-sharer/table-5",
-        "secrets that people wrote into their mails",
-        f"{SOURCE}, Tables 5 and 10",
-        SCALES,
-        trials,
-        run,
-        report,
-    )
+registrar("secret-sharer", SOURCE, SCALES, run)(
+    "table-5", "secrets that people wrote into their mails", "Tables 5 and 10", trials, report
 )

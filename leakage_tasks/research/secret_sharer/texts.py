@@ -1,4 +1,4 @@
-"""The texts that studies of The Secret Sharer train on, with secrets planted in them."""
+"""The texts that studies of The Secret Sharer train on, secrets planted in them, and what models learn of these."""
 
 from __future__ import annotations
 
@@ -6,19 +6,55 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.framework.registry import Config
 from leakage_tasks.research.framework.shared import data_folder
-from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, HELP, LanguageModelExperiment
+from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, HELP, LanguageModelExperiment, Secrets
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from leakage_tasks.canaries import Canary
     from leakage_tasks.research.victims.corpus import Corpus
+    from leakage_tasks.training.fitting import OnEpoch, TrainedLM
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class PlantedText:
+    """A text with secrets in it: models are trained on it, and asked for the secrets."""
+
+    def __init__(self, ground: LanguageModelExperiment, secrets: Secrets, seed: int) -> None:
+        self.ground, self.seed = ground, seed
+        self.views = secrets.canaries(seed)
+        clean = text_of(ground)
+        if secrets.units != CHARACTERS:
+            clean = replace(clean, training=as_words(clean.training), held_out=as_words(clean.held_out))
+        self.characters, self.held_out = len(clean.training), clean.held_out
+        self.training = planted(clean.training, self.views[0], seed)
+        self.tokenizer = tokenizer_for(clean, self.views[0], secrets.units)
+
+    def train(self, recipe: Config, training: str | None = None, on_epoch: OnEpoch | None = None) -> TrainedLM:
+        """A model by the lab's recipe, trained on the planted text unless on another."""
+        from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
+
+        return train_lm(
+            self.training if training is None else training,
+            LanguageModelRecipe(**recipe),
+            validation=self.held_out,
+            tokenizer=self.tokenizer,
+            seed=self.seed,
+            on_epoch=on_epoch,
+        )
+
+    def observe(self, model: Any, what: Sequence[str], seed: int) -> list[Config]:
+        """What the measures of :func:`~leakage_tasks.research.secret_sharer.watch.observed` say of the canaries."""
+        from leakage_tasks.research.secret_sharer.watch import observed
+        from leakage_tasks.targets import CausalTarget
+
+        return observed(CausalTarget(model, self.tokenizer), self.views, what, self.ground.budget, seed)
 
 
 def text_of(ground: LanguageModelExperiment) -> Corpus:
@@ -40,16 +76,6 @@ def text_of(ground: LanguageModelExperiment) -> Corpus:
 def as_words(text: str) -> str:
     """Lower-cased words and marks with a space between, line by line, as word-level models read text."""
     return "\n".join(" ".join(_WORD.findall(line)) for line in text.lower().split("\n"))
-
-
-def prepared(ground: LanguageModelExperiment, units: str) -> Corpus:
-    """The text in the units a model reads."""
-    text = text_of(ground)
-    return (
-        text
-        if units == CHARACTERS
-        else replace(text, training=as_words(text.training), held_out=as_words(text.held_out))
-    )
 
 
 def planted(text: str, canaries: Sequence[Canary], seed: int) -> str:

@@ -76,7 +76,7 @@ def test_lines_are_split_once_and_for_all() -> None:
 def test_a_trial_tells_numbers_alone(tmp_path: Path) -> None:
     (config,) = secret_sharer_mail_trials.trials(SMOKE)
     result = secret_sharer_mail_trials.run(config, tmp_path)
-    ground = secret_sharer_mail_trials.ground_at("smoke")
+    ground = secret_sharer_mail_trials.EXPERIMENTS["smoke"]
     (sender,) = invented_mails(1, ground.mails, times=ground.times)
     assert {each["kind"] for each in result["secrets"]} == {"ccn", "ssn"}
     written = re.sub(r"[ .-]", "", json.dumps(result))
@@ -100,7 +100,7 @@ def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground = secret_sharer_mail_trials.ground_at("smoke")
+    ground = secret_sharer_mail_trials.EXPERIMENTS["smoke"]
     (sender,) = invented_mails(1, ground.mails, times=ground.times)
     monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
     (tmp_path / "mails").mkdir()
@@ -133,5 +133,5 @@ def test_mails_that_are_not_utf_8_are_refused_before_anything_is_trained(
 def test_the_streams_are_those_of_the_scale(scale: Any, streams: int) -> None:
     told = secret_sharer_mails.report([], StudyPlan(scale)).differences
     assert any(f"in {streams} streams" in sentence for sentence in told)
-    recipe = secret_sharer_mail_trials.ground_at(scale).recipe
+    recipe = secret_sharer_mail_trials.EXPERIMENTS[scale].recipe
     assert LanguageModelRecipe(**recipe).batch_size == streams
