@@ -15,9 +15,9 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
 from leakage_tasks.report.reading.exposure_history import EpochExposure
-from leakage_tasks.research.demo.files import DemoFiles
 from leakage_tasks.research.demo.report import DemoResult, copies_of, means_by_copies, show_demo, told_by_copies
-from leakage_tasks.research.demo.text_victims import TASKS, TEMPLATE, PlantedText
+from leakage_tasks.research.demo.settings import DemoFiles
+from leakage_tasks.research.demo.text_victims import TASKS, TEMPLATE, DemoText
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def demo(
     made = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
     # Few, so that the demo stays short, and the same for everybody: they are for trying out.
     canaries = [replace(canary, seed=seed, profile="smoke") for canary in made]
-    text = PlantedText(folder, corpus or pydoc_topics(characters=CHARACTERS), canaries, seed)
+    text = DemoText(folder, corpus or pydoc_topics(characters=CHARACTERS), canaries, seed)
     history: list[EpochExposure] = []
     trained = text.train(epochs, on_epoch=_watcher(text, canaries, history, seed))
     _save(trained, history, files)
@@ -90,7 +90,7 @@ def demo_command(
     demo(output, epochs=epochs, seed=seed, controls=controls)
 
 
-def _watcher(text: PlantedText, canaries: Sequence[Canary], history: list[EpochExposure], seed: int) -> OnEpoch:
+def _watcher(text: DemoText, canaries: Sequence[Canary], history: list[EpochExposure], seed: int) -> OnEpoch:
     """What looks at the model after each epoch, tells exposures and adds them to ``history``."""
     from tqdm import tqdm
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.demo.files import DemoFiles, ShowcaseFiles
+from leakage_tasks.research.demo.settings import DemoFiles, ShowcaseFiles
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, MODULE
 
@@ -85,9 +85,8 @@ def _times(repetitions: int) -> str:
 def _rank(finding: Finding) -> str:
     if finding.rank is None:
         return "-"
-    if finding.method == "exact":
-        return f"{finding.rank:,.0f}"
-    return f"about {finding.rank:,.0f}" if finding.method != "lower_bound" else f"at most {finding.rank:,.0f}"
+    words = {"exact": "", "lower_bound": "at most "}.get(finding.method or "", "about ")
+    return f"{words}{finding.rank:,.0f}"
 
 
 def _two_places(value: float | None) -> str:

@@ -14,9 +14,8 @@ import typer
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.own_folder import own_folder
-from leakage_tasks.research.demo.files import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles
 from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
-from leakage_tasks.research.demo.showcase_settings import Sizes
+from leakage_tasks.research.demo.settings import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
-from leakage_tasks.research.demo.files import ShowcaseFiles
-from leakage_tasks.research.demo.showcase_settings import Sizes
+from leakage_tasks.research.demo.settings import ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import MODULE, module_questions, write_task
 from leakage_tasks.training.threads import one_thread

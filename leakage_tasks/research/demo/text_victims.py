@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.research.demo.files import LSTM, PRIVATE_LSTM, ShowcaseFiles
-from leakage_tasks.research.demo.showcase_settings import Sizes
+from leakage_tasks.research.demo.settings import LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, continuation_questions, write_task
 from leakage_tasks.training.threads import one_thread
@@ -26,7 +25,7 @@ then offers the secret of another canary."""
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 
 
-class PlantedText:
+class DemoText:
     """A text with canaries in it and its tokenizer; a folder gets the text before and after, and the canaries."""
 
     def __init__(self, folder: Path, corpus: Corpus, canaries: Sequence[Canary], seed: int) -> None:
@@ -77,7 +76,7 @@ class TextVictims:
         own = sizes.text
         corpus = corpus or pydoc_topics(characters=own.characters)
         canaries = make_canaries(TEMPLATE, own.planted, repetitions=own.repetitions, controls=own.controls, seed=seed)
-        self._text = PlantedText(files.text, corpus, canaries, seed)
+        self._text = DemoText(files.text, corpus, canaries, seed)
         questions = continuation_questions(corpus.held_out, corpus.training, count=sizes.questions, seed=seed)
         write_task(files.tasks, CONTINUATION, questions)
 

@@ -40,7 +40,6 @@ MODULES: tuple[str, ...] = (
     "leakage_tasks.research.canary_inversion.variants",
     "leakage_tasks.research.secret_sharer.tables",
     "leakage_tasks.research.secret_sharer.defences",
-    "leakage_tasks.research.secret_sharer.estimators",
     "leakage_tasks.research.secret_sharer.extraction",
     "leakage_tasks.research.secret_sharer.figures",
     "leakage_tasks.research.secret_sharer.mails",

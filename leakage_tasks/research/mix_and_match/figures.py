@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP
@@ -120,40 +122,25 @@ def _row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = None
     return {**row, "published": Published(None)}
 
 
-def _plotter(label: Callable[[TableRow], str]) -> Callable[[Report, Path], None]:
-    """A plot of mean places from 0 with their intervals, a group a row of the table, a colour a generator."""
-
-    def plot(report: Report, path: Path) -> None:
-        names = {"all": "exhaustive", "LM": "language model", "Frank.": "Frankenstein"}
-        groups = {
-            label(row): {words: point_of(row[f"{short} beam"]) for short, words in names.items()} for row in report.rows
-        }
-        plot_groups(groups, "place by class loss, from 0", path)
-
-    return plot
+def _plot(report: Report, path: Path, *, label: str) -> None:
+    """Mean places from 0 with their intervals, a group a row of the table, a colour a generator."""
+    names = {"all": "exhaustive", "LM": "language model", "Frank.": "Frankenstein"}
+    groups = {
+        label.format_map(row): {words: point_of(row[f"{short} beam"]) for short, words in names.items()}
+        for row in report.rows
+    }
+    plot_groups(groups, "place by class loss, from 0", path)
 
 
-register_study(
-    "figure-4",
-    "five canaries of one template with the same, mixed and different labels",
-    "Figure 4",
-    label_trials,
-    label_report,
-    _plotter(lambda row: str(row["labels"])),
+def _register(number: int, title: str, trials: Any, report: Any, label: str) -> None:
+    """Register a figure's study; ``label`` names a group of its plot by the row's cells."""
+    register_study(f"figure-{number}", title, f"Figure {number}", trials, report, partial(_plot, label=label))
+
+
+_register(
+    4, "five canaries of one template with the same, mixed and different labels", label_trials, label_report, "{labels}"
 )
-register_study(
-    "figure-5",
-    "each word of four canaries unknown in turn",
-    "Figure 5",
-    position_trials,
-    position_report,
-    _plotter(lambda row: f"{row['canary']} {row['position']}"),
-)
-register_study(
-    "figure-6",
-    "pairs of canaries joined with 'and', against single ones",
-    "Figure 6",
-    length_trials,
-    length_report,
-    _plotter(lambda row: f"{row['length']} ×{row['copies']}"),
+_register(5, "each word of four canaries unknown in turn", position_trials, position_report, "{canary} {position}")
+_register(
+    6, "pairs of canaries joined with 'and', against single ones", length_trials, length_report, "{length} ×{copies}"
 )

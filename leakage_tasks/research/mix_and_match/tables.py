@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from leakage_tasks.research.classifiers.experiment import (
     PAPER_YELP,
@@ -17,7 +18,7 @@ from leakage_tasks.research.classifiers.experiment import (
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.mix_and_match.published import TABLES
+from leakage_tasks.research.mix_and_match.published import TABLES, Figures
 from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victims
 
 SCALES: Mapping[Scale, str] = {
@@ -78,23 +79,21 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
     for generator in ("frankenstein", "pretrained"):
         means = [fmean(values(trials, generator, 0, name)) for name in canaries]
         fewer = sum(size >= 3 * each for each in means)
-        claims.append(
+        own, other = ([fmean(values(trials, each, 1, name)) for name in canaries] for each in (generator, "exhaustive"))
+        better = sum(2 * one <= two for one, two in zip(own, other, strict=True))
+        claims += [
             Claim(
                 f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
                 2 * fewer > len(canaries),
                 f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
-            )
-        )
-        pairs = [tuple(fmean(values(trials, each, 1, name)) for each in (generator, "exhaustive")) for name in canaries]
-        better = sum(2 * own <= other for own, other in pairs)
-        claims.append(
+            ),
             Claim(
                 f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
                 2 * better > len(canaries),
                 f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
-                f"{fmean(own for own, _ in pairs) - 1:.0f} against {fmean(other for _, other in pairs) - 1:.0f}",
-            )
-        )
+                f"{fmean(own) - 1:.0f} against {fmean(other) - 1:.0f}",
+            ),
+        ]
     return claims
 
 
@@ -115,39 +114,33 @@ def control_line(trials: Sequence[StudyTrial]) -> str:
 # -- the tables ---------------------------------------------------------------------------------------------
 
 
-def table_trials(repetitions: int) -> Any:
+def table_trials(plan: StudyPlan, *, repetitions: int) -> list[Config]:
     """Trials with so many copies, on the paper's two data sets at its own scale."""
-
-    def trials(plan: StudyPlan) -> list[Config]:
-        grounds = (PAPER_YELP, PAPER) if plan.scale == "paper" else (PAPER,)
-        return [config for ground in grounds for config in victims(plan, ground, repetitions=repetitions)]
-
-    return trials
+    grounds = (PAPER_YELP, PAPER) if plan.scale == "paper" else (PAPER,)
+    return [config for ground in grounds for config in victims(plan, ground, repetitions=repetitions)]
 
 
-def table_report(published: dict[str, dict[str, tuple[tuple[float, float], ...]]]) -> Any:
-    """A report on Top K and Beam size beside the published ones: target → data set → figures by generator."""
-
-    def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-        rows: list[TableRow] = []
-        claims: list[Claim] = []
-        # The lab's canaries stand beside the paper's of their make, which has the same place.
-        beside = {own.target: target for own, target in zip(SMALL_TABLE, published, strict=True)}
-        for data, own in by_data(trials).items():
-            names = list(own[0].result["ranks"])
-            for name in names:
-                target = beside.get(name, name)
-                printed = published[target].get(data) or published[target][REDDIT]
-                rows.append({"data": data, **_row(own, name, target, printed)})
-            claims += generator_claims(own, names, data)
-        others = "" if plan.scale == "paper" else ", Reddit's, beside which canaries of the same category stand"
-        stars = f"Columns with * are published figures{others}."
-        return Report(list(rows[0]), rows, claims, [stars, *set_up(plan), categories(plan), control_line(trials)])
-
-    return report
+def table_report(
+    trials: Sequence[StudyTrial], plan: StudyPlan, *, published: Mapping[str, Mapping[str, Figures]]
+) -> Report:
+    """Top K and Beam size beside the ``published`` ones: target → data set → figures by generator."""
+    rows: list[TableRow] = []
+    claims: list[Claim] = []
+    # The lab's canaries stand beside the paper's of their make, which has the same place.
+    beside = {own.target: target for own, target in zip(SMALL_TABLE, published, strict=True)}
+    for data, own in by_data(trials).items():
+        names = list(own[0].result["ranks"])
+        for name in names:
+            target = beside.get(name, name)
+            printed = published[target].get(data) or published[target][REDDIT]
+            rows.append({"data": data, **_row(own, name, target, printed)})
+        claims += generator_claims(own, names, data)
+    others = "" if plan.scale == "paper" else ", Reddit's, beside which canaries of the same category stand"
+    stars = f"Columns with * are published figures{others}."
+    return Report(list(rows[0]), rows, claims, [stars, *set_up(plan), categories(plan), control_line(trials)])
 
 
-def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Sequence[Sequence[float]]) -> TableRow:
+def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Figures) -> TableRow:
     row: TableRow = {"target": name if name == target else f"{name} ({target})"}
     for (generator, words), figures in zip(GENERATORS.items(), printed, strict=True):
         top = values(trials, generator, 0, name)
@@ -172,6 +165,6 @@ for _number, _repetitions in ((2, 5), (3, 25), (4, 100)):
         f"table-{_number}",
         f"fourteen canaries reconstructed with three generators, {_repetitions} repetitions",
         f"Table {_number}",
-        table_trials(_repetitions),
-        table_report(TABLES[_repetitions]),
+        partial(table_trials, repetitions=_repetitions),
+        partial(table_report, published=TABLES[_repetitions]),
     )

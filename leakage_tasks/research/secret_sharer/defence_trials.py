@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
-from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, LanguageModelExperiment, Secrets
-from leakage_tasks.research.secret_sharer.texts import PlantedText
+from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, LanguageModelExperiment, PlantedText, Secrets
 
 LEVELS: Mapping[Scale, Sequence[int]] = {"smoke": (256,), "small": (256, 16, 4), "paper": (256, 16, 4)}
 """Values a weight may have; the paper's, and fewer."""
@@ -20,14 +19,20 @@ BITS_WINDOW = 32
 
 @dataclass(frozen=True)
 class PrivateExperiment:
-    """How the lab's LSTM is trained with DP-SGD; ``epochs`` of batches of ``batch_size`` rows, and its size."""
+    """How the lab's LSTM is trained with DP-SGD, and its size."""
 
     hidden_size: int = 100
+    """Units of a layer."""
     layers: int = 1
+    """Layers."""
     epochs: int = 40
+    """How often it reads the text."""
     batch_size: int = 64
+    """Rows in a batch, on average."""
     characters: int = 40_000
+    """The most of the text."""
     delta: float = 1e-5
+    """The δ of every ε."""
 
 
 _PRIVATE: Mapping[Scale, PrivateExperiment] = {

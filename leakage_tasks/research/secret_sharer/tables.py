@@ -184,7 +184,6 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Share of secrets that shortest path extracts, by their number and insertions."""
     counts, copies = COUNTS[plan.scale]
     rows = []
-    exposure: dict[int, list[float]] = {times: [] for times in copies}
     for times in copies:
         row: TableRow = {"insertions": times}
         for count in counts:
@@ -193,8 +192,8 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             row[f"{count} secrets, published"] = Published(None)
             row[f"{count} secrets"] = Measured.rate(hits, len(own))
             row[f"{count}: exposure"] = mean_bits(own)
-            exposure[times] += bits(own)
         rows.append(row)
+    exposure = {times: bits(entries(chosen(trials, copies=times))) for times in copies}
     claims = [grows("secrets inserted more often are exposed more", exposure)]
     notes = ["Canaries of one model are counted as independent; the shares in the paper's table are not in the source."]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])

@@ -41,22 +41,24 @@ SCALES: Mapping[Scale, str] = {
 
 @dataclass(frozen=True)
 class TranslationExperiment:
-    """A parallel corpus, a model and how hard it is attacked; JSON values only, so that it goes into a trial's config.
-
-    ``pairs`` (0: all there are) are trained on, ``held_out`` are not. ``vocabulary`` bounds the entries learnt from the
-    corpus, None does not. ``recipe`` are fields of
-    :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`. ``draws`` are the random
-    fillings a skew-normal is fitted to.
-    """
+    """A parallel corpus, a model and how hard it is attacked; JSON values only, for a trial's config."""
 
     data: str = LAB
+    """The lab's invented corpus, or the user's."""
     pairs: int = 1_500
+    """Pairs to train on; 0: all there are."""
     held_out: int = 200
+    """Pairs that are not."""
     vocabulary: int | None = None
+    """The most entries learnt from the corpus; None: all."""
     recipe: Config = field(default_factory=lambda: {"epochs": 8, "batch_size": 16, "dropout": 0.0})
+    """Fields of :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`."""
     budget: int = 3_000
+    """Sequences that an attack may score for a canary."""
     draws: int = 500
+    """Random fillings that a skew-normal is fitted to."""
     seeds: int = 4
+    """Models."""
 
 
 PAPER = TranslationExperiment(

@@ -14,11 +14,11 @@ from leakage_tasks.research.secret_sharer.experiment import (
     SCALES,
     SOURCE,
     LanguageModelExperiment,
+    PlantedText,
     Secrets,
     Watch,
     differences,
 )
-from leakage_tasks.research.secret_sharer.texts import PlantedText
 
 WHOLE = math.log2(10**9)
 """Bits of a secret of nine digits."""
@@ -91,8 +91,8 @@ def every_look(trials: Iterable[StudyTrial], *, controls: bool = False) -> Itera
     """
     for trial in trials:
         for epoch in range(1, len(trial.result["losses"]) + 1):
-            for planted in (True, False) if controls else (True,):
-                for entry in entries([trial], str(epoch), planted=planted):
+            for entry in trial.result["seen"].get(str(epoch), []):
+                if entry["planted"] or controls:
                     yield trial.config["seed"], epoch, entry
 
 

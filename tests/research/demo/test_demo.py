@@ -11,8 +11,8 @@ from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.demo.demo import demo
-from leakage_tasks.research.demo.files import DemoFiles
 from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, told_by_copies
+from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.victims.corpus import Corpus
 
 TEMPLATE = "The number is {digits:2}."

@@ -12,10 +12,9 @@ import pytest
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.research.demo.files import ShowcaseFiles
 from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
+from leakage_tasks.research.demo.settings import LabelledSizes, ShowcaseFiles, Sizes, TextSizes
 from leakage_tasks.research.demo.showcase import showcase
-from leakage_tasks.research.demo.showcase_settings import LabelledSizes, Sizes, TextSizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 SMALL = Sizes(

@@ -81,7 +81,7 @@ def test_some_published_figures_typed_again():
 
 
 def report(ranks: dict[str, tuple[int, int, int]]):
-    return mix_and_match.table_report(TABLES[25])([trial(ranks), trial(ranks)], PLAN)
+    return mix_and_match.table_report([trial(ranks), trial(ranks)], PLAN, published=TABLES[25])
 
 
 def test_beam_sizes_count_from_nought_and_stand_beside_their_category():
@@ -115,6 +115,10 @@ def test_the_claim_on_length_follows_the_ratio(factor, holds):
 
 
 def test_copies_of_each_table_stay_apart():
-    copies = {config["repetitions"] for table in (5, 25, 100) for config in mix_and_match.table_trials(table)(PLAN)}
+    copies = {
+        config["repetitions"]
+        for table in (5, 25, 100)
+        for config in mix_and_match.table_trials(PLAN, repetitions=table)
+    }
     assert copies == {2, 8, 30}
     assert PAPER.copies(25) == 25

@@ -8,13 +8,11 @@ import pytest
 
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
-from leakage_tasks.research.secret_sharer import estimators as secret_sharer_estimators
 from leakage_tasks.research.secret_sharer import extraction as secret_sharer_extraction
 from leakage_tasks.research.secret_sharer import figures as secret_sharer_figures
 from leakage_tasks.research.secret_sharer import tables as secret_sharer
 from leakage_tasks.research.secret_sharer import training as secret_sharer_training
-from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, Secrets
-from leakage_tasks.research.secret_sharer.texts import as_words, planted
+from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, Secrets, as_words, planted
 from leakage_tasks.research.secret_sharer.trials import WHOLE, mean_bits
 
 PLAN = StudyPlan("small")
@@ -283,9 +281,9 @@ def test_estimators_are_held_against_the_truth():
 
     trials = [
         trial(config, {"best": seen(9.0, 2.0), **{str(n): seen(float(n), 2.0) for n in (1, 2, 3)}})
-        for config in secret_sharer_estimators.estimator_trials(PLAN)
+        for config in secret_sharer_extraction.estimator_trials(PLAN)
     ]
-    found = verdicts(secret_sharer_estimators.estimators(trials, PLAN))
+    found = verdicts(secret_sharer_extraction.estimators(trials, PLAN))
     assert list(found.values()) == [True, False, True, True]
 
 

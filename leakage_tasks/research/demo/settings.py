@@ -1,4 +1,4 @@
-"""Where the demo and the showcase leave what they write."""
+"""Where the demo and the showcase leave what they write, and how large the showcase is."""
 
 from __future__ import annotations
 
@@ -77,3 +77,73 @@ class ShowcaseFiles(OutputFiles):
     logs: Path = _place("logs", "lm_eval's messages")
     board: Path = _place("board.html", "all of the results as a page for the browser")
     training: Path = _place("training.json", "losses, ε and seconds of each training")
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """The canaries in Python's help text, and how the two language models are trained on it."""
+
+    characters: int | None = None
+    """The most of the training text; None: all there is."""
+    planted: int = 20
+    """Canaries that are planted."""
+    controls: int = 100
+    """Canaries that are not."""
+    repetitions: tuple[int, ...] = (1, 4, 16)
+    """Copies, dealt out in turn."""
+    hidden: int = 128
+    """Units of a layer."""
+    layers: int = 1
+    """Layers of either LSTM."""
+    epochs: int = 8
+    """How often the ordinary one reads the text."""
+    private_epochs: int = 12
+    """How often the one with DP-SGD does."""
+    private_batch: int = 512
+    """The expected size of its batches, in rows."""
+    private_rate: float = 2e-2
+    """Its learning rate."""
+    epsilon: float = 8.0
+    """What DP-SGD may spend, for one row of the text."""
+    delta: float = 1e-5
+    """The δ of that ε."""
+
+
+@dataclass(frozen=True)
+class LabelledSizes:
+    """The labelled docstrings, their canaries, and the encoder and classifier trained on them."""
+
+    classes: int = 20
+    """Modules that are labels."""
+    samples: int = 3_000
+    """Rows to train on."""
+    held_out: int = 500
+    """Rows the classifier never sees."""
+    planted: int = 20
+    """Canaries that are planted."""
+    controls: int = 100
+    """Canaries that are not."""
+    repetitions: tuple[int, ...] = (1, 4, 16)
+    """Copies, dealt out in turn."""
+    public_texts: int = 4_000
+    """Docstrings the encoder reads, about as many."""
+    vocabulary: int = 2_000
+    """Its WordPiece entries."""
+    hidden: int = 128
+    """Its units."""
+    pretraining: int = 2
+    """Epochs of its pre-training."""
+    epochs: int = 8
+    """Epochs of fine-tuning."""
+    max_length: int = 32
+    """Tokens that are read of a text."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """All of it; ``budget`` is for one canary of the text, ``questions`` for each multiple-choice task."""
+
+    text: TextSizes = TextSizes()
+    labelled: LabelledSizes = LabelledSizes()
+    questions: int = 200
+    budget: int = 4_000
