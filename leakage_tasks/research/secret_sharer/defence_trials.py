@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan
-from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, LanguageModelExperiment, PlantedText, Secrets
+from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, PlantedText
 
 LEVELS: Mapping[Scale, Sequence[int]] = {"smoke": (256,), "small": (256, 16, 4), "paper": (256, 16, 4)}
 """Values a weight may have; the paper's, and fewer."""
@@ -92,9 +92,8 @@ def run(config: Config, shared: Path) -> Result:
     exposure of the secret and of the controls in bits."""
     from leakage_tasks.training.threads import one_thread
 
-    ground = LanguageModelExperiment(**config["ground"])
     with one_thread():
-        return _DEFENCES[config["defence"]](config, PlantedText(ground, Secrets(copies=ground.copies), config["seed"]))
+        return _DEFENCES[config["defence"]](config, PlantedText(config, {"copies": config["ground"]["copies"]}))
 
 
 def _look(name: str, model: Any, text: PlantedText) -> Result:

@@ -124,7 +124,8 @@ def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         },
     ]
     found = [trial.result["places"]["character"] <= trial.result["drop"] for trial in done]
-    rise = _mean(done) / _mean(plain) - 1
+    clean, usual = (Measured.mean(_of(own, "loss")).value for own in (done, plain))
+    rise = clean / usual - 1
     claims = [
         all_of("the secret is among the samples that are dropped", found, "ranked by character"),
         unknown("a model trained on the others does not know it", _of(done, "exposure")),
@@ -152,10 +153,6 @@ def _figures(
 
 def _of(own: Sequence[StudyTrial], what: str, place: int = 0) -> list[float]:
     return [trial.result["models"][place][what] for trial in own]
-
-
-def _mean(own: Sequence[StudyTrial]) -> float:
-    return Measured.mean(_of(own, "loss")).value
 
 
 _register = registrar("secret-sharer", SOURCE, SCALES, run)

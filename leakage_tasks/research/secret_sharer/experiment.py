@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,10 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 HELP, PTB = "help", "ptb"
 CHARACTERS, WORDS = "characters", "words"
 TEMPLATE = "The random number is {digits:9}"
+WHOLE = math.log2(10**9)
+"""Bits of a secret of nine digits."""
+BOTH = ("exposure", "extrapolated")
+"""The measures that most tables show."""
 SOURCE = "Carlini et al. 2019"
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
@@ -167,17 +172,19 @@ def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
 
 
 class PlantedText:
-    """A text with secrets in it: models are trained on it, and asked for the secrets."""
+    """The text of a trial, with secrets in it: models are trained on it, and asked for the secrets."""
 
-    def __init__(self, ground: LanguageModelExperiment, secrets: Secrets, seed: int) -> None:
-        self.ground, self.seed = ground, seed
-        self.views = secrets.canaries(seed)
-        clean = text_of(ground)
-        if secrets.units != CHARACTERS:
+    def __init__(self, config: Config, secrets: Config) -> None:
+        """Plant :class:`Secrets` of these fields in the text of ``config``."""
+        self.ground, self.seed = LanguageModelExperiment(**config["ground"]), config["seed"]
+        own = Secrets(**secrets)
+        self.views = own.canaries(self.seed)
+        clean = text_of(self.ground)
+        if own.units != CHARACTERS:
             clean = replace(clean, training=as_words(clean.training), held_out=as_words(clean.held_out))
         self.characters, self.held_out = len(clean.training), clean.held_out
-        self.training = planted(clean.training, self.views[0], seed)
-        self.tokenizer = tokenizer_for(clean, self.views[0], secrets.units)
+        self.training = planted(clean.training, self.views[0], self.seed)
+        self.tokenizer = tokenizer_for(clean, self.views[0], own.units)
 
     def train(self, recipe: Config, training: str | None = None, on_epoch: OnEpoch | None = None) -> TrainedLM:
         """A model by the lab's recipe, trained on the planted text unless on another."""

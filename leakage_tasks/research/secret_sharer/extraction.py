@@ -11,17 +11,9 @@ from statistics import fmean
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
-from leakage_tasks.research.secret_sharer.experiment import Watch, configs
-from leakage_tasks.research.secret_sharer.figures import long_trials
-from leakage_tasks.research.secret_sharer.trials import (
-    FEWER,
-    INDEPENDENT,
-    WHOLE,
-    entries,
-    every_look,
-    register_study,
-    set_up,
-)
+from leakage_tasks.research.secret_sharer.experiment import WHOLE, Watch, configs
+from leakage_tasks.research.secret_sharer.figures import FEWER, INDEPENDENT, long_trials
+from leakage_tasks.research.secret_sharer.trials import entries, every_look, register_study, set_up
 from leakage_tasks.research.secret_sharer.watch import WIDTHS
 
 PUBLISHED_GUESS = (

@@ -8,26 +8,14 @@ from statistics import fmean
 
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
+from leakage_tasks.research.secret_sharer import plots
 from leakage_tasks.research.secret_sharer.claims import all_of, falls, rises
-from leakage_tasks.research.secret_sharer.experiment import Watch, configs
-from leakage_tasks.research.secret_sharer.plots import (
-    plot_histogram_with_fit,
-    plot_losses_and_exposure,
-    plotter_by_exposure,
-)
-from leakage_tasks.research.secret_sharer.trials import (
-    BOTH,
-    FEWER,
-    INDEPENDENT,
-    WHOLE,
-    bits,
-    entries,
-    every_look,
-    exposure_columns,
-    register_study,
-    set_up,
-)
+from leakage_tasks.research.secret_sharer.experiment import BOTH, WHOLE, Watch, configs
+from leakage_tasks.research.secret_sharer.trials import entries, every_look, exposure_columns, register_study, set_up
 
+FEWER = 1e4
+"""How many times fewer calls than brute force a search should take."""
+INDEPENDENT = "Epochs of one model are counted as independent."
 LONG: dict[Scale, int] = {"smoke": 2, "small": 24, "paper": 40}
 """Epochs of the run, well beyond the best validation loss."""
 EXTRACTABLE = 30.0
@@ -83,9 +71,8 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Losses and exposure by epoch."""
-    exposure, tails = (
-        [bits((entry for _, _, entry in every_look([trial])), measure) for trial in trials] for measure in BOTH
-    )
+    looks = [[entry for _, _, entry in every_look([trial])] for trial in trials]
+    exposure, tails = ([[entry[name]["bits"] for entry in own] for own in looks] for name in BOTH)
     rows: list[TableRow] = [
         {
             "epoch": epoch,
@@ -193,11 +180,11 @@ def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
-CALLS_PLOT = plotter_by_exposure("model calls", "certain")
-RANKS_PLOT = plotter_by_exposure("rank", "fit", "expected rank")
+CALLS_PLOT = plots.plotter_by_exposure("model calls", "certain")
+RANKS_PLOT = plots.plotter_by_exposure("rank", "fit", "expected rank")
 for _name, _title, _where, _report, _plot in (
-    ("figure-2", "how log-perplexities are spread", "Figure 2", figure_2, plot_histogram_with_fit),
-    ("figure-4", "losses and exposure by epoch", "Figure 4", figure_4, plot_losses_and_exposure),
+    ("figure-2", "how log-perplexities are spread", "Figure 2", figure_2, plots.plot_histogram_with_fit),
+    ("figure-4", "losses and exposure by epoch", "Figure 4", figure_4, plots.plot_losses_and_exposure),
     ("figure-5", "what shortest path takes, by exposure", "Figure 5", figure_5, CALLS_PLOT),
     ("figure-6", "true rank against the extrapolated one", "Figure 6 (Appendix E)", figure_6, RANKS_PLOT),
 ):

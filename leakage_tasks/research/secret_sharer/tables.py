@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
-from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, Watch, configs
+from leakage_tasks.research.secret_sharer.experiment import BOTH, EXPERIMENTS, Watch, configs
 from leakage_tasks.research.secret_sharer.trials import (
-    BOTH,
     best_loss,
     bits,
     chosen,

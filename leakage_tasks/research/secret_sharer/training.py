@@ -8,10 +8,8 @@ from statistics import fmean
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
-from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, WORDS, Watch, configs
+from leakage_tasks.research.secret_sharer.experiment import BOTH, CHARACTERS, WHOLE, WORDS, Watch, configs
 from leakage_tasks.research.secret_sharer.trials import (
-    BOTH,
-    WHOLE,
     best_loss,
     bits,
     chosen,

@@ -15,8 +15,7 @@ from leakage_tasks.research.framework.registry import Config, Result, Scale, Stu
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.framework.shared import data_folder, file_hash
 from leakage_tasks.research.secret_sharer.claims import all_of, grows, higher
-from leakage_tasks.research.secret_sharer.experiment import SOURCE
-from leakage_tasks.research.secret_sharer.trials import WHOLE
+from leakage_tasks.research.secret_sharer.experiment import SOURCE, WHOLE
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding

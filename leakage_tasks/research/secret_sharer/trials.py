@@ -10,25 +10,10 @@ from typing import Any, TypeVar
 
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured, TableRow
-from leakage_tasks.research.secret_sharer.experiment import (
-    SCALES,
-    SOURCE,
-    LanguageModelExperiment,
-    PlantedText,
-    Secrets,
-    Watch,
-    differences,
-)
+from leakage_tasks.research.secret_sharer.experiment import BOTH, SCALES, SOURCE, WHOLE, PlantedText, Watch, differences
 
-WHOLE = math.log2(10**9)
-"""Bits of a secret of nine digits."""
-BOTH = ("exposure", "extrapolated")
-"""The measures that most tables show."""
 EPOCHS = 1_000
 """More than any trial looks at."""
-FEWER = 1e4
-"""How many times fewer calls than brute force a search should take."""
-INDEPENDENT = "Epochs of one model are counted as independent."
 Group = TypeVar("Group")
 
 
@@ -40,8 +25,7 @@ def run(config: Config, shared: Path) -> Result:
     """
     from leakage_tasks.training.threads import one_thread
 
-    text = PlantedText(LanguageModelExperiment(**config["ground"]), Secrets(**config["secrets"]), config["seed"])
-    watch = Watch(**config["watch"])
+    text, watch = PlantedText(config, config["secrets"]), Watch(**config["watch"])
     seen: dict[str, list[Config]] = {}
 
     def look(name: str, model: Any, what: Sequence[str]) -> None:

@@ -12,8 +12,8 @@ from leakage_tasks.research.secret_sharer import extraction as secret_sharer_ext
 from leakage_tasks.research.secret_sharer import figures as secret_sharer_figures
 from leakage_tasks.research.secret_sharer import tables as secret_sharer
 from leakage_tasks.research.secret_sharer import training as secret_sharer_training
-from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, Secrets, as_words, planted
-from leakage_tasks.research.secret_sharer.trials import WHOLE, mean_bits
+from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, WHOLE, Secrets, as_words, planted
+from leakage_tasks.research.secret_sharer.trials import mean_bits
 
 PLAN = StudyPlan("small")
 
