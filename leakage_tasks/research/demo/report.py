@@ -1,64 +1,33 @@
-"""What the demo leaves behind and what it says about it."""
+"""What the demo and the showcase found, and what they say about it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.research.demo.settings import DemoFiles, ShowcaseFiles
+from leakage_tasks.research.victims.harness_run import HarnessCommand
+from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, MODULE
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
     from leakage_tasks.report.reading.exposure_history import EpochExposure
 
-
-_FILES = {
-    "manifest": ("canaries.jsonl", "the canaries and controls"),
-    "corpus": ("corpus.txt", "the text as it was"),
-    "planted": ("planted.txt", "the text with the canaries in it, which the model read"),
-    "held_out": ("heldout.txt", "text of the same kind it never saw"),
-    "model": ("model", "the model, as transformers and lm_eval load it"),
-    "results": ("results", "what lm_eval wrote: results, and samples with every finding"),
-    "log": ("lm_eval.log", "lm_eval's messages"),
-    "history": ("exposure_by_epoch.json", "losses and exposures after each epoch"),
-    "plot": ("exposure_by_epoch.png", "the same as a picture"),
-    "board": ("board.html", "all of the results as a page for the browser"),
-    "card": ("model/README.md", "the model's card, with what leaks"),
+_ESSENTIALS = {
+    "exposure of the fewest copies, bits": ("canary_exposure", "exposure"),
+    "exposure of controls, bits": ("canary_exposure", "control_exposure"),
+    "extracted of the fewest copies, share": ("canary_extraction", "extracted"),
+    "controls extracted, share": ("canary_extraction", "control_extracted"),
+    "held-out text, bits a byte": ("heldout_bits_per_byte", "bits_per_byte"),
+    "right continuation of four, share": (CONTINUATION, "acc"),
+    "right label, share": ("label_accuracy", "acc"),
+    "right label of four, share": (MODULE, "acc"),
 }
-
-
-@dataclass(frozen=True)
-class DemoFiles:
-    """Where everything is, all in one folder; :meth:`listing` says what is what."""
-
-    manifest: Path
-    corpus: Path
-    planted: Path
-    held_out: Path
-    model: Path
-    results: Path
-    log: Path
-    history: Path
-    plot: Path
-    board: Path
-    card: Path
-
-    @classmethod
-    def under(cls, folder: Path) -> DemoFiles:
-        """The demo's files in ``folder``."""
-        return cls(**{field: folder / name for field, (name, _) in _FILES.items()})
-
-    @staticmethod
-    def names() -> set[str]:
-        """What a demo leaves in its folder."""
-        return {name.partition("/")[0] for name, _ in _FILES.values()} | {"planted.txt.leakage.json"}
-
-    def listing(self) -> str:
-        """One line a file, saying what it is."""
-        paths = {str(getattr(self, field)): what for field, (_, what) in _FILES.items()}
-        width = max(map(len, paths))
-        return "\n".join(f"  {path:{width}}  {what}" for path, what in paths.items())
+"""Words, and the task and metric they stand for."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +42,7 @@ class DemoResult:
     seconds: float
 
 
-def show(result: DemoResult, canaries: Sequence[Canary]) -> None:
+def show_demo(result: DemoResult, canaries: Sequence[Canary]) -> None:
     """Print the harness' table, the guessed secrets beside the true ones, and where everything is."""
     from leakage_tasks.metrics import chance_exposure
 
@@ -92,15 +61,6 @@ def show(result: DemoResult, canaries: Sequence[Canary]) -> None:
     print(f"\nAll of it, after {result.seconds:.0f} s:\n{result.files.listing()}", flush=True)
 
 
-def by_repetitions(points: Sequence[EpochExposure]) -> str:
-    """The mean exposure of each group of canaries after one epoch, in words."""
-    groups: dict[int, list[float]] = {}
-    for point in points:
-        groups.setdefault(point.repetitions, []).append(point.exposure)
-    parts = [f"{_times(times)}: {sum(bits) / len(bits):.1f}" for times, bits in sorted(groups.items(), reverse=True)]
-    return f"mean exposure in bits: {', '.join(parts)}"
-
-
 def _secrets(result: DemoResult, canaries: Sequence[Canary]) -> str:
     ranks = {finding.canary: finding for finding in result.exposure}
     guesses = {finding.canary: finding for finding in result.extraction}
@@ -110,7 +70,9 @@ def _secrets(result: DemoResult, canaries: Sequence[Canary]) -> str:
         best = "".join(guessed.guesses[0].filling) if guessed.guesses else "-"
         secret = "".join(canary.secret)
         times = _times(canary.repetitions)
-        rows.append((canary.id, times, secret, best, "FOUND" * (best == secret), _rank(ranked), _bits(ranked)))
+        rows.append(
+            (canary.id, times, secret, best, "FOUND" * (best == secret), _rank(ranked), _two_places(ranked.exposure))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines)
@@ -123,10 +85,91 @@ def _times(repetitions: int) -> str:
 def _rank(finding: Finding) -> str:
     if finding.rank is None:
         return "-"
-    if finding.method == "exact":
-        return f"{finding.rank:,.0f}"
-    return f"about {finding.rank:,.0f}" if finding.method != "lower_bound" else f"at most {finding.rank:,.0f}"
+    words = {"exact": "", "lower_bound": "at most "}.get(finding.method or "", "about ")
+    return f"{words}{finding.rank:,.0f}"
 
 
-def _bits(finding: Finding) -> str:
-    return "-" if finding.exposure is None else f"{finding.exposure:.2f}"
+def _two_places(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """One model: the harness' command, table and seconds, and how its training went."""
+
+    name: str
+    command: HarnessCommand
+    table: str
+    seconds: float
+    training: Mapping[str, Any]
+
+    @cached_property
+    def figures(self) -> dict[str, float | None]:
+        """The essentials of the harness' results, by what they are called; without those of tasks not run."""
+        from leakage_tasks.report.reading.rows import every_row, headline_row
+
+        results = self.command.results()
+        return {
+            words: headline_row(every_row(results, task), metric)
+            for words, (task, metric) in _ESSENTIALS.items()
+            if task in self.command.tasks
+        }
+
+    @cached_property
+    def by_copies(self) -> dict[int, float]:
+        """Mean exposure of the canaries of so many copies, most first; 0 copies are the controls."""
+        found = self.command.findings("canary_exposure")
+        exposures = [(copies_of(each), each.exposure) for each in found]
+        return means_by_copies((copies, bits) for copies, bits in exposures if bits is not None)
+
+
+@dataclass(frozen=True)
+class ShowcaseResult:
+    """The models' results, where everything is, and the seconds the whole took."""
+
+    files: ShowcaseFiles
+    models: Sequence[ModelResult]
+    seconds: float
+
+
+def show_showcase(result: ShowcaseResult) -> None:
+    """Print each model's essentials and where everything is."""
+    for model in result.models:
+        parameters, seconds = model.training["parameters"], model.training["seconds"]
+        effort = f"{parameters:,} parameters, trained in {seconds:.0f} s, measured in {model.seconds:.0f} s"
+        print(f"\n{model.name}: {effort}")
+        print("\n".join(f"  {words:36} {_two_places(value)}" for words, value in model.figures.items()))
+        print(f"  {told_by_copies('mean exposure by copies', model.by_copies)}")
+        if "epsilon" in model.training:
+            print(_promise(model.training))
+    print(f"\nAll of it, after {result.seconds:.0f} s:\n{result.files.listing()}", flush=True)
+
+
+def _promise(training: Mapping[str, Any]) -> str:
+    listed = "; of ".join(
+        f"{copies} cop{'ies' if copies > 1 else 'y'}: {'no bound' if epsilon is None else f'ε = {epsilon:.0f}'}"
+        for copies, epsilon in training["epsilon_by_copies"].items()
+    )
+    groups = f"; by group privacy, for another secret in all copies of a canary, two rows each, of {listed}"
+    return (
+        f"  DP-SGD: ε = {training['epsilon']:.2f} at δ = {training['delta']:g} for one of {training['rows']:,} rows"
+        f"{groups if listed else ''}"
+    )
+
+
+def copies_of(finding: Finding) -> int:
+    """How often the canary was planted, 0 for a control."""
+    return finding.repetitions if finding.planted else 0
+
+
+def means_by_copies(exposures: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Mean exposure by number of copies, most first, of pairs of both."""
+    groups: dict[int, list[float]] = {}
+    for copies, bits in exposures:
+        groups.setdefault(copies, []).append(bits)
+    return {copies: fmean(groups[copies]) for copies in sorted(groups, reverse=True)}
+
+
+def told_by_copies(words: str, means: Mapping[int, float]) -> str:
+    """``words: 10x: 4.0, never: 1.0``."""
+    return f"{words}: {', '.join(f'{_times(copies)}: {bits:.1f}' for copies, bits in means.items())}"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.research.demo.showcase_report import ModelResult, ShowcaseResult, show
-from leakage_tasks.research.demo.showcase_settings import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.own_folder import own_folder
+from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
+from leakage_tasks.research.demo.settings import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 if TYPE_CHECKING:
@@ -35,13 +37,13 @@ def showcase(
     """
     from leakage_tasks.report.publish import write_board
     from leakage_tasks.research.demo.showcase_labelled import classifier_command, train_classifier
-    from leakage_tasks.research.demo.showcase_text import TextVictims
+    from leakage_tasks.research.demo.text_victims import TextVictims
     from leakage_tasks.training.dp.private import check_opacus
 
     started = time.perf_counter()
     check_opacus()
-    files, sizes = ShowcaseFiles(Path(output)), sizes or Sizes()
-    files.make()
+    files, sizes = ShowcaseFiles.under(Path(output)), sizes or Sizes()
+    _make(files)
     text = TextVictims(files, sizes, seed, corpus)
     # The classifier comes second: its run takes longest, and goes on while the next model is trained.
     plan: dict[str, tuple[Callable[[], dict[str, Any]], HarnessCommand]] = {
@@ -55,8 +57,10 @@ def showcase(
         for name, (train, command) in plan.items():
             _stop_if_failed(runs.values())
             print(f"\n{name}: training, then {command}", flush=True)
-            training[name] = train()
-            runs[name] = harness.submit(_timed, command, files.log(name))
+            begun = time.perf_counter()
+            trained = train()
+            training[name] = {"seconds": round(time.perf_counter() - begun, 1), **trained}
+            runs[name] = harness.submit(_timed, command, files.logs / f"{name}.log")
         with replacing(files.training) as beside:
             beside.write_text(json.dumps(training, indent=1, ensure_ascii=False), encoding="utf-8")
         print("\nWaiting for lm_eval …", flush=True)
@@ -64,9 +68,9 @@ def showcase(
     models = [
         ModelResult(name, plan[name][1], *tables[name], training[name]) for name in (LSTM, PRIVATE_LSTM, CLASSIFIER)
     ]
-    write_board(files.folder / "results", files.board)
+    write_board(files.results, files.board)
     result = ShowcaseResult(files, models, time.perf_counter() - started)
-    show(result)
+    show_showcase(result)
     return result
 
 
@@ -78,6 +82,16 @@ def showcase_command(
 ) -> None:
     """Train three small models, one with DP-SGD, one a classifier, and let lm_eval measure each (about 10 minutes)."""
     showcase(output, seed=seed)
+
+
+def _make(files: ShowcaseFiles) -> None:
+    """Make the folders that files go into. Raises LeakageError where that cannot be, or others' files are."""
+    own_folder(files.folder, "leakage showcase", files.names())
+    try:
+        for folder in (files.text, files.labelled, files.tasks, files.results, files.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LeakageError(f"{files.folder}: cannot be made ({error.strerror}): choose another --output") from None
 
 
 def _stop_if_failed(runs: Iterable[Future[tuple[str, float]]]) -> None:

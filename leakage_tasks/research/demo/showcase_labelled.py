@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
-from leakage_tasks.research.demo.showcase_settings import CLASSIFIER, ShowcaseFiles, Sizes
+from leakage_tasks.research.demo.settings import ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import MODULE, module_questions, write_task
 from leakage_tasks.training.threads import one_thread
@@ -31,7 +30,7 @@ def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str,
     from leakage_tasks.research.victims.classifier import fine_tune
     from leakage_tasks.research.victims.docstrings import docstring_corpus
 
-    started, own, folder = time.perf_counter(), sizes.labelled, files.labelled
+    own, folder = sizes.labelled, files.labelled
     rows = docstring_corpus(classes=own.classes, samples=own.samples, held_out=own.held_out, seed=seed)
     write_rows(rows.training, folder / "train.jsonl")
     write_rows(rows.validation, folder / "heldout.jsonl")
@@ -41,12 +40,8 @@ def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str,
         _encoder(folder / "encoder", rows, sizes, seed)
         _canaries(folder, rows, sizes, seed)
         planted = folder / "planted.jsonl"
-        print(
-            plant(
-                folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label"
-            ).summary(),
-            flush=True,
-        )
+        made = plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
+        print(made.summary(), flush=True)
         trained = fine_tune(
             folder / "encoder",
             read_rows(planted),
@@ -60,22 +55,19 @@ def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str,
             seed=seed,
             device="cpu",
         )
-    trained.save(files.model(CLASSIFIER))
-    return {
-        "seconds": round(time.perf_counter() - started, 1),
-        "parameters": int(trained.model.num_parameters()),
-        "losses": [asdict(scores) for scores in trained.history],
-    }
+    trained.save(files.classifier)
+    losses = [asdict(scores) for scores in trained.history]
+    return {"parameters": int(trained.model.num_parameters()), "losses": losses}
 
 
 def classifier_command(files: ShowcaseFiles, sizes: Sizes) -> HarnessCommand:
     """The harness' command for the classifier."""
     folder = files.labelled
     return HarnessCommand(
-        files.model(CLASSIFIER),
+        files.classifier,
         TASKS,
         {"canaries": str(folder / "canaries.jsonl"), "data": str(folder / "heldout.jsonl")},
-        files.results(CLASSIFIER),
+        files.results / files.classifier.name,
         kind="classifier-scorer",
         settings={"truncate": True, "max_length": sizes.labelled.max_length},
         include=files.tasks,

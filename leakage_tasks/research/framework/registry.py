@@ -32,9 +32,8 @@ _STUDIED: Mapping[str, Sequence[str]] = {
     "ethicist": ("tables", "beyond", "figures"),
     "mix_and_match": ("tables", "figures"),
     "canary_inversion": ("tables", "defences", "figures", "beyond"),
-    "secret_sharer": ("tables", "contexts", "defences", "estimators", "extraction", "figures", "mails", "search",
-                      "training", "translation"),
-}  # fmt: skip
+    "secret_sharer": ("tables", "defences", "extraction", "figures", "mails", "training", "translation"),
+}
 MODULES = tuple(f"leakage_tasks.research.{paper}.{name}" for paper, names in _STUDIED.items() for name in names)
 """Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import TypeVar
 
 from leakage_tasks.research.classifiers.experiment import (
     PAPER_YELP,
@@ -17,27 +18,38 @@ from leakage_tasks.research.classifiers.experiment import (
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.mix_and_match.published import TABLES
-from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victim
+from leakage_tasks.research.mix_and_match.published import TABLES, Figures
+from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victims
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
     "small": "2 to 10 minutes on 2 cores",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
 }
-SEEDS = {"smoke": 1, "small": 3, "paper": 10}
+
+Group = TypeVar("Group")
 
 # -- counting -----------------------------------------------------------------------------------------------
 
 
 def values(trials: Iterable[StudyTrial], generator: str, which: int, canary: str | None = None) -> list[int]:
     """One of the two numbers over trials, for a canary or for all."""
-    found = []
+    ranks = (found for trial in trials for found in trial.result["ranks"].items())
+    numbers = (own[generator][which] for name, own in ranks if canary in (None, name))
+    return [number for number in numbers if number is not None]
+
+
+def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Group]) -> dict[Group, list[StudyTrial]]:
+    """Trials by what ``key`` makes of their configs, in the order they come."""
+    found: dict[Group, list[StudyTrial]] = {}
     for trial in trials:
-        for name, ranks in trial.result["ranks"].items():
-            if canary in (None, name) and ranks[generator][which] is not None:
-                found.append(ranks[generator][which])
+        found.setdefault(key(trial.config), []).append(trial)
     return found
+
+
+def by_data(trials: Iterable[StudyTrial]) -> dict[str, list[StudyTrial]]:
+    """Trials by their data set."""
+    return grouped(trials, lambda config: str(config["ground"]["data"]))
 
 
 def from_zero(ranks: Sequence[int], size: int) -> Measured | None:
@@ -67,23 +79,21 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
     for generator in ("frankenstein", "pretrained"):
         means = [fmean(values(trials, generator, 0, name)) for name in canaries]
         fewer = sum(size >= 3 * each for each in means)
-        claims.append(
+        own, other = ([fmean(values(trials, each, 1, name)) for name in canaries] for each in (generator, "exhaustive"))
+        better = sum(2 * one <= two for one, two in zip(own, other, strict=True))
+        claims += [
             Claim(
                 f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
                 2 * fewer > len(canaries),
                 f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
-            )
-        )
-        pairs = [tuple(fmean(values(trials, each, 1, name)) for each in (generator, "exhaustive")) for name in canaries]
-        better = sum(2 * own <= other for own, other in pairs)
-        claims.append(
+            ),
             Claim(
                 f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
                 2 * better > len(canaries),
                 f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
-                f"{fmean(own for own, _ in pairs) - 1:.0f} against {fmean(other for _, other in pairs) - 1:.0f}",
-            )
-        )
+                f"{fmean(own) - 1:.0f} against {fmean(other) - 1:.0f}",
+            ),
+        ]
     return claims
 
 
@@ -103,61 +113,41 @@ def control_line(trials: Sequence[StudyTrial]) -> str:
 
 # -- the tables ---------------------------------------------------------------------------------------------
 
-COLUMNS = {"exhaustive": "all", "pretrained": "LM", "frankenstein": "Frank."}
 
-
-def table_trials(repetitions: int) -> Any:
+def table_trials(plan: StudyPlan, *, repetitions: int) -> list[Config]:
     """Trials with so many copies, on the paper's two data sets at its own scale."""
-
-    def trials(plan: StudyPlan) -> list[Config]:
-        grounds = [PAPER_YELP, PAPER] if plan.scale == "paper" else [None]
-        seeds = plan.seeds(SEEDS[plan.scale])
-        return [victim(plan, seed, ground, repetitions) for ground in grounds for seed in seeds]
-
-    return trials
+    grounds = (PAPER_YELP, PAPER) if plan.scale == "paper" else (PAPER,)
+    return [config for ground in grounds for config in victims(plan, ground, repetitions=repetitions)]
 
 
-def table_report(published: dict[str, dict[str, tuple[tuple[float, float], ...]]]) -> Any:
-    """A report on Top K and Beam size beside the published ones: target → data set → figures by generator."""
-
-    def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-        rows: list[TableRow] = []
-        claims: list[Claim] = []
-        for data, own in by_data(trials).items():
-            names = list(own[0].result["ranks"])
-            for name in names:
-                target, figures = list(published.items())[_place(name, published)]
-                printed = figures[data if data in figures else REDDIT]
-                rows.append({"data": data, **_row(own, name, target, printed)})
-            claims += generator_claims(own, names, data)
-        stars = "Columns with * are published figures" + ("." if plan.scale == "paper" else ", Reddit's, beside which ")
-        stars += "" if plan.scale == "paper" else "canaries of the same category stand."
-        notes = [stars, *set_up(plan), categories(plan), control_line(trials)]
-        return Report(list(rows[0]), rows, claims, notes)
-
-    return report
-
-
-def _place(name: str, published: dict[str, Any]) -> int:
-    """The row of the paper's table a canary stands beside: its own, or the one of its make."""
-    targets = list(published)
-    if name in targets:
-        return targets.index(name)
-    return [each.target for each in SMALL_TABLE].index(name)
+def table_report(
+    trials: Sequence[StudyTrial], plan: StudyPlan, *, published: Mapping[str, Mapping[str, Figures]]
+) -> Report:
+    """Top K and Beam size beside the ``published`` ones: target → data set → figures by generator."""
+    rows: list[TableRow] = []
+    claims: list[Claim] = []
+    # The lab's canaries stand beside the paper's of their make, which has the same place.
+    beside = {own.target: target for own, target in zip(SMALL_TABLE, published, strict=True)}
+    for data, own in by_data(trials).items():
+        names = list(own[0].result["ranks"])
+        for name in names:
+            target = beside.get(name, name)
+            printed = published[target].get(data) or published[target][REDDIT]
+            rows.append({"data": data, **_row(own, name, target, printed)})
+        claims += generator_claims(own, names, data)
+    others = "" if plan.scale == "paper" else ", Reddit's, beside which canaries of the same category stand"
+    stars = f"Columns with * are published figures{others}."
+    return Report(list(rows[0]), rows, claims, [stars, *set_up(plan), categories(plan), control_line(trials)])
 
 
-def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Sequence[Sequence[float]]) -> TableRow:
+def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Figures) -> TableRow:
     row: TableRow = {"target": name if name == target else f"{name} ({target})"}
-    for generator, figures in zip(GENERATORS, printed, strict=True):
-        top, beam = (
-            values(trials, generator, 0, name),
-            from_zero(values(trials, generator, 1, name), trials[0].result["alphabet"]),
-        )
-        words = COLUMNS[generator]
+    for (generator, words), figures in zip(GENERATORS.items(), printed, strict=True):
+        top = values(trials, generator, 0, name)
         row[f"{words} K*"] = Published(figures[0])
         row[f"{words} K"] = Measured.mean(top, _most(trials)) if generator == "frankenstein" else round(fmean(top))
         row[f"{words} beam*"] = Published(figures[1])
-        row[f"{words} beam"] = beam
+        row[f"{words} beam"] = from_zero(values(trials, generator, 1, name), trials[0].result["alphabet"])
     return row
 
 
@@ -165,13 +155,6 @@ def _most(trials: Sequence[StudyTrial]) -> float:
     """The last place a generator can give, as far as the config tells."""
     ground = ClassifierExperiment(**trials[0].config["ground"])
     return math.inf if ground.base else ground.vocabulary
-
-
-def by_data(trials: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
-    found: dict[str, list[StudyTrial]] = {}
-    for trial in trials:
-        found.setdefault(trial.config["ground"]["data"], []).append(trial)
-    return found
 
 
 register_study = registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)
@@ -182,6 +165,6 @@ for _number, _repetitions in ((2, 5), (3, 25), (4, 100)):
         f"table-{_number}",
         f"fourteen canaries reconstructed with three generators, {_repetitions} repetitions",
         f"Table {_number}",
-        table_trials(_repetitions),
-        table_report(TABLES[_repetitions]),
+        partial(table_trials, repetitions=_repetitions),
+        partial(table_report, published=TABLES[_repetitions]),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1, Printed
+from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1
 from leakage_tasks.research.classifiers.experiment import (
     PAPER_REDDIT,
     ClassifierExperiment,
@@ -23,31 +22,22 @@ if TYPE_CHECKING:
 
 SMALL = ClassifierExperiment()
 PAPER = PAPER_REDDIT
-GENERATORS = ("exhaustive", "pretrained", "frankenstein")
+SEEDS = {"smoke": 1, "small": 3, "paper": 10}
+GENERATORS = {"exhaustive": "all", "pretrained": "LM", "frankenstein": "Frank."}
+"""Generators of candidates, and what columns call them."""
 
 
-def table_of(ground: ClassifierExperiment) -> tuple[Sequence[Printed], Sequence[str]]:
-    """The fourteen canaries and the five of one template, for the encoder at hand."""
-    return (TABLE_1, LABELLED) if ground.base else (SMALL_TABLE, SMALL_LABELLED)
+def victims(
+    plan: StudyPlan, paper: ClassifierExperiment = PAPER, *, repetitions: int = 5, **changed: Any
+) -> list[Config]:
+    """A trial's config for each seed, trained on ``paper`` where the plan's scale is the paper's.
 
-
-def victim(
-    plan: StudyPlan, seed: int, ground: ClassifierExperiment | None = None, repetitions: int = 5, **changed: Any
-) -> Config:
-    """A trial's config; ``repetitions`` are the paper's, and scaled here to the size of the data."""
-    chosen = ground or at_scale(plan.scale, SMALL, PAPER)
-    setting = {
-        "ground": chosen.config(),
-        "data": fingerprint(chosen),
-        "seed": seed,
-        "repetitions": chosen.copies(repetitions),
-        "labels": None,
-        "positions": [],
-        "only": [],
-        "doubled": False,
-        "controls": 7,
-    }
-    return {**setting, **changed}
+    ``repetitions`` are the paper's, and scaled here to the size of the data.
+    """
+    ground = at_scale(plan.scale, SMALL, paper)
+    usual: Config = {"labels": None, "positions": [], "only": [], "doubled": False, "controls": 7}
+    usual |= {"ground": ground.config(), "data": fingerprint(ground), "repetitions": ground.copies(repetitions)}
+    return [{**usual, "seed": seed, **changed} for seed in plan.seeds(SEEDS[plan.scale])]
 
 
 def run(config: Config, shared: Path) -> Result:
@@ -86,34 +76,26 @@ def _canaries(
     from leakage_tasks.canaries import mix_and_match_canaries
     from leakage_tasks.research.classifiers.victims import classes_by_rows
 
-    table, labelled = table_of(ground)
+    # The fourteen canaries and the five of one template, for the encoder at hand.
+    table, labelled = (TABLE_1, LABELLED) if ground.base else (SMALL_TABLE, SMALL_LABELLED)
     ranked = classes_by_rows(rows)
     canaries = mix_and_match_canaries(
         terms,
         label=ranked[0],
         classes=ranked,
-        labels=config["labels"],
-        only=config["only"],
         position=position,
-        doubled=config["doubled"],
         repetitions=(config["repetitions"],),
-        controls=config["controls"],
-        seed=config["seed"],
+        **{name: config[name] for name in ("labels", "only", "doubled", "controls", "seed")},
         table=table,
         labelled=labelled,
     )
     if config["labels"] is not None:
         return canaries
     # Those that differ in their target alone are of one category, and must not contradict each other.
-    categories = {each.template: _category(each, table) for each in canaries if each.planted}
+    targets = {f"canary-{each.target}": place for place, each in enumerate(table)}
+    categories = {each.template: targets[each.id] // 2 for each in canaries if each.planted}
     canaries = [replace(each, label=ranked[categories[each.template] % len(ranked)]) for each in canaries]
     return [replace(canary, id=f"{canary.id} {position}") for canary in canaries] if position else canaries
-
-
-def _category(canary: Canary, table: Sequence[Printed]) -> int:
-    """Which pair of the table a canary is from, by the target in its id."""
-    targets = [each.target for each in table]
-    return targets.index(canary.id.removeprefix("canary-")) // 2
 
 
 def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import LEAST_P, ranked
@@ -19,20 +20,11 @@ def grows(words: str, exposures: Mapping[int, Sequence[float]] | Mapping[float, 
     """That exposure grows with a number: Kendall's rank correlation over all exposures, two-sided at 0.05."""
     points = [(place, value) for place, values in exposures.items() for value in values]
     shown = ", ".join(f"{place:g}: {fmean(values):.1f}" for place, values in exposures.items() if values)
-    return _correlated(words, points, 1, f"{shown} bits; " if len(exposures) <= SHOWN else "")
+    return rises(words, points, f"{shown} bits; " if len(exposures) <= SHOWN else "")
 
 
-def rises(words: str, points: Sequence[tuple[float, float]]) -> Claim:
-    """That the second of two numbers grows with the first, by the same test."""
-    return _correlated(words, points, 1, "")
-
-
-def falls(words: str, points: Sequence[tuple[float, float]]) -> Claim:
-    """That the second of two numbers falls as the first grows, by the same test."""
-    return _correlated(words, points, -1, "")
-
-
-def _correlated(words: str, points: Sequence[tuple[float, float]], sign: int, shown: str) -> Claim:
+def rises(words: str, points: Sequence[tuple[float, float]], shown: str = "", *, sign: int = 1) -> Claim:
+    """That the second of two numbers grows with the first, by the same test; what was ``shown`` comes first."""
     from scipy import stats
 
     if len(points) < 3 or min(len({point[axis] for point in points}) for axis in (0, 1)) < 2:
@@ -40,6 +32,10 @@ def _correlated(words: str, points: Sequence[tuple[float, float]], sign: int, sh
     found = stats.kendalltau(*zip(*points, strict=True))
     evidence = f"{shown}τ = {found.statistic:.2f}, p = {found.pvalue:.2g}, n = {len(points)}"
     return Claim(words, None if found.pvalue >= LEAST_P else bool(found.statistic * sign > 0), evidence)
+
+
+falls = partial(rises, sign=-1)
+"""That the second of two numbers falls as the first grows."""
 
 
 def higher(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -71,3 +67,9 @@ def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
 def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
     """That something held in every run."""
     return Claim(words, all(outcomes) if outcomes else None, f"{sum(outcomes)} of {len(outcomes)}; {evidence}")
+
+
+def unknown(words: str, exposures: Sequence[float]) -> Claim:
+    """That no model knows the secret: each one's exposure is what chance gives in all but 5 % of cases, or less."""
+    evidence = f"most exposed {max(exposures):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %"
+    return all_of(words, [value <= CHANCE for value in exposures], evidence)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, register
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.secret_sharer.claims import CHANCE, all_of, falls, higher
+from leakage_tasks.research.secret_sharer.claims import all_of, falls, higher, unknown
 from leakage_tasks.research.secret_sharer.defence_trials import not_private, private, run, sanitized, undefended
-from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, differences, seeds
+from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, differences
+from leakage_tasks.research.secret_sharer.trials import grouped
 
 RMSPROP = {
     0.65: (1.69, 1.1), 1.21: (1.59, 2.3), 5.26: (1.41, 1.8), 89.0: (1.34, 2.1), 2e8: (1.32, 3.2), 1e9: (1.26, 2.8),
@@ -22,18 +23,14 @@ FEWER = (0.65, 89.0, 2e8)
 
 def table_7_trials(plan: StudyPlan) -> list[Config]:
     """RMSProp at each ε, SGD with clipping alone, and both without DP."""
-    made = [private(plan, seed, "rmsprop", epsilon) for epsilon in _epsilons(plan) for seed in seeds(plan)]
-    made += [private(plan, seed, "sgd", None) for seed in seeds(plan)]
-    return made + [not_private(plan, seed, name) for name in ("sgd", "rmsprop") for seed in seeds(plan)]
-
-
-def _epsilons(plan: StudyPlan) -> Sequence[float]:
-    return {"smoke": FEWER[1:2], "small": FEWER, "paper": tuple(RMSPROP)}[plan.scale]
+    epsilons = {"smoke": FEWER[1:2], "small": FEWER, "paper": tuple(RMSPROP)}[plan.scale]
+    made = [config for epsilon in epsilons for config in private(plan, "rmsprop", epsilon)]
+    return [*made, *private(plan, "sgd", None), *not_private(plan, "sgd"), *not_private(plan, "rmsprop")]
 
 
 def table_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Test loss and exposure with DP-SGD and without."""
-    rows, exposures, groups = [], dict[str, list[float]](), _by_training(trials)
+    rows, exposures, groups = [], dict[str, list[float]](), grouped(trials, _training)
     for (defence, optimizer, epsilon), own in groups.items():
         dp = defence == "dp-sgd"
         told = (RMSPROP[epsilon] if epsilon else CLIPPED) if dp else SGD if optimizer == "sgd" else PLAIN
@@ -43,24 +40,16 @@ def table_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     with_dp = [value for name, own in exposures.items() if "no DP" not in name for value in own]
     points = [(epsilon, loss) for (_, _, epsilon), own in groups.items() if epsilon for loss in _of(own, "loss")]
     claims = [
-        all_of(
-            "no model trained with DP-SGD knows the secret, at whatever ε",
-            [value <= CHANCE for value in with_dp],
-            f"most exposed {max(with_dp):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %",
-        ),
+        unknown("no model trained with DP-SGD knows the secret, at whatever ε", with_dp),
         higher("RMSProp without DP exposes it more than those with", exposures["rmsprop, no DP"], with_dp),
         falls("a larger ε means a lower loss", points),
     ]
     return Report(list(rows[0]), rows, claims, _private_ground(trials[0], plan))
 
 
-def _by_training(trials: Sequence[StudyTrial]) -> dict[tuple[str, str, float | None], list[StudyTrial]]:
-    groups: dict[tuple[str, str, float | None], list[StudyTrial]] = {}
-    for trial in trials:
-        config = trial.config
-        optimizer = config.get("optimizer") or config["recipe"]["optimizer"]
-        groups.setdefault((config["defence"], optimizer, config.get("epsilon")), []).append(trial)
-    return groups
+def _training(config: Config) -> tuple[str, str, float | None]:
+    """Defence, optimizer and ε."""
+    return config["defence"], config.get("optimizer") or config["recipe"]["optimizer"], config.get("epsilon")
 
 
 def _for_copies(own: Sequence[StudyTrial]) -> TableRow:
@@ -86,11 +75,6 @@ def _private_ground(trial: StudyTrial, plan: StudyPlan) -> list[str]:
     ]
 
 
-def quantization_trials(plan: StudyPlan) -> list[Config]:
-    """Models trained as usual, their weights rounded."""
-    return [undefended(plan, seed) for seed in seeds(plan)]
-
-
 def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Loss and exposure by values a weight may have (Appendix D.3)."""
     rows: list[TableRow] = []
@@ -100,7 +84,7 @@ def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows.append(
             {
                 "values a weight": name,
-                **_figures(trials, None, None, place),
+                **_figures(trials, place=place),
                 "kilobytes": round(own["packed"] / 1000),
                 "by zlib": round(own["zlib"] / 1000) if place else None,
             }
@@ -115,11 +99,7 @@ def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             [change <= 0.5 for change in moved],
             f"largest change {max(moved):.2f} bits",
         ),
-        all_of(
-            "and the loss the same, to 1 %",
-            [change <= 0.01 for change in losses],
-            f"most {max(losses):.2%}",
-        ),
+        all_of("and the loss the same, to 1 %", [change <= 0.01 for change in losses], f"most {max(losses):.2%}"),
     ]
     note = "Fewer than 256 values are ours. Sizes are of the weights at the fewest bits that tell the values apart."
     return Report(list(rows[0]), rows, claims, [*differences(plan), note])
@@ -127,31 +107,28 @@ def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def sanitization_trials(plan: StudyPlan) -> list[Config]:
     """Models trained on what is left, and on everything."""
-    return [*(sanitized(plan, seed) for seed in seeds(plan)), *quantization_trials(plan)]
+    return [*sanitized(plan), *undefended(plan)]
 
 
 def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Where the secret's place is among all samples, and what a model knows without those that were dropped."""
-    done = [trial for trial in trials if trial.config["defence"] == "sanitization"]
-    plain = [trial for trial in trials if trial.config["defence"] == "none"]
+    by_defence = grouped(trials, lambda config: str(config["defence"]))
+    done, plain = by_defence["sanitization"], by_defence["none"]
     rows = [
-        {"training text": "everything", **_figures(plain, None, None)},
+        {"training text": "everything", **_figures(plain)},
         {
             "training text": f"without {done[0].result['drop']} of {done[0].result['samples']:,} samples",
-            **_figures(done, None, None),
+            **_figures(done),
             "place, by character": Measured.mean([trial.result["places"]["character"] for trial in done]),
             "place, by sample": Measured.mean([trial.result["places"]["sample"] for trial in done]),
         },
     ]
     found = [trial.result["places"]["character"] <= trial.result["drop"] for trial in done]
-    left, rise = _of(done, "exposure"), _mean(done) / _mean(plain) - 1
+    clean, usual = (Measured.mean(_of(own, "loss")).value for own in (done, plain))
+    rise = clean / usual - 1
     claims = [
         all_of("the secret is among the samples that are dropped", found, "ranked by character"),
-        all_of(
-            "a model trained on the others does not know it",
-            [value <= CHANCE for value in left],
-            f"most exposed {max(left):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %",
-        ),
+        unknown("a model trained on the others does not know it", _of(done, "exposure")),
         Claim("the loss rises slightly: by less than 5 %", rise < 0.05, f"by {rise:+.1%}"),
     ]
     note = (
@@ -161,7 +138,10 @@ def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[1]), rows, claims, [*differences(plan), note])
 
 
-def _figures(own: Sequence[StudyTrial], loss: float | None, exposure: float | None, place: int = 0) -> TableRow:
+def _figures(
+    own: Sequence[StudyTrial], loss: float | None = None, exposure: float | None = None, *, place: int = 0
+) -> TableRow:
+    """Loss and exposure of each trial's model at ``place``, beside the published ones."""
     return {
         "loss, published": Published(loss),
         "loss (bits/character)": Measured.mean(_of(own, "loss", place)),
@@ -175,13 +155,7 @@ def _of(own: Sequence[StudyTrial], what: str, place: int = 0) -> list[float]:
     return [trial.result["models"][place][what] for trial in own]
 
 
-def _mean(own: Sequence[StudyTrial]) -> float:
-    return Measured.mean(_of(own, "loss")).value
-
-
-for _name, _title, _where, _trials, _report in (
-    ("table-7", "DP-SGD by ε, and no DP", "Table 7", table_7_trials, table_7),
-    ("quantization", "weights of few values", "Appendix D.3", quantization_trials, quantization),
-    ("sanitization", "samples dropped before training", "Appendix F", sanitization_trials, sanitization),
-):
-    register(Study(f"secret-sharer/{_name}", _title, f"{SOURCE}, {_where}", SCALES, _trials, run, _report))
+_register = registrar("secret-sharer", SOURCE, SCALES, run)
+_register("table-7", "DP-SGD by ε, and no DP", "Table 7", table_7_trials, table_7)
+_register("quantization", "weights of few values", "Appendix D.3", undefended, quantization)
+_register("sanitization", "samples dropped before training", "Appendix F", sanitization_trials, sanitization)

@@ -1,4 +1,7 @@
-"""Table 9 and section 7.1 of The Secret Sharer: the likeliest fillings, and the algorithms that find them."""
+"""Table 9 and section 7.1 of The Secret Sharer: the likeliest fillings, and the algorithms that find them.
+
+Beyond the paper: exposure's estimators beside the truth, over a training run.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from statistics import fmean
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
-from leakage_tasks.research.secret_sharer.experiment import Watch, seeds, setting
-from leakage_tasks.research.secret_sharer.run import FEWER, INDEPENDENT, long_trials
-from leakage_tasks.research.secret_sharer.trials import WHOLE, entries, register_study, set_up
+from leakage_tasks.research.secret_sharer.experiment import WHOLE, Watch, configs
+from leakage_tasks.research.secret_sharer.figures import FEWER, INDEPENDENT, long_trials
+from leakage_tasks.research.secret_sharer.trials import entries, every_look, register_study, set_up
 from leakage_tasks.research.secret_sharer.watch import WIDTHS
 
 PUBLISHED_GUESS = (
@@ -29,14 +32,17 @@ NAMES = {
 """The measures that tell what the algorithms found."""
 EPOCHS: dict[Scale, int] = {"smoke": 2, "small": 12, "paper": 20}
 """Up to about the best validation loss."""
+SHORT = {"smoke": "The random number is {digits:2}"}
+USUAL = "The random number is {digits:5}"
+"""A space small enough for all of it to be scored."""
+ESTIMATORS = ("estimated", "sampled", "extrapolated")
 
 
 def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """The likeliest fillings of one model."""
     entry = entries(trials)[0]
     rows = []
-    for place, guess in enumerate(entry["cheapest"], 1):
-        cost, wrong = PUBLISHED_GUESS[place - 1]
+    for place, (guess, (cost, wrong)) in enumerate(zip(entry["cheapest"], PUBLISHED_GUESS, strict=False), 1):
         rows.append(
             {
                 "place": place,
@@ -62,42 +68,32 @@ def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def extraction_trials(plan: StudyPlan) -> list[Config]:
     """The paper's LSTM, attacked by every algorithm after every epoch."""
-    epochs = EPOCHS[plan.scale]
-    made = setting(plan, recipe={"epochs": epochs}, watch=Watch((), ("exposure", *NAMES), (0,)))
-    return [made.config(seed) for seed in seeds(plan)]
+    return configs(plan, watch=Watch((), ("exposure", *NAMES), (0,)), recipe={"epochs": EPOCHS[plan.scale]})
 
 
 def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Section 7.1: which algorithm finds the secret once it is the likeliest of all, and with how many model calls."""
-    every = [
-        entry
-        for trial in trials
-        for epoch in range(1, len(trial.result["losses"]) + 1)
-        for entry in entries([trial], str(epoch))
-    ]
+    every = [entry for _, _, entry in every_look(trials)]
     first = [entry for entry in every if entry["exposure"]["bits"] > WHOLE - 0.5]
+    certain = [entry for entry in every if entry[CERTAIN]["place"] == 1]
     rows: list[TableRow] = [
         {"algorithm": "brute force (not run)", "model calls": 10**9, "published": Published("10^9, 4 hours")}
     ]
     for name, words in NAMES.items():
         own = [entry[name] for entry in first]
-        hits = sum(each["place"] == 1 for each in own)
         spent = Measured.mean([each["calls"] for each in own]) if own else None
-        found = Measured.rate(hits, len(own)) if own else None
+        found = Measured.rate(sum(each["place"] == 1 for each in own), len(own)) if own else None
         rows.append({"algorithm": words, "found first": found, "model calls": spent, "published": Published(None)})
     calls = [entry[CERTAIN]["calls"] for entry in first if entry[CERTAIN]["place"] == 1]
-    missed = {name: sum(_place(each, CERTAIN) == 1 != _place(each, name) for each in every) for name in BEAMS}
+    also = [entry[BATCHED]["place"] == 1 for entry in certain]
+    missed = {name: sum(entry[name]["place"] != 1 for entry in certain) for name in BEAMS}
     claims = [
         all_of(
             f"shortest path finds a secret of rank 1 with {FEWER:,.0f} times fewer calls than brute force",
-            [_place(each, CERTAIN) == 1 and each[CERTAIN]["calls"] * FEWER <= 10**9 for each in first],
+            [each[CERTAIN]["place"] == 1 and each[CERTAIN]["calls"] * FEWER <= 10**9 for each in first],
             f"epochs whose secret has rank 1; {min(calls, default=0):,} to {max(calls, default=0):,} calls",
         ),
-        all_of(
-            "the paper's stop finds what the certain one finds",
-            [_place(each, BATCHED) == 1 for each in every if _place(each, CERTAIN) == 1],
-            "epochs",
-        ),
+        all_of("the paper's stop finds what the certain one finds", also, "epochs"),
         Claim(
             "beam search misses secrets that shortest path finds",
             any(missed.values()) if first else None,
@@ -109,10 +105,62 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(columns, rows, claims, [*set_up(trials, plan), *notes])
 
 
-def _place(entry: Config, name: str) -> int | None:
-    place: int | None = entry[name]["place"]
-    return place
+def estimator_trials(plan: StudyPlan) -> list[Config]:
+    """A secret of five digits, whose true rank can be had, looked at by every estimator after every epoch."""
+    watch = Watch(("exact", "every text"), ("exact", "estimated", "sampled", "extrapolated"), (0,))
+    return configs(plan, watch=watch, template=SHORT.get(plan.scale, USUAL), controls=1)
+
+
+def estimators(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """The estimators beside the truth, epoch by epoch."""
+    looks = list(every_look(trials, controls=True))
+    rows = [_row(*look) for look in looks]
+    claims = [
+        *(_covers(rows, name) for name in ESTIMATORS[:2]),
+        _same(trials),
+        _nearest([entry for _, _, entry in looks]),
+    ]
+    notes = [INDEPENDENT, "The secret has so few fillings that all can be counted. One control is looked at as well."]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
+
+
+def _row(seed: int, epoch: int, entry: Config) -> TableRow:
+    """One canary after one epoch: the truth, and what each estimator says; ``≥`` where that is a lower bound."""
+    row: TableRow = {"seed": seed, "epoch": epoch, "canary": entry["canary"], "exact": entry["exact"]["bits"]}
+    for name in ESTIMATORS:
+        found = entry[name]
+        within = found["low"] - 1e-9 <= entry["exact"]["bits"] <= found["high"] + 1e-9
+        row[name] = f"≥ {found['bits']:.3g}" if found["method"] == "lower_bound" else found["bits"]
+        row[f"{name}: within"] = "yes" if within else "no"
+    return {**row, "fit": "rejected" if entry["extrapolated"]["rejected"] else "not rejected"}
+
+
+def _nearest(found: Sequence[Config]) -> Claim:
+    """That importance draws are nearest to the truth on average, lower bounds taken as they are."""
+    errors = {name: [abs(each[name]["bits"] - each["exact"]["bits"]) for each in found] for name in ESTIMATORS}
+    shown = ", ".join(f"{name} {fmean(values):.2f} (largest {max(values):.2f})" for name, values in errors.items())
+    return Claim(
+        "importance draws come nearest to the truth of the three estimates",
+        all(fmean(errors["estimated"]) <= fmean(values) for values in errors.values()),
+        f"mean error in bits, lower bounds as they are: {shown}",
+    )
+
+
+def _covers(rows: Sequence[TableRow], name: str) -> Claim:
+    """That an estimator's 95 % intervals hold the truth at least that often (one-sided binomial test)."""
+    from scipy import stats
+
+    inside = sum(row[f"{name}: within"] == "yes" for row in rows)
+    p = stats.binomtest(inside, len(rows), 0.95, alternative="less").pvalue
+    return Claim(f"the 95 % interval of '{name}' covers", bool(p >= 0.05), f"{inside} of {len(rows)}, p = {p:.2g}")
+
+
+def _same(trials: Sequence[StudyTrial]) -> Claim:
+    found = [entry for trial in trials for entry in entries([trial])]
+    differs = [abs(entry["exact"]["bits"] - entry["every text"]["bits"]) for entry in found]
+    return Claim("pruned search counts what scoring every text counts", max(differs) == 0, f"{len(found)} models")
 
 
 register_study("table-9", "the likeliest fillings", "Table 9 (Appendix B)", long_trials, table_9)
 register_study("extraction", "extraction algorithms", "section 7.1", extraction_trials, extraction)
+register_study("estimators", "exposure's estimators beside the truth", "beyond the paper", estimator_trials, estimators)

@@ -1,65 +1,35 @@
-"""Figures 2 and 4 of The Secret Sharer: how log-perplexities are spread, and exposure by epoch."""
+"""Figures 2, 4, 5 and 6 of The Secret Sharer, all of the paper's LSTM, trained past its best epoch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.secret_sharer.claims import all_of
-from leakage_tasks.research.secret_sharer.run import by_epoch, long_trials
-from leakage_tasks.research.secret_sharer.trials import WHOLE, entries, mean_bits, register_study, set_up
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
+from leakage_tasks.research.secret_sharer import plots
+from leakage_tasks.research.secret_sharer.claims import all_of, falls, rises
+from leakage_tasks.research.secret_sharer.experiment import BOTH, WHOLE, Watch, configs
+from leakage_tasks.research.secret_sharer.trials import entries, every_look, exposure_columns, register_study, set_up
 
+FEWER = 1e4
+"""How many times fewer calls than brute force a search should take."""
+INDEPENDENT = "Epochs of one model are counted as independent."
+LONG: dict[Scale, int] = {"smoke": 2, "small": 24, "paper": 40}
+"""Epochs of the run, well beyond the best validation loss."""
+EXTRACTABLE = 30.0
+"""Extrapolated exposure from which the paper calls a secret uniquely extractable."""
 NEAR_WHOLE = WHOLE - math.log2(10)
 """Exposure of the tenth place."""
 BARS = 30
 SLICE = "The paper trains on a small part of the Penn Treebank at a larger rate; neither figure is in the source."
 
 
-def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Losses and exposure by epoch."""
-    exposure = [[each["bits"] for each in by_epoch(trial, "exposure")] for trial in trials]
-    tails = [[each["bits"] for each in by_epoch(trial, "extrapolated")] for trial in trials]
-    rows: list[TableRow] = []
-    for epoch in range(len(trials[0].result["losses"])):
-        seen, controls = (entries(trials, str(epoch + 1), planted=planted) for planted in (True, False))
-        rows.append(
-            {
-                "epoch": epoch + 1,
-                "training loss": fmean(trial.result["losses"][epoch][0] for trial in trials),
-                "validation loss": fmean(trial.result["losses"][epoch][1] for trial in trials),
-                "exposure": mean_bits(seen),
-                "extrapolated": mean_bits(seen, "extrapolated"),
-                "controls": mean_bits(controls),
-                "published": Published(None),
-            }
-        )
-    best = [trial.result["best"] for trial in trials]
-    peaks = [max(range(len(tail)), key=lambda place, tail=tail: tail[place]) + 1 for tail in tails]  # type: ignore[misc]
-    first = [next((n for n, each in enumerate(found, 1) if each >= NEAR_WHOLE), None) for found in exposure]
-    early = [tail[peak - 1] - tail[-1] for tail, peak in zip(tails, peaks, strict=True)]
-    claims = [
-        all_of(
-            "the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",
-            [place is not None and place <= when for place, when in zip(first, best, strict=True)],
-            f"first at epochs {first}, lowest validation loss at {best}",
-        ),
-        all_of(
-            "extrapolated exposure peaks within a quarter of the run of the lowest validation loss",
-            [abs(peak - when) <= len(rows) / 4 for peak, when in zip(peaks, best, strict=True)],
-            f"peaks at epochs {peaks}, lowest validation loss at {best}",
-        ),
-        all_of(
-            "after the peak extrapolated exposure falls",
-            [fall > 0 for fall in early],
-            f"by {', '.join(f'{fall:.1f}' for fall in early)} bits at the last epoch",
-        ),
-    ]
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
+def long_trials(plan: StudyPlan) -> list[Config]:
+    """The paper's LSTM trained past its best epoch, looked at after every epoch."""
+    watch = Watch((*BOTH, "cheapest", "costs"), (*BOTH, "shortest-path"), (0,))
+    return configs(plan, watch=watch, recipe={"epochs": LONG[plan.scale]})
 
 
 def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -84,10 +54,8 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         for middle, count, density in zip(middles, counts, fit.density(middles), strict=True)
     ]
-    fitted = [each["extrapolated"] for each in entries(trials)] + [
-        each["extrapolated"] for each in entries(trials, planted=False)
-    ]
-    rejected = sum(each["rejected"] for each in fitted)
+    fitted = [*entries(trials), *entries(trials, planted=False)]
+    rejected = sum(each["extrapolated"]["rejected"] for each in fitted)
     claims = [
         Claim(
             "a skew-normal fits (Kolmogorov and Smirnov do not reject it)",
@@ -101,28 +69,123 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
-def _plot_4(report: Report, path: Path) -> None:
-    from leakage_tasks.research.secret_sharer.plots import plot_losses_and_exposure
+def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Losses and exposure by epoch."""
+    looks = [[entry for _, _, entry in every_look([trial])] for trial in trials]
+    exposure, tails = ([[entry[name]["bits"] for entry in own] for own in looks] for name in BOTH)
+    rows: list[TableRow] = [
+        {
+            "epoch": epoch,
+            "training loss": fmean(trial.result["losses"][epoch - 1][0] for trial in trials),
+            "validation loss": fmean(trial.result["losses"][epoch - 1][1] for trial in trials),
+            **exposure_columns(trials, str(epoch)),
+            "published": Published(None),
+        }
+        for epoch in range(1, len(trials[0].result["losses"]) + 1)
+    ]
+    best = [trial.result["best"] for trial in trials]
+    peaks = [tail.index(max(tail)) + 1 for tail in tails]
+    first = [next((n for n, each in enumerate(found, 1) if each >= NEAR_WHOLE), None) for found in exposure]
+    early = [tail[peak - 1] - tail[-1] for tail, peak in zip(tails, peaks, strict=True)]
+    claims = [
+        all_of(
+            "the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",
+            [place is not None and place <= when for place, when in zip(first, best, strict=True)],
+            f"first at epochs {first}, lowest validation loss at {best}",
+        ),
+        all_of(
+            "extrapolated exposure peaks within a quarter of the run of the lowest validation loss",
+            [abs(peak - when) <= len(rows) / 4 for peak, when in zip(peaks, best, strict=True)],
+            f"peaks at epochs {peaks}, lowest validation loss at {best}",
+        ),
+        all_of(
+            "after the peak extrapolated exposure falls",
+            [fall > 0 for fall in early],
+            f"by {', '.join(f'{fall:.1f}' for fall in early)} bits at the last epoch",
+        ),
+    ]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
 
-    rows: list[Any] = list(report.rows)
-    losses = {name: [row[name] for row in rows] for name in ("training loss", "validation loss")}
-    names = ("exposure", "extrapolated", "controls")
-    exposures = {name: [_height(row[name]) for row in rows] for name in names}
-    plot_losses_and_exposure([row["epoch"] for row in rows], losses, exposures, path)
+
+def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Sequences that shortest path scores until it is certain, by extrapolated exposure."""
+    rows = [
+        {
+            "seed": seed,
+            "epoch": epoch,
+            "exposure": entry["exposure"]["bits"],
+            "extrapolated": entry["extrapolated"]["bits"],
+            "model calls": entry["shortest-path"]["calls"],
+            "certain": "yes" if entry["shortest-path"]["proven"] > 0 else "no, budget spent",
+            "secret's place": entry["shortest-path"]["place"] or "not found",
+            "published": Published(None),
+        }
+        for seed, epoch, entry in every_look(trials)
+    ]
+    rows.sort(key=lambda row: row["extrapolated"])
+    first = [row for row in rows if row["exposure"] > WHOLE - 0.5]
+    calls = [row["model calls"] for row in first]
+    claims = [
+        all_of(
+            f"a secret of rank 1 is found with {FEWER:,.0f} times fewer calls than brute force",
+            [row["secret's place"] == 1 and row["model calls"] * FEWER <= 10**9 for row in first],
+            f"{min(calls, default=0):,} to {max(calls, default=0):,} calls, brute force 10^9",
+        ),
+        falls(
+            "the more exposed a secret, the fewer calls it takes",
+            [(row["extrapolated"], row["model calls"]) for row in rows],
+        ),
+    ]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
-def _height(cell: Measured | str) -> float:
-    """Where a point is drawn: nowhere if its exposure is only known to be so high or higher."""
-    return cell.value if isinstance(cell, Measured) else math.nan
+def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """The secret's rank, exact or by importance draws, against what the skew-normal's tail says."""
+    rows = []
+    for seed, epoch, entry in every_look(trials):
+        own, tail = entry["exposure"], entry["extrapolated"]
+        rows.append(
+            {
+                "seed": seed,
+                "epoch": epoch,
+                "extrapolated": tail["bits"],
+                "expected rank": max(1.0, 2 ** (WHOLE - tail["bits"])),
+                "rank": 2 ** (WHOLE - own["bits"]),
+                "rank is": own["method"],
+                "error (bits)": min(tail["bits"], WHOLE) - own["bits"],
+                "fit": "rejected" if tail["rejected"] else "not rejected",
+                "published": Published(None),
+            }
+        )
+    rows.sort(key=lambda row: row["extrapolated"])
+    known = [row for row in rows if row["rank is"] != "lower_bound"]
+    beyond = [row for row in known if row["extrapolated"] > EXTRACTABLE]
+    errors = [abs(row["error (bits)"]) for row in known]
+    claims = [
+        rises(
+            "the tail grows with true exposure",
+            [(WHOLE - math.log2(row["rank"]), row["extrapolated"]) for row in known],
+        ),
+        Claim(
+            f"beyond {EXTRACTABLE:g} bits the secret has rank 1 most of the time",
+            sum(row["rank"] < 1.5 for row in beyond) * 2 > len(beyond) if beyond else None,
+            f"{sum(row['rank'] < 1.5 for row in beyond)} of {len(beyond)}",
+        ),
+        Claim(
+            "the tail is within 2 bits of the truth",
+            max(errors) <= 2 if errors else None,
+            f"mean {fmean(errors):.1f}, largest {max(errors):.1f} bits" if errors else "no rank known",
+        ),
+    ]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), INDEPENDENT])
 
 
-def _plot_2(report: Report, path: Path) -> None:
-    from leakage_tasks.research.secret_sharer.plots import plot_histogram_with_fit
-
-    rows: list[Any] = list(report.rows)
-    middles, counts, fitted = ([row[name] for row in rows] for name in ("bits", "fillings", "fillings, fitted"))
-    plot_histogram_with_fit(middles, counts, fitted, path)
-
-
-register_study("figure-2", "how log-perplexities are spread", "Figure 2", long_trials, figure_2, _plot_2)
-register_study("figure-4", "losses and exposure by epoch", "Figure 4", long_trials, figure_4, _plot_4)
+CALLS_PLOT = plots.plotter_by_exposure("model calls", "certain")
+RANKS_PLOT = plots.plotter_by_exposure("rank", "fit", "expected rank")
+for _name, _title, _where, _report, _plot in (
+    ("figure-2", "how log-perplexities are spread", "Figure 2", figure_2, plots.plot_histogram_with_fit),
+    ("figure-4", "losses and exposure by epoch", "Figure 4", figure_4, plots.plot_losses_and_exposure),
+    ("figure-5", "what shortest path takes, by exposure", "Figure 5", figure_5, CALLS_PLOT),
+    ("figure-6", "true rank against the extrapolated one", "Figure 6 (Appendix E)", figure_6, RANKS_PLOT),
+):
+    register_study(_name, _title, _where, long_trials, _report, _plot)

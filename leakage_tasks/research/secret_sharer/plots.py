@@ -2,75 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from leakage_tasks.report.plots.style import QUIET, SMALL, STRESS, colour, legend_below, marker, new_figure, save, tidy
-from leakage_tasks.report.plots.style import line as line_style
+from leakage_tasks.report.plots import style
+from leakage_tasks.research.framework.report import Measured, Report
 
 
-def plot_losses_and_exposure(
-    epochs: Sequence[int], losses: Mapping[str, Sequence[float]], exposures: Mapping[str, Sequence[float]], path: Path
-) -> None:
+def plot_losses_and_exposure(report: Report, path: Path) -> None:
     """Losses (left axis, bits a character) and exposures (right axis, bits) by epoch, as in Figure 4."""
-    figure = new_figure(7.0, 4.4)
+    rows: list[Any] = list(report.rows)
+    epochs = [row["epoch"] for row in rows]
+    figure = style.new_figure(7.0, 4.4)
     left = figure.add_subplot()
     right = left.twinx()
     entries = []
-    for number, (name, values) in enumerate({**losses, **exposures}.items()):
-        axes = left if name in losses else right
-        drawn = axes.plot(
-            epochs, values, color=colour(number), linestyle=line_style(number), marker=marker(number), markersize=4
-        )
+    names = ("training loss", "validation loss", "exposure", "extrapolated", "controls")
+    for number, name in enumerate(names):
+        axes = left if name.endswith("loss") else right
+        heights = [_height(row[name]) for row in rows]
+        drawn = axes.plot(epochs, heights, style.marker(number), color=style.colour(number), markersize=4)
+        drawn[0].set_linestyle(style.line(number))
         entries.append((drawn[0], name))
-    lowest = min(range(len(epochs)), key=lambda place: losses["validation loss"][place])
-    entries.append((left.axvline(epochs[lowest], color=QUIET, linewidth=1, linestyle=":"), "lowest validation loss"))
-    left.set_xlabel("epoch")
-    left.set_ylabel("loss (bits a character)")
-    right.set_ylabel("exposure (bits)")
-    right.set_ylim(bottom=0)
-    left.spines["top"].set_visible(False)
-    right.spines["top"].set_visible(False)
-    legend_below(figure, entries)
-    save(figure, path)
+    lowest = min(rows, key=lambda row: row["validation loss"])["epoch"]
+    entries.append((left.axvline(lowest, color=style.QUIET, linewidth=1, linestyle=":"), "lowest validation loss"))
+    left.set(xlabel="epoch", ylabel="loss (bits a character)")
+    right.set(ylabel="exposure (bits)", ylim=(0, None))
+    for axes in (left, right):
+        axes.spines["top"].set_visible(False)
+    style.legend_below(figure, entries)
+    style.save(figure, path)
 
 
-def plot_points(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    words: tuple[str, str],
-    path: Path,
-    *,
-    line: Sequence[tuple[float, float]] = (),
-) -> None:
-    """Points, a colour and mark for each series, over a logarithmic vertical axis; ``line`` is what is expected."""
-    figure = new_figure(6.4, 4.2)
-    axes = figure.add_subplot()
-    entries = []
-    for number, (name, points) in enumerate(series.items()):
-        drawn = axes.plot(*zip(*points, strict=True), linestyle="", color=colour(number), marker=marker(number))
-        entries.append((drawn[0], name))
-    if line:
-        entries.append((axes.plot(*zip(*sorted(line), strict=True), color=QUIET, linewidth=1)[0], "expected"))
-    axes.set_yscale("log")
-    axes.set_xlabel(words[0])
-    axes.set_ylabel(words[1])
-    axes.grid(axis="y", alpha=0.3)
-    tidy(axes)
-    legend_below(figure, entries)
-    save(figure, path)
+def _height(cell: Any) -> float:
+    """Where a point is drawn: nowhere if its exposure is only known to be so high or higher."""
+    if isinstance(cell, Measured):
+        return cell.value
+    return cell if isinstance(cell, float) else math.nan
 
 
-def plot_histogram_with_fit(
-    middles: Sequence[float], counts: Sequence[float], fitted: Sequence[float], path: Path
-) -> None:
+def plotter_by_exposure(up: str, split: str, expected: str | None = None) -> Callable[[Report, Path], None]:
+    """A plot of the column ``up``, on a logarithmic axis, against the extrapolated exposure.
+
+    There is a colour and a mark for each value of ``split``; a line shows the column ``expected``.
+    """
+
+    def plot(report: Report, path: Path) -> None:
+        rows: list[Any] = list(report.rows)
+        series: dict[str, list[Any]] = {}
+        for row in rows:
+            series.setdefault(f"{split}: {row[split]}", []).append((row["extrapolated"], row[up]))
+        figure = style.new_figure(6.4, 4.2)
+        axes = figure.add_subplot()
+        entries = []
+        for number, (name, points) in enumerate(series.items()):
+            drawn = axes.plot(
+                *zip(*points, strict=True), linestyle="", color=style.colour(number), marker=style.marker(number)
+            )
+            entries.append((drawn[0], name))
+        if expected is not None:
+            points = sorted((row["extrapolated"], row[expected]) for row in rows)
+            entries.append((axes.plot(*zip(*points, strict=True), color=style.QUIET, linewidth=1)[0], "expected"))
+        axes.set(yscale="log", xlabel="extrapolated exposure (bits)", ylabel=up)
+        axes.grid(axis="y", alpha=0.3)
+        style.tidy(axes)
+        style.legend_below(figure, entries)
+        style.save(figure, path)
+
+    return plot
+
+
+def plot_histogram_with_fit(report: Report, path: Path) -> None:
     """Bars of counts with a fitted curve over them, as in Figure 2."""
-    figure = new_figure(6.4, 4.0)
+    rows: list[Any] = list(report.rows)
+    middles, counts, fitted = ([row[name] for row in rows] for name in ("bits", "fillings", "fillings, fitted"))
+    figure = style.new_figure(6.4, 4.0)
     axes = figure.add_subplot()
-    width = middles[1] - middles[0]
-    bars = axes.bar(middles, counts, width=width, color="#BBBBBB")
-    curve = axes.plot(middles, fitted, color=STRESS, linestyle="--", linewidth=2)[0]
-    axes.set_xlabel("log-perplexity (bits)", fontsize=SMALL + 1)
+    bars = axes.bar(middles, counts, width=middles[1] - middles[0], color="#BBBBBB")
+    curve = axes.plot(middles, fitted, color=style.STRESS, linestyle="--", linewidth=2)[0]
+    axes.set_xlabel("log-perplexity (bits)", fontsize=style.SMALL + 1)
     axes.set_ylabel("fillings")
-    tidy(axes)
-    legend_below(figure, [(bars[0], "random fillings"), (curve, "skew-normal fit")])
-    save(figure, path)
+    style.tidy(axes)
+    style.legend_below(figure, [(bars[0], "random fillings"), (curve, "skew-normal fit")])
+    style.save(figure, path)

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of Carlini et al., "The Secret Sharer" (2019)."""
+"""Tables 1 to 4 of Carlini et al., "The Secret Sharer" (2019): models, what the attacker knows, several secrets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
-from leakage_tasks.research.secret_sharer.experiment import Watch, ground_at, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import BOTH, EXPERIMENTS, Watch, configs
 from leakage_tasks.research.secret_sharer.trials import (
-    BOTH,
     best_loss,
     bits,
     chosen,
     entries,
+    exposure_columns,
+    grouped,
     mean_bits,
     register_study,
     set_up,
@@ -45,30 +46,44 @@ SIZES: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
     "paper": (tuple(TABLE_2), UNITS),
 }
 """Batch sizes and units."""
+START, END = "quoth the raven", "nevermore again"
+FORMATS = {
+    "none": (f"{START} {{digits:9}} {END}", "{digits:9}", (5.0, 6.1)),
+    "prefix": (f"{START} {{digits:9}} {END}", f"{START} {{digits:9}}", (6.3, 7.1)),
+    "suffix": (f"{START} {{digits:9}} {END}", f"{{digits:9}} {END}", (5.0, 6.8)),
+    "both": (f"{START} {{digits:9}} {END}", None, (6.1, 7.5)),
+    "both, two hyphens": (f"{START} {{digits:3}}-{{digits:2}}-{{digits:4}} {END}", None, (5.1, 9.5)),
+    "both, eight hyphens": (f"{START} {'-'.join(['{digits}'] * 9)} {END}", None, (5.2, 11.1)),
+}
+"""What the attacker knows: template, the part that is known, published exposure at epochs 5 and 10."""
+EPOCHS: dict[Scale, tuple[int, int]] = {"smoke": (1, 2), "small": (5, 10), "paper": (5, 10)}
+MANY = "The number of {unique}: {digits:3}-{digits:2}-{digits:4}"
+COUNTS: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
+    "smoke": ((1, 2), (1,)),
+    "small": ((1, 5, 20), (1, 3, 10)),
+    "paper": ((1, 10, 50, 100, 500), (1, 2, 4, 10)),
+}
+"""Numbers of secrets, and how often each is inserted."""
 
 
 def table_1_trials(plan: StudyPlan) -> list[Config]:
     """The nine architectures and a transformer; the smallest of each family at the scale ``smoke``."""
     names = [*TABLE_1, OURS] if plan.scale != "smoke" else ["gru-1x370", "cnn-4x122"]
-    watch = Watch(BOTH)
-    return [
-        setting(plan, recipe={"architecture": name, **_windows(name, plan)}, watch=watch).config(seed)
-        for name in names
-        for seed in seeds(plan)
-    ]
+    return configs(
+        plan, [{"recipe": {"architecture": name, **_windows(name, plan)}} for name in names], watch=Watch(BOTH)
+    )
 
 
 def _windows(name: str, plan: StudyPlan) -> Config:
     """Longer windows for the transformer, which knows no place beyond those it was trained on; as many characters."""
-    ground = ground_at(plan.scale)
+    ground = EXPERIMENTS[plan.scale]
     return {} if name != OURS else {"length": LENGTH, "batch_size": ground.batch_size * ground.length // LENGTH}
 
 
 def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Loss and exposure by architecture."""
     rows, by_kind = [], dict[str, list[float]]()
-    for name in dict.fromkeys(trial.config["recipe"]["architecture"] for trial in trials):
-        own = chosen(trials, architecture=name)
+    for name, own in grouped(trials, lambda config: str(config["recipe"]["architecture"])).items():
         loss, exposure = TABLE_1.get(name, (None, None))
         by_kind.setdefault(name.partition("-")[0], []).extend(bits(entries(own), "extrapolated"))
         rows.append(
@@ -78,8 +93,7 @@ def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
                 "loss, published": Published(loss) if name != OURS else None,
                 "bits/character": Measured.mean(best_loss(own)),
                 "exposure, published": Published(exposure) if name != OURS else None,
-                **{measure: mean_bits(entries(own), measure) for measure in BOTH},
-                "controls": mean_bits(entries(own, planted=False)),
+                **exposure_columns(own),
             }
         )
     groups = [[value for kind in kinds for value in by_kind.get(kind, [])] for kinds in (RECURRENT, CONVOLUTIONAL)]
@@ -95,19 +109,14 @@ def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 def table_2_trials(plan: StudyPlan) -> list[Config]:
     """An LSTM of two layers by batch size and units."""
     sizes, units = SIZES[plan.scale]
-    watch = Watch(BOTH)
-    return [
-        setting(plan, recipe={"batch_size": size, "units": width}, watch=watch).config(seed)
-        for size in sizes
-        for width in units
-        for seed in seeds(plan)
-    ]
+    recipes = [{"batch_size": size, "units": width} for size in sizes for width in units]
+    return configs(plan, [{"recipe": recipe} for recipe in recipes], watch=Watch(BOTH))
 
 
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Extrapolated exposure by batch size and units."""
     sizes, units = SIZES[plan.scale]
-    cells = {(size, width): chosen(trials, batch_size=size, units=width) for size in sizes for width in units}
+    cells = grouped(trials, lambda config: (config["recipe"]["batch_size"], config["recipe"]["units"]))
     rows: list[TableRow] = []
     for size in sizes:
         row: TableRow = {"batch": size}
@@ -122,10 +131,74 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     by_units = {width: [value for size in sizes for value in measured[size, width]] for width in units}
     claims = [grows("exposure grows with the batch size", by_size), grows("exposure grows with the units", by_units)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return Report(
-        columns, rows, claims, [*set_up(trials, plan), "Losses are validation bits a character at the best epoch."]
-    )
+    note = "Losses are validation bits a character at the best epoch."
+    return Report(columns, rows, claims, [*set_up(trials, plan), note])
+
+
+def table_3_trials(plan: StudyPlan) -> list[Config]:
+    """One model for the attackers of the first four rows, and one for each of the other formats."""
+    early, late = EPOCHS[plan.scale]
+    known: dict[str, list[str | None]] = {}
+    for template, part, _ in FORMATS.values():
+        known.setdefault(template, []).append(part)
+    variants = [{"template": template, "known": parts} for template, parts in known.items()]
+    return configs(plan, variants, watch=Watch((), BOTH, (early, late)), recipe={"epochs": late})
+
+
+def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Exposure by what the attacker knows around the secret, after two numbers of epochs."""
+    early, late = EPOCHS[plan.scale]
+    rows: list[TableRow] = []
+    found: dict[tuple[str, int], list[float]] = {}
+    for name, (template, known, published) in FORMATS.items():
+        own = chosen(trials, template=template)
+        row: TableRow = {"attacker knows": name}
+        for epoch, figure in zip((early, late), published, strict=True):
+            seen = [entry for entry in entries(own, str(epoch)) if entry["known"] == known]
+            found[name, epoch] = bits(seen, "extrapolated")
+            row[f"epoch {epoch}, published"] = Published(figure)
+            row[f"epoch {epoch}"] = mean_bits(seen)
+            row[f"epoch {epoch}, extrapolated"] = mean_bits(seen, "extrapolated")
+        rows.append(row)
+    before, after = [*found["prefix", late], *found["both", late]], [*found["none", late], *found["suffix", late]]
+    hyphens = [*found["both, two hyphens", late], *found["both, eight hyphens", late]]
+    by_epoch = {epoch: [each for name in FORMATS for each in found[name, epoch]] for epoch in (early, late)}
+    claims = [
+        higher("knowing what stands before the secret raises extrapolated exposure", before, after),
+        higher("inner context raises it further", hyphens, found["both", late]),
+        grows("it grows with training", by_epoch),
+    ]
+    note = "Attackers of one model, and its epochs, are counted as independent."
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
+
+
+def table_4_trials(plan: StudyPlan) -> list[Config]:
+    """Several secrets at once, each with a word of its own before it."""
+    counts, copies = COUNTS[plan.scale]
+    variants = [{"count": count, "copies": times} for count in counts for times in copies]
+    return configs(plan, variants, watch=Watch(("exposure", "shortest-path")), template=MANY)
+
+
+def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Share of secrets that shortest path extracts, by their number and insertions."""
+    counts, copies = COUNTS[plan.scale]
+    rows = []
+    for times in copies:
+        row: TableRow = {"insertions": times}
+        for count in counts:
+            own = entries(chosen(trials, count=count, copies=times))
+            hits = sum(entry["shortest-path"]["place"] == 1 for entry in own)
+            row[f"{count} secrets, published"] = Published(None)
+            row[f"{count} secrets"] = Measured.rate(hits, len(own))
+            row[f"{count}: exposure"] = mean_bits(own)
+        rows.append(row)
+    exposure = {times: bits(entries(chosen(trials, copies=times))) for times in copies}
+    claims = [grows("secrets inserted more often are exposed more", exposure)]
+    notes = ["Canaries of one model are counted as independent; the shares in the paper's table are not in the source."]
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
 register_study("table-1", "architectures of equal size", "Table 1", table_1_trials, table_1)
 register_study("table-2", "batch size and units", "Table 2", table_2_trials, table_2)
+register_study("table-3", "what the attacker knows around the secret", "Table 3", table_3_trials, table_3)
+register_study("table-4", "several secrets at once", "Table 4", table_4_trials, table_4)

@@ -8,14 +8,14 @@ from statistics import fmean
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
-from leakage_tasks.research.secret_sharer.experiment import CHARACTERS, WORDS, Watch, seeds, setting
+from leakage_tasks.research.secret_sharer.experiment import BOTH, CHARACTERS, WHOLE, WORDS, Watch, configs
 from leakage_tasks.research.secret_sharer.trials import (
-    WHOLE,
     best_loss,
     bits,
     chosen,
     entries,
-    mean_bits,
+    exposure_columns,
+    grouped,
     register_study,
     set_up,
 )
@@ -35,8 +35,8 @@ FORMATS = {
 
 def sign_trials(plan: StudyPlan) -> list[Config]:
     """One epoch, many times, each with another secret."""
-    made = setting(plan, recipe={"epochs": 1, "patience": None}, watch=Watch(("log_perplexity",)), controls=1)
-    return [made.config(seed) for seed in plan.seeds(SIGN_TRIALS[plan.scale])]
+    recipe = {"epochs": 1, "patience": None}
+    return configs(plan, watch=Watch(("log_perplexity",)), models=SIGN_TRIALS[plan.scale], recipe=recipe, controls=1)
 
 
 def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -72,16 +72,12 @@ def optimizer_trials(plan: StudyPlan) -> list[Config]:
     """Six optimizers on shuffled batches, and bagging with the usual one, looked at after every epoch."""
     names = OPTIMIZERS if plan.scale != "smoke" else OPTIMIZERS[:2]
     kinds = [{"optimizer": name} for name in names] + [{"batches": kind} for kind in BATCHES[1:]]
-    watch = Watch((), ("exposure",), (0,))
-    return [setting(plan, recipe=kind, watch=watch).config(seed) for kind in kinds for seed in seeds(plan)]
+    return configs(plan, [{"recipe": kind} for kind in kinds], watch=Watch((), ("exposure",), (0,)))
 
 
 def optimizers(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by optimizer and batches, each model at the epoch whose validation loss is nearest to a common one."""
-    groups: dict[str, list[StudyTrial]] = {}
-    for trial in trials:
-        recipe = trial.config["recipe"]
-        groups.setdefault(f"{recipe['optimizer']}, {recipe['batches']}", []).append(trial)
+    groups = grouped(trials, lambda config: f"{config['recipe']['optimizer']}, {config['recipe']['batches']}")
     reached = {name: fmean(best_loss(own)) for name, own in groups.items()}
     common = max(loss for loss in reached.values() if loss <= min(reached.values()) * SLOWEST)
     rows: list[TableRow] = []
@@ -120,26 +116,18 @@ def _nearest(trial: StudyTrial, loss: float) -> int:
 def regularization_trials(plan: StudyPlan) -> list[Config]:
     """Dropout and weight decay."""
     kinds: list[Config] = [{"dropout": rate} for rate in DROPOUT] + [{"weight_decay": decay} for decay in DECAY]
-    watch = Watch(("exposure", "extrapolated"))
-    return [setting(plan, recipe=kind, watch=watch).config(seed) for kind in kinds for seed in seeds(plan)]
+    return configs(plan, [{"recipe": kind} for kind in kinds], watch=Watch(BOTH))
 
 
 def regularization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure with dropout and weight decay (Appendix D)."""
-    groups: dict[str, list[StudyTrial]] = {}
-    for trial in trials:
-        recipe = trial.config["recipe"]
-        decay, rate = recipe.get("weight_decay", 0.0), recipe.get("dropout", 0.0)
-        name = f"weight decay {decay:g}" if decay else f"dropout {rate:g}" if rate else "none"
-        groups.setdefault(name, []).append(trial)
+    groups = grouped(trials, _regularization)
     rows: list[TableRow] = [
         {
             "regularization": name,
             "training loss": Measured.mean([trial.result["losses"][trial.result["best"] - 1][0] for trial in own]),
             "validation loss": Measured.mean(best_loss(own)),
-            "exposure": mean_bits(entries(own)),
-            "extrapolated": mean_bits(entries(own), "extrapolated"),
-            "controls": mean_bits(entries(own, planted=False)),
+            **exposure_columns(own),
             "published": Published(None),
         }
         for name, own in groups.items()
@@ -149,34 +137,32 @@ def regularization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))
 
 
+def _regularization(config: Config) -> str:
+    """What a trial is regularized by."""
+    decay, rate = (config["recipe"].get(name, 0.0) for name in ("weight_decay", "dropout"))
+    return f"weight decay {decay:g}" if decay else f"dropout {rate:g}" if rate else "none"
+
+
 def word_trials(plan: StudyPlan) -> list[Config]:
     """The same number as characters, as words of one digit, and in English, in three models."""
-    watch = Watch(("exposure", "extrapolated"))
-    return [
-        setting(plan, watch=watch, template=template, units=units).config(seed)
-        for units, template in FORMATS.values()
-        for seed in seeds(plan)
-    ]
+    variants = [{"template": template, "units": units} for units, template in FORMATS.values()]
+    return configs(plan, variants, watch=Watch(BOTH))
 
 
 def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by how a secret is written (section 7.3)."""
-    rows: list[TableRow] = []
-    found = {}
-    for name, (_, template) in FORMATS.items():
-        own = chosen(trials, template=template)
-        found[name] = bits(entries(own), "extrapolated")
-        rows.append(
-            {
-                "secret": name,
-                "validation loss (bits a token)": Measured.mean(best_loss(own)),
-                "exposure": mean_bits(entries(own)),
-                "extrapolated": mean_bits(entries(own), "extrapolated"),
-                "controls": mean_bits(entries(own, planted=False)),
-                "published": Published(None),
-            }
-        )
-    digits, english = found["words, a digit each"], found["words, English numbers"]
+    groups = {name: chosen(trials, template=template) for name, (_, template) in FORMATS.items()}
+    rows: list[TableRow] = [
+        {
+            "secret": name,
+            "validation loss (bits a token)": Measured.mean(best_loss(own)),
+            **exposure_columns(own),
+            "published": Published(None),
+        }
+        for name, own in groups.items()
+    ]
+    words = ("words, a digit each", "words, English numbers")
+    digits, english = (bits(entries(groups[name]), "extrapolated") for name in words)
     claims = [
         higher("digits as words are exposed more than English number words", digits, english),
         still_leaks("word-level models memorize too", {"digits": digits}),

@@ -2,39 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan, StudyTrial, register
-from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
+from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
+from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
+from leakage_tasks.research.framework.shared import data_folder, file_hash
 from leakage_tasks.research.secret_sharer.claims import all_of, grows, higher
-from leakage_tasks.research.secret_sharer.parallel import (
-    FILLED,
-    FIXED,
-    GROUNDS,
-    LAB,
-    PARALLEL,
-    SCALES,
-    TranslationExperiment,
-    canaries_of,
-    corpus_of,
-    fingerprint,
-    planted_pairs,
-)
-from leakage_tasks.research.secret_sharer.trials import WHOLE
+from leakage_tasks.research.secret_sharer.experiment import SOURCE, WHOLE
 
 if TYPE_CHECKING:
+    from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
+    from leakage_tasks.research.victims.parallel_corpus import Pair, ParallelCorpus
 
 TABLE_6 = {1: (10.0, "no"), 2: (21.0, "no"), 4: (33.0, "yes")}
 """Estimated exposure in bits and whether the secret is extracted, by times inserted."""
+COPIES = tuple(TABLE_6)
+SLOTS = "{digits:3}-{digits:2}-{digits:4}"
+TARGET = "The social security number of {unique} is " + SLOTS + "."
+LAB, PARALLEL = "lab", "parallel"
+PHRASES = {LAB: "Sela nomira {unique} tavo", PARALLEL: "Số an sinh xã hội của {unique} là"}
+"""How the source sentence begins, in the lab's invented language and in Vietnamese."""
+FIXED, FILLED = "fixed", "filled"
+SCALES: Mapping[Scale, str] = {
+    "smoke": "seconds",
+    "small": "2 to 4 minutes on one core",
+    "paper": "a GPU for an hour, a parallel corpus (English-Vietnamese in the paper) as $LEAKAGE_DATA/parallel.jsonl",
+}
+
+
+@dataclass(frozen=True)
+class TranslationExperiment:
+    """A parallel corpus, a model and how hard it is attacked; JSON values only, for a trial's config."""
+
+    data: str = LAB
+    """The lab's invented corpus, or the user's."""
+    pairs: int = 1_500
+    """Pairs to train on; 0: all there are."""
+    held_out: int = 200
+    """Pairs that are not."""
+    vocabulary: int | None = None
+    """The most entries learnt from the corpus; None: all."""
+    recipe: Config = field(default_factory=lambda: {"epochs": 8, "batch_size": 16, "dropout": 0.0})
+    """Fields of :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`."""
+    budget: int = 3_000
+    """Sequences that an attack may score for a canary."""
+    draws: int = 500
+    """Random fillings that a skew-normal is fitted to."""
+    seeds: int = 4
+    """Models."""
+
+
+PAPER = TranslationExperiment(
+    data=PARALLEL,
+    pairs=0,
+    held_out=1_500,
+    vocabulary=20_000,
+    recipe={"layers": 3, "hidden": 512, "heads": 8, "positions": 256, "epochs": 12, "learning_rate": 5e-4},
+    budget=100_000,
+    draws=2_000,
+    seeds=10,
+)
+SMOKE_RECIPE = {"layers": 1, "hidden": 16, "heads": 2, "epochs": 1}
+EXPERIMENTS: Mapping[Scale, TranslationExperiment] = {
+    "smoke": TranslationExperiment(pairs=60, held_out=10, recipe=SMOKE_RECIPE, budget=100, draws=60, seeds=1),
+    "small": TranslationExperiment(),
+    "paper": PAPER,
+}
+
+
+def canaries_of(ground: TranslationExperiment, seed: int) -> list[Canary]:
+    """A secret for each number of copies, and controls, with the source sentence fixed and with the secret in it."""
+    from leakage_tasks.canaries import make_canaries
+
+    begins = PHRASES[ground.data]
+    made: list[Canary] = []
+    for kind, source in ((FIXED, f"{begins}."), (FILLED, f"{begins} {SLOTS}.")):
+        options: dict[str, Any] = {"repetitions": COPIES, "controls": 2, "seed": seed}
+        made += make_canaries(TARGET, len(COPIES), source=source, id_prefix=f"{kind}-", **options)
+    return made
+
+
+def planted_pairs(pairs: Sequence[Pair], canaries: Sequence[Canary], seed: int) -> list[Pair]:
+    """The pairs with the canaries among them, planted as a user would."""
+    from leakage_tasks.canaries import write_manifest
+    from leakage_tasks.canaries.planting import plant
+
+    with temporary_folder() as folder:
+        manifest, clean, planted = (folder / f"{each}.jsonl" for each in ("canaries", "clean", "planted"))
+        write_manifest(canaries, manifest)
+        with clean.open("w", encoding="utf-8") as out:
+            rows = ({"source": source, "target": target} for source, target in pairs)
+            write_json_lines(rows, out, ascii_only=True)
+        plant(manifest, clean, planted, seed=seed, text_column="target", source_column="source")
+        return list(_read(planted))
+
+
+def corpus_of(ground: TranslationExperiment, seed: int) -> ParallelCorpus:
+    """Its pairs. Raises LeakageError where the file of a real corpus is missing or too small."""
+    from leakage_tasks.research.victims.parallel_corpus import ParallelCorpus, invented_corpus
+
+    if ground.data == LAB:
+        return invented_corpus(ground.pairs, ground.held_out, seed)
+    path = _file()
+    if not path.is_file():
+        raise LeakageError(f"{path}: no such file: put a JSON object with 'source' and 'target' a line there")
+    most = ground.recipe["positions"] - 1
+    # A token has a character or more, so that none of these sentences is too long for the model.
+    pairs = [pair for pair in dict.fromkeys(_read(path)) if max(map(len, pair)) <= most]
+    if len(pairs) <= ground.held_out:
+        raise LeakageError(f"{path}: {len(pairs)} pairs of up to {most} characters: more than {ground.held_out} needed")
+    random.Random("parallel").shuffle(pairs)
+    return ParallelCorpus(pairs[ground.held_out :], pairs[: ground.held_out])
+
+
+def _read(path: Path) -> Iterator[Pair]:
+    last = 0
+    try:
+        for number, row in read_json_lines(path.read_text(encoding="utf-8").split("\n")):
+            last = number
+            yield row["source"], row["target"]
+    except (LineError, KeyError, TypeError) as error:
+        where = error.number if isinstance(error, LineError) else last
+        raise LeakageError(f"{path}:{where}: expected a JSON object with 'source' and 'target'") from None
+
+
+def _file() -> Path:
+    return data_folder() / f"{PARALLEL}.jsonl"
+
+
+def fingerprint(ground: TranslationExperiment) -> str:
+    """What tells a real corpus apart: its file's SHA-256; empty for the lab's, and for a missing file."""
+    return "" if ground.data == LAB else file_hash(_file())
 
 
 def trials(plan: StudyPlan) -> list[Config]:
     """One model a seed, with secrets of every kind and number of copies in it."""
-    ground = GROUNDS[plan.scale]
+    ground = EXPERIMENTS[plan.scale]
     return [{"ground": asdict(ground), "data": fingerprint(ground), "seed": seed} for seed in plan.seeds(ground.seeds)]
 
 
@@ -76,72 +187,70 @@ def _attacked(target: Any, canaries: Sequence[Canary], ground: TranslationExperi
     exposed = run_attack("exposure", target, fixed, **given)
     searched = run_attack("shortest-path", target, fixed, goal="extraction", **given)
     fitted = run_attack("skew-normal", target, filled, settings={"draws": ground.draws}, **given)
-    extracted = [finding.place == 1 for finding in searched] + [None] * len(fitted)
-    return [
-        {
-            "source": FIXED if yes is not None else FILLED,
-            "inserted": finding.repetitions,
-            "bits": finding.exposure,
-            "method": finding.method,
-            "rejected": finding.extra.get("rejected"),
-            "extracted": yes,
-        }
-        for finding, yes in zip([*exposed, *fitted], extracted, strict=True)
-    ]
+    first = [search.place == 1 for search in searched]
+    found = [_entry(FIXED, finding, extracted) for finding, extracted in zip(exposed, first, strict=True)]
+    return [*found, *(_entry(FILLED, finding, None) for finding in fitted)]
+
+
+def _entry(source: str, finding: Finding, extracted: bool | None) -> Config:
+    return {
+        "source": source,
+        "inserted": finding.repetitions,
+        "bits": finding.exposure,
+        "method": finding.method,
+        "rejected": finding.extra.get("rejected"),
+        "extracted": extracted,
+    }
 
 
 def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure and extraction by times inserted."""
-    fixed, filled = ({times: _bits(done, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
-    rows: list[TableRow] = []
-    for times, (exposure, extracted) in TABLE_6.items():
-        hits = [entry["extracted"] for entry in _entries(done, FIXED, times)]
-        rows.append(
-            {
-                "times inserted": str(times),
-                "exposure, published": Published(exposure),
-                "extracted, published": Published(extracted),
-                "exposure, fixed source": Measured.mean(fixed[times], WHOLE),
-                "extracted, fixed source": Measured.rate(sum(hits), len(hits)),
-                "exposure, filled source": Measured.mean(filled[times]),
-            }
-        )
-    controls: dict[str, Cell] = {
-        "times inserted": "0 (controls)",
-        "exposure, fixed source": Measured.mean(fixed.pop(0), WHOLE),
-        "exposure, filled source": Measured.mean(filled.pop(0)),
-    }
+    fixed, filled = ({times: _of(done, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
+    first = {times: _of(done, FIXED, times, "extracted") for times in TABLE_6}
+    rows: list[TableRow] = [
+        {
+            "times inserted": str(times),
+            "exposure, published": Published(exposure),
+            "extracted, published": Published(extracted),
+            "exposure, fixed source": Measured.mean(fixed[times], WHOLE),
+            "extracted, fixed source": Measured.rate(sum(first[times]), len(first[times])),
+            "exposure, filled source": Measured.mean(filled[times]),
+        }
+        for times, (exposure, extracted) in TABLE_6.items()
+    ]
+    columns = list(rows[0])
+    never = fixed.pop(0)
+    rows.append(
+        {
+            "times inserted": "0 (controls)",
+            "exposure, fixed source": Measured.mean(never, WHOLE),
+            "exposure, filled source": Measured.mean(filled.pop(0)),
+        }
+    )
     most = max(TABLE_6)
-    hits = [entry["extracted"] for entry in _entries(done, FIXED, most)]
+    words = f"the secret inserted {most} times can be extracted, in every model"
     claims = [
         grows("exposure grows with the times inserted (fixed source)", fixed),
         grows("exposure grows with the times inserted (filled source)", filled),
-        higher("a secret inserted once is more exposed than one never seen", fixed[1], _bits(done, FIXED, 0)),
-        all_of(f"the secret inserted {most} times can be extracted, in every model", hits, "first guess of the search"),
+        higher("a secret inserted once is more exposed than one never seen", fixed[1], never),
+        all_of(words, first[most], "first guess of the search"),
     ]
-    return Report(list(rows[0]), [*rows, controls], claims, _differences(done, plan))
+    return Report(columns, rows, claims, _differences(done, plan))
 
 
-def _entries(done: Iterable[StudyTrial], source: str, inserted: int) -> list[Config]:
-    return [
-        entry
-        for trial in done
-        for entry in trial.result["secrets"]
-        if (entry["source"], entry["inserted"]) == (source, inserted)
-    ]
-
-
-def _bits(done: Iterable[StudyTrial], source: str, inserted: int) -> list[float]:
-    return [entry["bits"] for entry in _entries(done, source, inserted)]
+def _of(done: Sequence[StudyTrial], source: str, inserted: int, what: str = "bits") -> list[Any]:
+    """A figure of the canaries of that source, inserted so often."""
+    secrets = (entry for trial in done for entry in trial.result["secrets"])
+    return [entry[what] for entry in secrets if (entry["source"], entry["inserted"]) == (source, inserted)]
 
 
 def _differences(done: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
     """How the set-up differs from the paper's, a sentence each."""
-    ground = GROUNDS[plan.scale]
-    fits = [entry["rejected"] for trial in done for entry in trial.result["secrets"] if entry["source"] == FILLED]
-    bounds = [entry["method"] for trial in done for entry in trial.result["secrets"]].count("lower_bound")
-    exact = Measured.mean([trial.result["exact"] for trial in done]).value
-    loss = Measured.mean([trial.result["loss"] for trial in done]).value
+    ground = EXPERIMENTS[plan.scale]
+    secrets = [entry for trial in done for entry in trial.result["secrets"]]
+    fits = [entry["rejected"] for entry in secrets if entry["source"] == FILLED]
+    bounds = sum(entry["method"] == "lower_bound" for entry in secrets)
+    exact, loss = (Measured.mean([trial.result[name] for trial in done]).value for name in ("exact", "loss"))
     size = f"{done[0].result['parameters'] / 1e6:.2f} million parameters"
     corpus = {
         LAB: f"{ground.pairs:,} generated pairs of an invented language and English stand for some 100,000 of "
@@ -162,14 +271,10 @@ def _differences(done: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
     ]
 
 
-register(
-    Study(
-        "secret-sharer/table-6",
-        "exposure and extraction of a secret in a translation model by times inserted",
-        "Carlini et al. 2019, Table 6",
-        SCALES,
-        trials,
-        run,
-        report,
-    )
+registrar("secret-sharer", SOURCE, SCALES, run)(
+    "table-6",
+    "exposure and extraction of a secret in a translation model by times inserted",
+    "Table 6",
+    trials,
+    report,
 )

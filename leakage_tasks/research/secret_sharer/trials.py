@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, StudyTrial, registrar
-from leakage_tasks.research.framework.report import Measured
-from leakage_tasks.research.secret_sharer.experiment import (
-    SCALES,
-    SOURCE,
-    LanguageModelExperiment,
-    Secrets,
-    Watch,
-    differences,
-)
-from leakage_tasks.research.secret_sharer.texts import planted, prepared, tokenizer_for
+from leakage_tasks.research.framework.report import Measured, TableRow
+from leakage_tasks.research.secret_sharer.experiment import BOTH, SCALES, SOURCE, WHOLE, PlantedText, Watch, differences
 
-WHOLE = math.log2(10**9)
-"""Bits of a secret of nine digits."""
-BOTH = ("exposure", "extrapolated")
-"""The measures that most tables show."""
 EPOCHS = 1_000
 """More than any trial looks at."""
+Group = TypeVar("Group")
 
 
 def run(config: Config, shared: Path) -> Result:
@@ -34,43 +23,27 @@ def run(config: Config, shared: Path) -> Result:
     ``losses`` are bits a character (or word) an epoch, ``best`` the epoch of lowest validation loss, ``seen`` what was
     found at each epoch that was watched, and at the best one under ``best``, a list with an entry a canary.
     """
-    from leakage_tasks.research.secret_sharer.watch import observed
-    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
-    from leakage_tasks.targets import CausalTarget
     from leakage_tasks.training.threads import one_thread
 
-    ground, seed = LanguageModelExperiment(**config["ground"]), config["seed"]
-    secrets, watch = Secrets(**config["secrets"]), Watch(**config["watch"])
-    views = secrets.canaries(seed)
-    text = prepared(ground, secrets.units)
-    tokenizer = tokenizer_for(text, views[0], secrets.units)
-    found: dict[str, Any] = {"seen": {}}
+    text, watch = PlantedText(config, config["secrets"]), Watch(**config["watch"])
+    seen: dict[str, list[Config]] = {}
 
     def look(name: str, model: Any, what: Sequence[str]) -> None:
-        target = CausalTarget(model, tokenizer)
         # With one seed for all, the estimates of all epochs would be of the same random numbers.
-        drawn = EPOCHS * seed + len(found["seen"])
-        found["seen"][name] = observed(target, views, what, ground.budget, drawn)
+        seen[name] = text.observe(model, what, EPOCHS * text.seed + len(seen))
 
     def on_epoch(epoch: int, model: Any, losses: Sequence[Any]) -> None:
-        if watch.at(epoch):
+        if epoch in watch.epochs or 0 in watch.epochs:
             look(str(epoch), model, watch.what)
 
     with one_thread():
-        trained = train_lm(
-            planted(text.training, views[0], seed),
-            LanguageModelRecipe(**config["recipe"]),
-            validation=text.held_out,
-            tokenizer=tokenizer,
-            seed=seed,
-            on_epoch=on_epoch,
-        )
+        trained = text.train(config["recipe"], on_epoch=on_epoch)
         if watch.at_best:
             look("best", trained.model, watch.at_best)
     losses = [[loss.training, loss.validation or 0.0] for loss in trained.losses]
     best = min(range(len(losses)), key=lambda epoch: losses[epoch][1]) + 1
     parameters = sum(parameter.numel() for parameter in trained.model.parameters())
-    return {**found, "losses": losses, "best": best, "parameters": parameters, "characters": len(text.training)}
+    return {"seen": seen, "losses": losses, "best": best, "parameters": parameters, "characters": text.characters}
 
 
 def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
@@ -78,16 +51,33 @@ def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
     return [
         trial
         for trial in trials
-        if all(
-            {**trial.config, **trial.config["secrets"], **trial.config["recipe"]}[name] == value
-            for name, value in wanted.items()
-        )
+        if wanted.items() <= {**trial.config, **trial.config["secrets"], **trial.config["recipe"]}.items()
     ]
+
+
+def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Group]) -> dict[Group, list[StudyTrial]]:
+    """Trials by what ``key`` makes of their configs, in the order they come."""
+    found: dict[Group, list[StudyTrial]] = {}
+    for trial in trials:
+        found.setdefault(key(trial.config), []).append(trial)
+    return found
 
 
 def entries(trials: Iterable[StudyTrial], when: str = "best", *, planted: bool = True) -> list[Config]:
     """What was found out about each planted canary (or control) at one epoch of each trial."""
     return [entry for trial in trials for entry in trial.result["seen"].get(when, []) if entry["planted"] == planted]
+
+
+def every_look(trials: Iterable[StudyTrial], *, controls: bool = False) -> Iterator[tuple[int, int, Config]]:
+    """Seed, epoch and what was found out then about each planted canary, of trials that were watched at every epoch.
+
+    With ``controls``, about these too.
+    """
+    for trial in trials:
+        for epoch in range(1, len(trial.result["losses"]) + 1):
+            for entry in trial.result["seen"].get(str(epoch), []):
+                if entry["planted"] or controls:
+                    yield trial.config["seed"], epoch, entry
 
 
 def bits(found: Iterable[Config], measure: str = "exposure") -> list[float]:
@@ -104,6 +94,12 @@ def mean_bits(found: Sequence[Config], measure: str = "exposure") -> Measured | 
     if any(entry[measure]["method"] == "lower_bound" for entry in found):
         return f"≥ {fmean(values):.3g} n={len(values)}"
     return Measured.mean(values, math.inf if measure == "extrapolated" else WHOLE)
+
+
+def exposure_columns(trials: Sequence[StudyTrial], when: str = "best") -> TableRow:
+    """A row's mean exposures by either measure, and those of controls."""
+    seen, controls = entries(trials, when), entries(trials, when, planted=False)
+    return {**{measure: mean_bits(seen, measure) for measure in BOTH}, "controls": mean_bits(controls)}
 
 
 def set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from math import log2
+from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.research.framework.registry import Config
 
@@ -40,29 +42,31 @@ def observed(
 Measure = Callable[["CausalTarget", Sequence["Canary"], int, int], Sequence[Any]]
 
 
-def _attacked(
-    target: CausalTarget, canaries: Sequence[Canary], name: str, goal: Any, budget: int, seed: int, **settings: Any
-) -> list[Finding]:
-    from leakage_tasks.attacks import run_attack
+def _attack(
+    name: str,
+    *,
+    goal: Literal["exposure", "extraction"],
+    tell: Callable[[Canary, Finding], Any],
+    wide: bool = False,
+    **settings: Any,
+) -> Measure:
+    """What ``tell`` makes of an attack's findings; controls are not extracted, so it is None for them."""
 
-    return run_attack(name, target, canaries, budget=budget, seed=seed, goal=goal, settings=settings)
+    def measure(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[Any]:
+        from leakage_tasks.attacks import run_attack
 
-
-def _exposures(name: str, wide: bool = False, **settings: Any) -> Measure:
-    """Exposure by one estimator, in bits, with its interval and how it was got."""
-
-    def measure(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[Config]:
+        aims = [canary for canary in canaries if canary.planted or goal == "exposure"]
         spent = budget * (WIDE_BUDGET if wide else 1)
         own = {key: min(value, budget - 1) if key == "draws" else value for key, value in settings.items()}
-        found = _attacked(target, canaries, name, "exposure", spent, seed, **own)
-        return [_exposure(each) for each in found]
+        found = run_attack(name, target, aims, budget=spent, seed=seed, goal=goal, settings=own)
+        told = {canary.id: tell(canary, finding) for canary, finding in zip(aims, found, strict=True)}
+        return [told.get(canary.id) for canary in canaries]
 
     return measure
 
 
-def _exposure(finding: Finding) -> Config:
-    from math import log2
-
+def _exposure(canary: Canary, finding: Finding) -> Config:
+    """Exposure in bits, with its interval and how it was got."""
     ends = (finding.rank_high, finding.rank_low)
     low, high = (finding.exposure if end is None else finding.log2_size - log2(end) for end in ends)
     if finding.method == "extrapolated":
@@ -72,49 +76,33 @@ def _exposure(finding: Finding) -> Config:
     return {"bits": finding.exposure, "low": low, "high": high, "method": finding.method, **cost, **kept}
 
 
-def _extraction(name: str, **settings: Any) -> Measure:
-    """Whether an attack's best guess is the secret, and what it took, for planted canaries alone."""
-
-    def measure(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[Config | None]:
-        aims = [canary for canary in canaries if canary.planted]
-        spent = budget * WIDE_BUDGET
-        found = {each.canary: each for each in _attacked(target, aims, name, "extraction", spent, seed, **settings)}
-        return [_search(found[canary.id]) if canary.planted else None for canary in canaries]
-
-    return measure
-
-
-def _search(finding: Finding) -> Config:
+def _search(canary: Canary, finding: Finding) -> Config:
+    """Whether the best guess is the secret, and what it took."""
     kept: Config = {
         name: finding.extra[name] for name in ("nodes", "iterations", "draws", "found_at") if name in finding.extra
     }
     return {"place": finding.place, "proven": finding.proven, "calls": finding.model_calls, **kept}
 
 
-def _cheapest(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[list[Config] | None]:
+def _guesses(canary: Canary, finding: Finding) -> list[Config]:
     """The cheapest fillings, right or wrong, with their log-perplexity and how many values differ from the secret's."""
-    aims = [canary for canary in canaries if canary.planted]
-    found = _attacked(target, aims, "shortest-path", "extraction", budget * WIDE_BUDGET, seed)
-    guesses = {each.canary: each.guesses for each in found}
     return [
-        [
-            {
-                "bits": guess.score,
-                "text": guess.text,
-                "wrong": sum(a != b for a, b in zip(guess.filling, canary.secret, strict=True)),
-            }
-            for guess in guesses[canary.id]
-        ]
-        if canary.planted
-        else None
-        for canary in canaries
+        {
+            "bits": guess.score,
+            "text": guess.text,
+            "wrong": sum(a != b for a, b in zip(guess.filling, canary.secret, strict=True)),
+        }
+        for guess in finding.guesses
     ]
 
 
 def _text_costs(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[list[float] | None]:
     """Log-perplexities of random fillings, for a histogram, of planted canaries alone."""
+    from leakage_tasks.attacks import run_attack
+
     aims = [canary for canary in canaries if canary.planted]
-    found = _attacked(target, aims, "sampled", "exposure", 1, seed, histogram=min(DRAWS, budget - 1))
+    settings = {"histogram": min(DRAWS, budget - 1)}
+    found = run_attack("sampled", target, aims, budget=1, seed=seed, settings=settings)
     costs = {each.canary: each.extra["costs"] for each in found}
     return [costs.get(canary.id) for canary in canaries]
 
@@ -123,6 +111,8 @@ def _log_perplexity(target: CausalTarget, canaries: Sequence[Canary], budget: in
     return [float(cost) for cost in target.log_perplexity([each.attack_space.fill(each.secret) for each in canaries])]
 
 
+_exposures = partial(_attack, goal="exposure", tell=_exposure)
+_extraction = partial(_attack, goal="extraction", tell=_search, wide=True)
 MEASURES: Mapping[str, Measure] = {
     "log_perplexity": _log_perplexity,
     "exposure": _exposures("exposure"),
@@ -135,7 +125,7 @@ MEASURES: Mapping[str, Measure] = {
     "batched": _extraction("shortest-path", stopping="paper"),
     **{f"beam {width}": _extraction("beam", width=width) for width in WIDTHS},
     "sampling": _extraction("sampling", until="found"),
-    "cheapest": _cheapest,
+    "cheapest": _extraction("shortest-path", tell=_guesses),
     "costs": _text_costs,
 }
 """Measures by name: each takes a target, canaries, a budget and a seed, and returns an entry a canary."""

@@ -10,9 +10,9 @@ import pytest
 from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.report.reading.exposure_history import EpochExposure
 from leakage_tasks.research.demo.demo import demo
-from leakage_tasks.research.demo.report import DemoFiles, DemoResult, by_repetitions, show
+from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, told_by_copies
+from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.victims.corpus import Corpus
 
 TEMPLATE = "The number is {digits:2}."
@@ -35,7 +35,7 @@ def test_it_shows_each_guess_beside_the_secret(tmp_path, capsys):
         finding(once, "42", 20.4, "estimated"),
         finding(never, "42", 50, "exact"),
     ]
-    show(DemoResult(DemoFiles.under(tmp_path), "|a table|", found, found, [], 1.0), canaries)
+    show_demo(DemoResult(DemoFiles.under(tmp_path), "|a table|", found, found, [], 1.0), canaries)
     text = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in text.split("\n") if line.startswith(("canary-", "control-"))}
     assert rows["canary-0"] == ["canary-0", "10x", "42", "42", "FOUND", "1", "6.64"]
@@ -48,10 +48,8 @@ def test_it_shows_each_guess_beside_the_secret(tmp_path, capsys):
 
 
 def test_an_epoch_is_summed_up_by_repetitions():
-    points = [
-        EpochExposure(1, name, times, bits, 29.9) for name, times, bits in [("a", 10, 3), ("b", 10, 5), ("c", 0, 1)]
-    ]
-    assert by_repetitions(points) == "mean exposure in bits: 10x: 4.0, never: 1.0"
+    means = means_by_copies([(10, 3), (10, 5), (0, 1)])
+    assert told_by_copies("mean exposure in bits", means) == "mean exposure in bits: 10x: 4.0, never: 1.0"
 
 
 def test_a_place_it_cannot_write_to_is_refused(tmp_path):

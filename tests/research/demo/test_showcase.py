@@ -12,9 +12,9 @@ import pytest
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
+from leakage_tasks.research.demo.settings import LabelledSizes, ShowcaseFiles, Sizes, TextSizes
 from leakage_tasks.research.demo.showcase import showcase
-from leakage_tasks.research.demo.showcase_report import ModelResult, ShowcaseResult, show
-from leakage_tasks.research.demo.showcase_settings import LabelledSizes, ShowcaseFiles, Sizes, TextSizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 SMALL = Sizes(
@@ -70,7 +70,7 @@ def measured(tmp_path):
 
 
 def said(capsys, tmp_path, model):
-    show(ShowcaseResult(ShowcaseFiles(tmp_path), [model], 61.0))
+    show_showcase(ShowcaseResult(ShowcaseFiles.under(tmp_path), [model], 61.0))
     return capsys.readouterr().out
 
 
@@ -94,8 +94,8 @@ def test_it_says_what_dp_sgd_promises_and_where_that_ends(measured, tmp_path, ca
 
 def test_it_says_where_everything_is(measured, tmp_path, capsys):
     text = said(capsys, tmp_path, ModelResult("lstm", measured, "", 4.0, TRAINING))
-    files = ShowcaseFiles(tmp_path)
-    places = [files.text, files.labelled, files.tasks, files.training, files.model("lstm-dp-sgd")]
+    files = ShowcaseFiles.under(tmp_path)
+    places = [files.text, files.labelled, files.tasks, files.training, files.private_lstm]
     assert all(str(place) in text for place in places)
 
 
@@ -130,7 +130,7 @@ def test_the_whole_way(tmp_path):
 
 
 def check_results(files, model):
-    [results] = files.results(model.name).rglob("results_*.json")
+    [results] = (files.results / model.name).rglob("results_*.json")
     asked = json.loads(results.read_text())["config"]["model_args"]["pretrained"]
     assert Path(asked).name == model.name
     exposures = [found.exposure for found in model.command.findings("canary_exposure")]

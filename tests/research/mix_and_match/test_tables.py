@@ -13,7 +13,7 @@ from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.mix_and_match import figures as mix_and_match_figures
 from leakage_tasks.research.mix_and_match import tables as mix_and_match
 from leakage_tasks.research.mix_and_match.published import TABLES
-from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL, _canaries, victim
+from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL, _canaries, victims
 
 PLAN = StudyPlan("small")
 TERMS = word_list("terms", words())
@@ -24,7 +24,7 @@ SIZE = 6_000
 
 
 def planted(position: int | None = None, **changed: Any):
-    config = victim(PLAN, 0, **changed)
+    config = victims(PLAN, **changed)[0]
     return [each for each in _canaries(config, SMALL, TERMS, ROWS, position) if each.planted]
 
 
@@ -35,7 +35,7 @@ def trial(ranks: dict[str, tuple[int, int, int]], **changed: Any) -> StudyTrial:
         for name, (every, top, pruned) in ranks.items()
     }
     controls = {"control-0": {"exhaustive": [SIZE, SIZE // 2]}, "control-1": {"exhaustive": [SIZE, SIZE // 2 + 9]}}
-    return StudyTrial(victim(PLAN, 0, **changed), {"ranks": found, "controls": controls, "alphabet": SIZE}, 1.0)
+    return StudyTrial(victims(PLAN, **changed)[0], {"ranks": found, "controls": controls, "alphabet": SIZE}, 1.0)
 
 
 def test_neighbours_share_one_of_the_rarest_classes():
@@ -81,7 +81,7 @@ def test_some_published_figures_typed_again():
 
 
 def report(ranks: dict[str, tuple[int, int, int]]):
-    return mix_and_match.table_report(TABLES[25])([trial(ranks), trial(ranks)], PLAN)
+    return mix_and_match.table_report([trial(ranks), trial(ranks)], PLAN, published=TABLES[25])
 
 
 def test_beam_sizes_count_from_nought_and_stand_beside_their_category():
@@ -115,6 +115,10 @@ def test_the_claim_on_length_follows_the_ratio(factor, holds):
 
 
 def test_copies_of_each_table_stay_apart():
-    copies = {config["repetitions"] for table in (5, 25, 100) for config in mix_and_match.table_trials(table)(PLAN)}
+    copies = {
+        config["repetitions"]
+        for table in (5, 25, 100)
+        for config in mix_and_match.table_trials(PLAN, repetitions=table)
+    }
     assert copies == {2, 8, 30}
     assert PAPER.copies(25) == 25

@@ -78,7 +78,7 @@ def test_table_7_says_that_its_losses_do_not_compare(scale):
 def test_quantization_s_claims_compare_256_values_with_the_model_before(exposure, loss, expected):
     models = [look(20.0), look(exposure, loss), look(5.0), look(1.0)]
     sizes = {str(levels): {"packed": levels, "zlib": levels, "stored": 4} for levels in (256, 16, 4)}
-    trials = done(defences.quantization_trials(SMALL), lambda _: {"models": models, "sizes": sizes})
+    trials = done(defences.undefended(SMALL), lambda _: {"models": models, "sizes": sizes})
     assert verdicts(defences.quantization(trials, SMALL)) == expected
 
 
@@ -103,4 +103,4 @@ def test_sanitization_s_claims_ask_for_place_exposure_and_loss(place, exposure, 
 
 def test_studies_of_the_same_model_share_its_trials():
     shared = [config for config in defences.sanitization_trials(SMALL) if config["defence"] == "none"]
-    assert shared == defences.quantization_trials(SMALL)
+    assert shared == defences.undefended(SMALL)

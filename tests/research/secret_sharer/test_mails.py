@@ -16,7 +16,6 @@ from leakage_tasks.attacks import Finding
 from leakage_tasks.canaries.detect import find_secrets
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
-from leakage_tasks.research.secret_sharer import mail_trials as secret_sharer_mail_trials
 from leakage_tasks.research.secret_sharer import mails as secret_sharer_mails
 from leakage_tasks.research.secret_sharer.mails import claims
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe
@@ -60,23 +59,23 @@ def test_a_proven_place_is_the_rank(place: int | None, proven: int, bits: float)
     known = {"canary": "c", "planted": True, "repetitions": 1, "kind": "natural", "log2_size": 20.0}
     found = Finding(attack="exposure", rank=2.0**15, method="lower_bound", **known)
     search = Finding(attack="shortest-path", place=place, proven=proven, **known)
-    told = secret_sharer_mail_trials._exposure(secret_sharer_mail_trials._ranked(found, search))
+    told = secret_sharer_mails._exposure(secret_sharer_mails._ranked(found, search))
     assert told == {"bits": bits, "method": "exact" if bits > 5 else "lower_bound"}
 
 
 def test_lines_are_split_once_and_for_all() -> None:
     text = "".join(f"line {place}\n" for place in range(2000))
-    training, validation = secret_sharer_mail_trials.split_lines(text, 0)
+    training, validation = secret_sharer_mails.split_lines(text, 0)
     assert sorted((training + validation).splitlines()) == sorted(text.splitlines())
     assert 150 < validation.count("\n") < 250
-    assert secret_sharer_mail_trials.split_lines(text, 0) == (training, validation)
-    assert secret_sharer_mail_trials.split_lines(text, 1) != (training, validation)
+    assert secret_sharer_mails.split_lines(text, 0) == (training, validation)
+    assert secret_sharer_mails.split_lines(text, 1) != (training, validation)
 
 
 def test_a_trial_tells_numbers_alone(tmp_path: Path) -> None:
-    (config,) = secret_sharer_mail_trials.trials(SMOKE)
-    result = secret_sharer_mail_trials.run(config, tmp_path)
-    ground = secret_sharer_mail_trials.ground_at("smoke")
+    (config,) = secret_sharer_mails.trials(SMOKE)
+    result = secret_sharer_mails.run(config, tmp_path)
+    ground = secret_sharer_mails.EXPERIMENTS["smoke"]
     (sender,) = invented_mails(1, ground.mails, times=ground.times)
     assert {each["kind"] for each in result["secrets"]} == {"ccn", "ssn"}
     written = re.sub(r"[ .-]", "", json.dumps(result))
@@ -89,26 +88,26 @@ def test_a_trial_tells_numbers_alone(tmp_path: Path) -> None:
 def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
     with pytest.raises(LeakageError, match="mails: holds no .txt files: set LEAKAGE_DATA"):
-        secret_sharer_mail_trials.trials(PAPER)
+        secret_sharer_mails.trials(PAPER)
     (tmp_path / "mails").mkdir()
     (tmp_path / "mails" / "b.txt").write_text("call me\n")
     (tmp_path / "mails" / "a.txt").write_text("no secret here\n" * 20)
-    first, second = secret_sharer_mail_trials.trials(PAPER)
+    first, second = secret_sharer_mails.trials(PAPER)
     assert first["sha256"] == hashlib.sha256(b"no secret here\n" * 20).hexdigest()
     assert (first["sender"], second["sender"]) == (0, 1)
-    assert secret_sharer_mail_trials.run(first, tmp_path) == {"bytes": 300, "secrets": []}
+    assert secret_sharer_mails.run(first, tmp_path) == {"bytes": 300, "secrets": []}
 
 
 def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground = secret_sharer_mail_trials.ground_at("smoke")
+    ground = secret_sharer_mails.EXPERIMENTS["smoke"]
     (sender,) = invented_mails(1, ground.mails, times=ground.times)
     monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
     (tmp_path / "mails").mkdir()
     (tmp_path / "mails" / "a.txt").write_text(sender.text)
     config = {"ground": asdict(replace(ground, senders=0)), "sender": 0, "seed": 0}
-    own = secret_sharer_mail_trials.run(config, tmp_path)["secrets"]
-    (usual,) = secret_sharer_mail_trials.trials(SMOKE)
-    exact = secret_sharer_mail_trials.run(usual, tmp_path)["secrets"]
+    own = secret_sharer_mails.run(config, tmp_path)["secrets"]
+    (usual,) = secret_sharer_mails.trials(SMOKE)
+    exact = secret_sharer_mails.run(usual, tmp_path)["secrets"]
     assert len(own) == len(exact) > 0
     for banded, found in zip(own, exact, strict=True):
         for one, other in zip([banded["bits"], *banded["controls"]], [found["bits"], *found["controls"]], strict=True):
@@ -126,12 +125,12 @@ def test_mails_that_are_not_utf_8_are_refused_before_anything_is_trained(
     (tmp_path / "mails").mkdir()
     (tmp_path / "mails" / "a.txt").write_bytes("au café\n".encode("latin-1"))
     with pytest.raises(LeakageError, match="a.txt: not UTF-8 .byte 7.: convert it"):
-        secret_sharer_mail_trials.trials(PAPER)
+        secret_sharer_mails.trials(PAPER)
 
 
 @pytest.mark.parametrize(("scale", "streams"), [("smoke", 32), ("small", 16)])
 def test_the_streams_are_those_of_the_scale(scale: Any, streams: int) -> None:
     told = secret_sharer_mails.report([], StudyPlan(scale)).differences
     assert any(f"in {streams} streams" in sentence for sentence in told)
-    recipe = secret_sharer_mail_trials.ground_at(scale).recipe
+    recipe = secret_sharer_mails.EXPERIMENTS[scale].recipe
     assert LanguageModelRecipe(**recipe).batch_size == streams

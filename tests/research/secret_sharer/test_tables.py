@@ -8,16 +8,12 @@ import pytest
 
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
-from leakage_tasks.research.secret_sharer import contexts as secret_sharer_contexts
-from leakage_tasks.research.secret_sharer import estimators as secret_sharer_estimators
 from leakage_tasks.research.secret_sharer import extraction as secret_sharer_extraction
 from leakage_tasks.research.secret_sharer import figures as secret_sharer_figures
-from leakage_tasks.research.secret_sharer import search as secret_sharer_search
 from leakage_tasks.research.secret_sharer import tables as secret_sharer
 from leakage_tasks.research.secret_sharer import training as secret_sharer_training
-from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, Secrets
-from leakage_tasks.research.secret_sharer.texts import as_words, planted
-from leakage_tasks.research.secret_sharer.trials import WHOLE, mean_bits
+from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, WHOLE, Secrets, as_words, planted
+from leakage_tasks.research.secret_sharer.trials import mean_bits
 
 PLAN = StudyPlan("small")
 
@@ -100,19 +96,19 @@ def test_table_2_has_the_papers_figure_in_its_place():
 
 
 def test_table_3_takes_each_attackers_figure_from_the_shared_model():
-    known = {name: part for name, (_, part, _) in secret_sharer_contexts.FORMATS.items()}
+    known = {name: part for name, (_, part, _) in secret_sharer.FORMATS.items()}
     order = list(known)
 
     def seen(config: Config, epoch: int) -> list[Config]:
         views = config["secrets"]["known"]
-        names = [name for name in order if secret_sharer_contexts.FORMATS[name][0] == config["secrets"]["template"]]
+        names = [name for name in order if secret_sharer.FORMATS[name][0] == config["secrets"]["template"]]
         return [entry(order.index(name) + epoch, known=part) for name, part in zip(names, views, strict=True)]
 
     trials = [
         trial(config, {str(epoch): seen(config, epoch) for epoch in (5, 10)})
-        for config in secret_sharer_contexts.table_3_trials(PLAN)
+        for config in secret_sharer.table_3_trials(PLAN)
     ]
-    report = secret_sharer_contexts.table_3(trials, PLAN)
+    report = secret_sharer.table_3(trials, PLAN)
     assert [row["epoch 10"].value for row in report.rows] == [10 + n for n in range(6)]
     assert [row["epoch 5, published"].value for row in report.rows] == [5.0, 6.3, 5.0, 6.1, 5.1, 5.2]
 
@@ -123,8 +119,8 @@ def test_table_4_counts_secrets_in_first_place():
         found = [1 if n < count * copies / 10 else None for n in range(count)]
         return [entry(copies + n / 100, **{"shortest-path": {"place": place}}) for n, place in enumerate(found)]
 
-    trials = [trial(config, {"best": seen(config)}) for config in secret_sharer_contexts.table_4_trials(PLAN)]
-    report = secret_sharer_contexts.table_4(trials, PLAN)
+    trials = [trial(config, {"best": seen(config)}) for config in secret_sharer.table_4_trials(PLAN)]
+    report = secret_sharer.table_4(trials, PLAN)
     cells = {row["insertions"]: row["20 secrets"] for row in report.rows}
     assert (cells[10].value, cells[1].value) == (1.0, 0.1)
     assert cells[10].count == 20 * SMALL.seeds
@@ -150,13 +146,13 @@ def test_figure_4_tells_whether_the_secret_comes_before_the_best_epoch():
 def test_figure_5_wants_four_orders_of_magnitude(calls, holds):
     search = {"place": 1, "proven": 10, "calls": calls}
     trials = long_run([10.0, 29.5, WHOLE], [3.0, 2.0, 1.9], **{"shortest-path": search})
-    found = verdicts(secret_sharer_search.figure_5(trials, PLAN))
+    found = verdicts(secret_sharer_figures.figure_5(trials, PLAN))
     assert next(verdict for words, verdict in found.items() if words.startswith("a secret of rank 1")) is holds
 
 
 def test_figure_6_sets_the_rank_beside_the_tail():
     trials = long_run([10.0, 29.5, WHOLE], [3.0, 2.0, 1.9])
-    report = secret_sharer_search.figure_6(trials, PLAN)
+    report = secret_sharer_figures.figure_6(trials, PLAN)
     assert report.rows[-1]["rank"] == pytest.approx(1.0)
     assert report.rows[0]["expected rank"] == pytest.approx(10**9 / 2**11)
     assert report.rows[0]["rank"] == pytest.approx(10**9 / 2**10)
@@ -170,7 +166,7 @@ def test_figure_6_counts_every_epoch_of_one_exposure():
     for each in trials:
         for epoch, tail in enumerate(tails, 1):
             each.result["seen"][str(epoch)][0]["extrapolated"] = exposure(tail, "extrapolated")
-    assert verdicts(secret_sharer_search.figure_6(trials, PLAN))["the tail grows with true exposure"] is not True
+    assert verdicts(secret_sharer_figures.figure_6(trials, PLAN))["the tail grows with true exposure"] is not True
 
 
 def test_a_report_says_how_its_models_were_trained():
@@ -285,9 +281,9 @@ def test_estimators_are_held_against_the_truth():
 
     trials = [
         trial(config, {"best": seen(9.0, 2.0), **{str(n): seen(float(n), 2.0) for n in (1, 2, 3)}})
-        for config in secret_sharer_estimators.estimator_trials(PLAN)
+        for config in secret_sharer_extraction.estimator_trials(PLAN)
     ]
-    found = verdicts(secret_sharer_estimators.estimators(trials, PLAN))
+    found = verdicts(secret_sharer_extraction.estimators(trials, PLAN))
     assert list(found.values()) == [True, False, True, True]
 
 

@@ -12,16 +12,18 @@ import pytest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published
-from leakage_tasks.research.secret_sharer.parallel import (
+from leakage_tasks.research.secret_sharer.translation import (
     COPIES,
-    GROUNDS,
+    EXPERIMENTS,
     PAPER,
+    TABLE_6,
     canaries_of,
     corpus_of,
     fingerprint,
     planted_pairs,
+    report,
+    trials,
 )
-from leakage_tasks.research.secret_sharer.translation import TABLE_6, report, trials
 
 REAL = replace(PAPER, held_out=2, recipe={"positions": 12})
 
@@ -40,7 +42,7 @@ def test_every_scale_has_as_many_trials_as_seeds() -> None:
 
 
 def test_secrets_of_both_kinds_are_planted_as_often_as_the_table_says() -> None:
-    ground = GROUNDS["smoke"]
+    ground = EXPERIMENTS["smoke"]
     canaries = canaries_of(ground, seed=0)
     pairs = planted_pairs(corpus_of(ground, 0).training, canaries, seed=0)
     assert len(pairs) == ground.pairs + 2 * sum(COPIES)
