@@ -38,8 +38,7 @@ def compare_command(
     from leakage_tasks.report.compare.changes import compare
     from leakage_tasks.report.compare.text import READING, as_text, page
     from leakage_tasks.report.plots.style import save
-    from leakage_tasks.report.reading.results import files_read
-    from leakage_tasks.report.reading.run_names import named
+    from leakage_tasks.report.reading.results import files_read, named
 
     if len(results) < 2:
         raise OptionError("compare takes the results of two runs or more: name the one before first")

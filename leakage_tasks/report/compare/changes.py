@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from leakage_tasks.stats.paired import Difference, mean_difference, rate_differe
 TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall"}
 UNSURE = ("lower_bound", EXTRAPOLATED)
 IN_ALL, NEVER, PAIRS = "planted, all", "controls", "pairs"
-Test = Callable[[Sequence[Any], Sequence[Any]], Difference]
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,30 @@ class Document:
     after: float
     bound: bool = False
 
+    @property
+    def difference(self) -> float:
+        """After less before."""
+        return self.after - self.before
+
 
 @dataclass(frozen=True)
 class Change:
-    """A figure of one group of ``count`` documents before and after; ``bounds`` counts :attr:`Document.bound`."""
+    """A figure of one group of documents before and after."""
 
     task: str
+    """The task it is of."""
     group: str
+    """Which documents: those planted equally often, all planted ones, controls or pairs."""
     count: int
+    """How many documents."""
     before: float
+    """Their mean before."""
     after: float
+    """Their mean after."""
     difference: Difference
+    """After less before, with its interval and test."""
     bounds: int = 0
+    """How many of them are :attr:`Document.bound`."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,10 @@ class Comparison:
     after: str
     changes: tuple[Change, ...]
     documents: Mapping[str, Sequence[Document]]
+
+    def changes_of(self, task: str) -> list[Change]:
+        """Those of one task's figures."""
+        return [each for each in self.changes if each.task == task]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, JSON-able."""
@@ -73,7 +88,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
     Raises ResultsError for runs that were not asked the same, or logged no samples.
     """
-    tasks = [task for task in TITLES if task in measured(before) and task in measured(after)]
+    tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
         raise ResultsError(
             f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
@@ -85,47 +100,44 @@ def compare(before: Run, after: Run) -> Comparison:
             "same manifest or pairs, with the same options"
         )
     found = [(run, read_details(run)) for run in (before, after)]
-    documents = {task: _documents(task, found) for task in tasks}
+    documents = {}
+    for task in tasks:
+        old, new = ({each.id: each for each in _documents(task, *each)} for each in found)
+        shared = [(each, new[name]) for name, each in old.items() if name in new]
+        if not shared:
+            raise ResultsError(f"{after.files[-1]}: no document of {task} has a figure in both runs")
+        documents[task] = [
+            dataclasses.replace(each, after=other.after, bound=each.bound or other.bound) for each, other in shared
+        ]
     changes = tuple(change for task, own in documents.items() for change in _changes(task, own))
     return Comparison(before.name, after.name, changes, documents)
 
 
-def _documents(task: str, found: Sequence[tuple[Run, Details]]) -> list[Document]:
-    """The documents that both runs have a figure of."""
-    (before, groups, loose), (after, _, looser) = (_values(task, run, details) for run, details in found)
-    shared = [name for name in before if name in after]
-    if not shared:
-        raise ResultsError(f"{found[1][0].files[-1]}: no document of {task} has a figure in both runs")
-    return [Document(name, groups[name], before[name], after[name], name in loose | looser) for name in shared]
-
-
-def _values(task: str, run: Run, details: Details) -> tuple[dict[str, float], dict[str, str], set[str]]:
-    """What each document gives, its group, and those of which that is no more than a bound, or extrapolated."""
+def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
+    """The documents that one run has a figure of, which is before and after alike."""
     if task in details.missing:
         raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
     if task == SUFFIXES:
-        recall = {str(each.reading.pair): recalled(each.reading) for each in details.pairs}
-        return recall, dict.fromkeys(recall, PAIRS), set()
-    values: dict[str, float] = {}
-    groups = {}
-    for canary in details.canaries:
+        for pair in details.pairs:
+            yield Document(str(pair.reading.pair), PAIRS, recalled(pair.reading), recalled(pair.reading))
+    for canary in details.canaries if task != SUFFIXES else ():
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:
-            values[canary.id] = float(value)
-            groups[canary.id] = planted_words(canary.repetitions) if canary.planted else NEVER
-    loose = {each.id for each in details.canaries if each.exposure and each.exposure.method in UNSURE}
-    return values, groups, loose if task == EXPOSURE else set()
+            group = planted_words(canary.repetitions) if canary.planted else NEVER
+            unsure = canary.exposure is not None and canary.exposure.method in UNSURE
+            yield Document(canary.id, group, float(value), float(value), unsure and task == EXPOSURE)
 
 
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     """A line a group, the fewest copies first; all planted ones after them where they are of several groups."""
-    planted = [each for each in documents if each.group != NEVER]
-    groups = sorted({each.group for each in planted}, key=copies_in)
-    for group in groups:
-        yield _change(task, group, [each for each in planted if each.group == group])
+    groups: dict[str, list[Document]] = {}
+    for each in documents:
+        groups.setdefault(each.group, []).append(each)
+    never = groups.pop(NEVER, [])
+    for group in sorted(groups, key=copies_in):
+        yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, planted)
-    never = [each for each in documents if each.group == NEVER]
+        yield _change(task, IN_ALL, [each for each in documents if each.group != NEVER])
     if never:
         yield _change(task, NEVER, never)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from leakage_tasks.core.version import __version__
 from leakage_tasks.report.compare.changes import IN_ALL, NEVER, TITLES, Change, Comparison
-from leakage_tasks.report.reading.format import NOTHING, number
+from leakage_tasks.report.reading.format import NOTHING, number, text_table
 from leakage_tasks.stats.intervals import LEVEL
 
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "missed below")
@@ -22,17 +20,10 @@ READING = (
 def as_text(comparison: Comparison) -> str:
     """A table a task, and below it in words what changed."""
     parts = [f"before: {comparison.before}\nafter:  {comparison.after}"]
-    for task, changes in _by_task(comparison):
+    for task in comparison.documents:
+        changes = comparison.changes_of(task)
         rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(each) for each in changes)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if place else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        parts.append("\n".join([*lines, *(f"= {each}" for each in verdicts(changes))]))
+        parts.append("\n".join([text_table(rows), *(f"= {each}" for each in verdicts(changes))]))
     return "\n\n".join(parts)
 
 
@@ -57,51 +48,21 @@ def page(comparisons: Sequence[Comparison], picture: bytes | None) -> str:
     """All comparisons as one HTML document that loads nothing; ``picture`` is an SVG of slopes."""
     import base64
 
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    from leakage_tasks.report.page.document import render
 
-    from leakage_tasks.report.page.document import styles
-
-    environment = Environment(
-        loader=PackageLoader("leakage_tasks.report.page", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, digest = styles(("base.css", "table.css", "print.css", "changes.css"))
-    text = environment.get_template("changes.html").render(
-        policy=f"default-src 'none'; style-src '{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
-        style=Markup(style),
+    return render(
+        "changes.html",
+        ("base.css", "table.css", "print.css", "changes.css"),
+        loads=["img-src data:"],
+        comparisons=comparisons,
         heads=HEADS,
-        comparisons=[_told(each) for each in comparisons],
+        titles=TITLES,
+        row=_row,
+        verdicts=verdicts,
+        number=number,
         picture=None if picture is None else base64.b64encode(picture).decode(),
         reading=READING,
-        version=__version__,
     )
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _told(comparison: Comparison) -> dict[str, Any]:
-    tasks = [
-        {
-            "name": task,
-            "title": TITLES[task],
-            "rows": [_row(each) for each in changes],
-            "verdicts": list(verdicts(changes)),
-            "documents": [
-                (each.id, each.group, number(each.before), number(each.after), number(each.after - each.before))
-                for each in sorted(comparison.documents[task], key=lambda each: each.after - each.before)
-            ],
-        }
-        for task, changes in _by_task(comparison)
-    ]
-    return {"before": comparison.before, "after": comparison.after, "tasks": tasks}
-
-
-def _by_task(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
-    for task in comparison.documents:
-        yield task, [each for each in comparison.changes if each.task == task]
 
 
 def _row(change: Change) -> tuple[str, ...]:

@@ -6,18 +6,31 @@ import base64
 import functools
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board
+from leakage_tasks.report.page import table
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
-from leakage_tasks.report.page.table import heads, parts
+from leakage_tasks.report.reading.format import beside_lines, flag_words, interval, number, verdict_words
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
 SCRIPTS = ("dom.js", "table.js", "about.js", "plot.js", "scatter.js", "spreads.js", "guesses.js", "run.js", "main.js")
 """In the order in which they stand in the page."""
+_SHOWN: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        *(table.badges, table.below_title, table.explained, table.picture),
+        *(beside_lines, flag_words, interval, number, verdict_words),
+    )
+}
+"""What the page's templates show columns, runs and figures by."""
 _UNSAFE = {each: f"\\u{each:04x}" for each in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
 
 
@@ -27,6 +40,27 @@ def page(board: Board, *, reveal: bool = False) -> str:
     ``reveal`` shows natural secrets and training text, as far as the runs logged them. Raises ResultsError for samples
     that cannot be read.
     """
+    script = f'"use strict";\n(() => {{\n{_joined(SCRIPTS)}}})();\n'
+    runs = tell_runs(board, reveal=reveal)
+    titles = {column.key: column.title for column in board.columns}
+    return render(
+        "page.html",
+        STYLES,
+        script,
+        board=board,
+        scales=[table.scale(board, column) for column in board.columns],
+        ranked_by=[titles[key] for key in board.ranked_by],
+        kinds=sorted({entry.run.model for entry in board.entries}),
+        runs=runs,
+        scatter=as_json(scatter(board)),
+        details=[as_json(run) for run in runs],
+        reveal=reveal,
+        **_SHOWN,
+    )
+
+
+def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequence[str] = (), **values: Any) -> str:
+    """A template of the page filled in: what a browser may do is apply our style, run ``script`` and ``loads``."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -37,48 +71,26 @@ def page(board: Board, *, reveal: bool = False) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = _joined(STYLES), f'"use strict";\n(() => {{\n{_joined(SCRIPTS)}}})();\n'
-    runs = tell_runs(board, reveal=reveal)
-    text = environment.get_template("page.html").render(
-        policy=_policy(style, script),
+    style = _joined(styles)
+    scripts = [f"script-src '{_digest(script)}'"] if script else []
+    allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
+    text = environment.get_template(template).render(
+        policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),
         style=Markup(style),
         script=Markup(script),
-        heads=heads(board),
-        parts=parts(board),
-        ranked_by=_titles(board),
-        kinds=sorted({entry.run.model for group in board.groups for entry in group.entries}),
-        runs=runs,
-        scatter=Markup(as_json(scatter(board))),
-        details=[Markup(as_json(run)) for run in runs],
-        reveal=reveal,
         version=__version__,
+        **values,
     )
     # Names from results may hold half a surrogate pair, which no UTF-8 file can.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def styles(names: tuple[str, ...]) -> tuple[str, str]:
-    """Style sheets as one text, and its hash as a policy names it."""
-    text = _joined(names)
-    return text, _digest(text)
-
-
-def as_json(data: Any) -> str:
+def as_json(data: Any) -> Markup:
     """Data as JSON that cannot end the script element it stands in."""
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
+    from markupsafe import Markup
 
-
-def _titles(board: Board) -> list[str]:
-    titles = {column.key: column.title for column in board.columns}
-    return [titles[key] for key in board.ranked_by]
-
-
-def _policy(style: str, script: str) -> str:
-    """What the browser may do: run our script, apply our style, and nothing else."""
-    return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate(_UNSAFE))
 
 
 def _digest(text: str) -> str:

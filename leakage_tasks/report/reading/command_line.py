@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.report.reading.command_words import HIDDEN, masked, quoted, settings
 from leakage_tasks.report.reading.run import STAMP
 
+HIDDEN = "HIDDEN"
+"""What stands in the place of a password or a key."""
+_PLAIN = re.compile(r"[A-Za-z_./~][\w./:@+~-]*", re.ASCII)
+_KEY = re.compile(r"\w[\w.-]*", re.ASCII)
+_CREDENTIAL = re.compile(
+    r"^token$|(access|api|auth|hf|bearer)_token$|(^|_)(api_?key|key|secret|password|passwd|credentials?|headers?)$",
+    re.I,
+)
+_TOKEN = re.compile(r"\b(hf_|sk-|ghp_)\w[\w-]{15,}|(?<=://)[^/\s@]+(?=@)")
 SEEDS = {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}
 """The harness' own, in the order of ``--seed``."""
 
@@ -24,7 +37,7 @@ class CommandLine:
 
     def __str__(self) -> str:
         """The command as a POSIX shell takes it: on one line, unless a word of it has several."""
-        return " ".join(map(quoted, self.words))
+        return " ".join(map(_quoted, self.words))
 
 
 def command_of(path: Path) -> CommandLine | None:
@@ -53,7 +66,7 @@ def _model(config: Mapping[str, Any]) -> Iterator[str]:
         parts = [part.partition("=") for part in given.split(",")]
         yield from ("--model_args", ",".join(f"{name}{sign}{masked(name, value)}" for name, sign, value in parts))
     elif given:
-        yield from ("--model_args", settings(masked("", given)))
+        yield from ("--model_args", _settings(masked("", given)))
 
 
 def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
@@ -63,9 +76,8 @@ def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
     elsewhere = dict.fromkeys(str(source.parent) for source in _sources(data) if not _shipped(source))
     if elsewhere:
         yield from ("--include_path", next(iter(elsewhere)))
-    metadata = _metadata(data)
-    if metadata:
-        yield from ("--metadata", settings(masked("", metadata)))
+    if metadata := _metadata(data):
+        yield from ("--metadata", _settings(masked("", metadata)))
 
 
 def _asked(task: str, groups: Mapping[str, Any]) -> str:
@@ -115,7 +127,7 @@ def _running(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str
 def _sampling(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
     given = config.get("gen_kwargs")
     if given:
-        yield from ("--gen_kwargs", given if isinstance(given, str) else settings(given))
+        yield from ("--gen_kwargs", given if isinstance(given, str) else _settings(given))
     limit = config.get("limit")
     if limit is not None:
         yield from ("--limit", repr(int(limit) if float(limit).is_integer() else limit))
@@ -163,3 +175,39 @@ def _shipped(source: Path) -> bool:
 
 def _is_ours(source: Path | None) -> bool:
     return source is not None and source.parent.name == "task_configs"
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    """``name=value,…`` where the harness reads that as the same values, else JSON."""
+    if all(_KEY.fullmatch(name) and _is_plain(value) for name, value in values.items()):
+        return ",".join(f"{name}={value}" for name, value in values.items())
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the harness reads a value's text as that value."""
+    if isinstance(value, int):
+        return isinstance(value, bool) or value >= 0
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value) or value.lower() in ("true", "false"):
+        return False
+    for read in (float, ast.literal_eval):
+        with suppress(ValueError, SyntaxError):
+            read(value)
+            return False
+    return True
+
+
+def masked(name: str, value: Any) -> Any:
+    """The value of an option called ``name`` without passwords and keys, its own and those of options in it."""
+    if isinstance(value, dict):
+        return {each: masked(str(each) if not _CREDENTIAL.search(name) else name, v) for each, v in value.items()}
+    if isinstance(value, list):
+        return [masked(name, each) for each in value]
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if value and _CREDENTIAL.search(name) else _TOKEN.sub(HIDDEN, value)
+
+
+def _quoted(word: str) -> str:
+    """A word for the shell. Its lines are quoted one by one, so that none can pass for a line of the file around it."""
+    return "".join(map(shlex.quote, word.splitlines(keepends=True) or [""]))

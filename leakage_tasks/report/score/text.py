@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.audit import AuditFigure
-from leakage_tasks.report.score.score import ResultsComparison, ScoredSamples, ScoreRow
+from leakage_tasks.report.reading.format import text_table
+from leakage_tasks.report.score.score import ResultsComparison, ScoredSamples
 
+HEADS = ("column", "metric", "value", "95 % interval", "unit", "what it is")
 WIDTH = 120
 NONE = "-"
 
@@ -20,8 +22,8 @@ def score_text(scored: ScoredSamples, every: bool = False) -> str:
     parts = [f"{samples.task}, {documents}: {samples.file}"]
     if samples.unanswered is not None:
         parts += [f"null, since the model did not answer: {samples.unanswered}"]
-    lines = scored.lines(every)
-    parts += [_table(lines)] if lines else []
+    rows = list(_rows(scored, every))
+    parts += [text_table([HEADS, *rows], right=False)] if rows else []
     hidden = len([column for column in scored.scores if column != HEADLINE])
     if hidden and not every:
         parts += [f"{hidden} more column{'s' * (hidden > 1)} with --all"]
@@ -36,16 +38,16 @@ def audit_text(scored: ScoredSamples, delta: float) -> str:
     return "\n".join([heading, *(_figure(each) for each in scored.audit)])
 
 
-def _table(lines: Sequence[ScoreRow]) -> str:
-    rows = [("column", "metric", "value", "95 % interval", "unit", "what it is")]
-    rows += [
-        (line.column, line.metric, number(line.value), _interval(line.low, line.high), line.unit, line.words)
-        for line in lines
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
+    """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
+    metrics = {each.name: each for each in scored.samples.metrics()}
+    for column, values in scored.scores.items():
+        if every or column == HEADLINE:
+            ends = {end for name in values for end in metrics[name].interval or ()}
+            for metric in (metrics[name] for name in values if name not in ends):
+                low, high = (values.get(end) for end in metric.interval or ("", ""))
+                value = number(values[metric.name])
+                yield column, metric.name, value, _interval(low, high), metric.unit, metric.words
 
 
 def number(value: float | None) -> str:
@@ -59,11 +61,13 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _comparison(compared: ResultsComparison) -> str:
     name = compared.file.name
-    newer = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
-    if not compared.differences:
-        return "\n".join([*newer, f"equal to {name} ({compared.equal} rows)"])
-    listed = [f"  {difference}" for difference in compared.differences]
-    return "\n".join([*newer, f"differs from {name} ({compared.equal} rows are equal):", *listed])
+    lines = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
+    if compared.differences:
+        lines += [f"differs from {name} ({compared.equal} rows are equal):"]
+        lines += [f"  {difference}" for difference in compared.differences]
+    else:
+        lines.append(f"equal to {name} ({compared.equal} rows)")
+    return "\n".join(lines)
 
 
 def _figure(figure: AuditFigure) -> str:

@@ -15,7 +15,7 @@ import typer
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
-from leakage_tasks.report.reading.exposure_history import EpochExposure
+from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.research.demo.report import DemoFiles, DemoResult, by_repetitions, show
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.training.threads import one_thread

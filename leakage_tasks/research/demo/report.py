@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.report.reading.exposure_history import EpochExposure
+    from leakage_tasks.report.reading.training_log import EpochExposure
 
 
 _FILES = {

@@ -38,7 +38,7 @@ class ModelResult:
     @cached_property
     def figures(self) -> dict[str, float | None]:
         """The essentials of the harness' results, by what they are called; without those of tasks not run."""
-        from leakage_tasks.report.reading.rows import every_row, headline_row
+        from leakage_tasks.report.reading.results_file import every_row, headline_row
 
         results = self.command.results()
         return {

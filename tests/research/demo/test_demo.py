@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.report.reading.exposure_history import EpochExposure
+from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.research.demo.demo import demo
 from leakage_tasks.research.demo.report import DemoFiles, DemoResult, by_repetitions, show
 from leakage_tasks.research.victims.corpus import Corpus
