@@ -35,8 +35,7 @@ def compare_command(
 
     from leakage_tasks.core.atomic import check_place, replacing
     from leakage_tasks.core.steady import unchanged
-    from leakage_tasks.report.compare.changes import compare
-    from leakage_tasks.report.compare.text import READING, as_text, page
+    from leakage_tasks.report.compare.changes import READING, as_text, compare, page
     from leakage_tasks.report.plots.style import save
     from leakage_tasks.report.reading.results import files_read, named
 

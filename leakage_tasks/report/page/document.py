@@ -11,11 +11,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.version import __version__
-from leakage_tasks.report.board.board import Board
-from leakage_tasks.report.page import table
+from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
-from leakage_tasks.report.reading.format import beside_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.reading.figures import Figure
+from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
 SCRIPTS = ("dom.js", "table.js", "about.js", "plot.js", "scatter.js", "spreads.js", "guesses.js", "run.js", "main.js")
 """In the order in which they stand in the page."""
-_SHOWN: dict[str, Any] = {
-    each.__name__: each
-    for each in (
-        *(table.badges, table.below_title, table.explained, table.picture),
-        *(beside_lines, flag_words, interval, number, verdict_words),
-    )
-}
-"""What the page's templates show columns, runs and figures by."""
+WIDE, ROOM = 56.0, 4.0
+"""Width of the little picture of an interval, and what is left free at its ends, in pixels."""
+_BETTER = {"lower": "lower is better", "higher": "higher is better", None: "no better side"}
 _UNSAFE = {each: f"\\u{each:04x}" for each in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
 
 
@@ -42,20 +37,27 @@ def page(board: Board, *, reveal: bool = False) -> str:
     """
     script = f'"use strict";\n(() => {{\n{_joined(SCRIPTS)}}})();\n'
     runs = tell_runs(board, reveal=reveal)
+    shared: dict[str, Any] = {
+        each.__name__: each for each in (beside_lines, flag_words, interval, number, verdict_words)
+    }
     titles = {column.key: column.title for column in board.columns}
     return render(
         "page.html",
         STYLES,
         script,
         board=board,
-        scales=[table.scale(board, column) for column in board.columns],
+        scales=[_scale(board, column) for column in board.columns],
         ranked_by=[titles[key] for key in board.ranked_by],
         kinds=sorted({entry.run.model for entry in board.entries}),
         runs=runs,
         scatter=as_json(scatter(board)),
         details=[as_json(run) for run in runs],
         reveal=reveal,
-        **_SHOWN,
+        **shared,
+        badges=_badges,
+        below_title=_below_title,
+        explained=_explained,
+        picture=_picture,
     )
 
 
@@ -102,3 +104,54 @@ def _joined(names: tuple[str, ...]) -> str:
     folder = resources.files("leakage_tasks.report.page")
     kind = "style" if names[0].endswith(".css") else "script"
     return "".join((folder / kind / name).read_text(encoding="utf-8") for name in names)
+
+
+def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
+    """What explains a column: pairs of a word and its text."""
+    whom = " for the defender" if column.leakage and column.better else ""
+    kinds = dict.fromkeys(found.kind for found in _figures(board, column) if found.kind)
+    of = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
+    return [
+        ("Unit", column.unit or "number"),
+        ("Direction", f"{_BETTER[column.better]}{whom}"),
+        *([("Without a leak", column.chance)] if column.chance else []),
+        *([("95 % interval", ", ".join(kinds))] if kinds else []),
+        ("In the results", f"{column.name} of {column.task}{of}"),
+    ]
+
+
+def _below_title(column: Column) -> str:
+    """Unit and direction, as they stand below a column's title."""
+    if column.better is None:
+        return column.unit
+    unit = f"{column.unit}, " if column.unit else ""
+    return f"{unit}{_BETTER[column.better]}\N{NO-BREAK SPACE}{ARROWS[column.better]}"
+
+
+def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
+    """A run's flags in few words, each with whether it is a fault."""
+    return list(dict.fromkeys((flag.words.partition(":")[0], flag.fault) for flag in entry.flags))
+
+
+def _scale(board: Board, column: Column) -> tuple[float, float]:
+    """From the least to the greatest end in a column, and from 0 where figures are not below it; shares end at 1."""
+    ends = [end for each in _figures(board, column) for end in (each.value, each.low, each.high, each.control)]
+    known = [0.0, *(end for end in ends if end is not None)]
+    most = max(known)
+    return min(known), 1.0 if column.unit in ("share", "probability") and most <= 1 else most
+
+
+def _picture(found: Figure, scale: tuple[float, float]) -> dict[str, float | None] | None:
+    """Where an interval, its value and its controls' value lie, in pixels; None without an interval."""
+    low, high = scale
+    if found.value is None or found.low is None or found.high is None or high <= low:
+        return None
+    ends = {"value": found.value, "low": found.low, "high": found.high, "control": found.control}
+    room = WIDE - 2 * ROOM
+    return {
+        name: None if end is None else round(ROOM + room * (end - low) / (high - low), 1) for name, end in ends.items()
+    }
+
+
+def _figures(board: Board, column: Column) -> list[Figure]:
+    return [entry.figure(column) for entry in board.entries]

@@ -85,7 +85,8 @@ def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:
     types, values = _TYPES[kind], {}
     for each in fields(kind):
         value = data.get(each.name)
-        if each.name in data and not (value is None and each.default is None) or each.default is MISSING:
+        told = each.name in data and not (value is None and each.default is None)
+        if told or each.default is MISSING:
             values[each.name] = _OF_TYPE[types[each.name]](value, f"{where}.{each.name}")
     return kind(**values)
 
