@@ -107,7 +107,7 @@ def make_board(runs: Sequence[Run]) -> Board:
     ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
     gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
     groups = tuple(
-        Group(_ranked([_entry(run, columns) for run in members], ranking), apart(members, gathered[0]) if at else "")
+        Group(_rank([_entry(run, columns) for run in members], ranking), apart(members, gathered[0]) if at else "")
         for at, members in enumerate(gathered)
     )
     return Board(columns, groups, tuple(column.key for column in ranking))
@@ -124,7 +124,7 @@ def _entry(run: Run, columns: Sequence[Column]) -> Entry:
     return Entry(run, found, raised, said)
 
 
-def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
+def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
     """The entries with their places, the least leaking first; equal figures share a place.
 
     Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left

@@ -50,7 +50,7 @@ def outcomes(
     return [
         outcome
         for run in runs
-        for outcome in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
+        for outcome in (*_check_warnings(run, limits, allowed), *_check_limits(run, limits, point_estimate, allowed))
     ]
 
 
@@ -82,7 +82,7 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
+def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
     limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
@@ -103,7 +103,7 @@ def _flags(result: TaskResult) -> list[Flag]:
     return found
 
 
-def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
+def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
@@ -113,7 +113,7 @@ def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Coll
                 "be checked: run the task that measures it, or leave the limit out"
             )
         for each in known:
-            yield _judged(run, limit, each, point_estimate, allowed)
+            yield _judge(run, limit, each, point, allowed)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _missing(run: Run, limit: Limit, there: bool) -> str:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
 
 
-def _judged(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:
+def _judge(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:
     better, found = _better(limited.result, limited.metric), limited.found
     end = None if point else found.high if better == "lower" else found.low
     value = found.value if end is None else end

@@ -35,7 +35,7 @@ def page(board: Board, *, reveal: bool = False) -> str:
     ``reveal`` shows natural secrets and training text, as far as the runs logged them. Raises ResultsError for samples
     that cannot be read.
     """
-    script = f'"use strict";\n(() => {{\n{_joined(SCRIPTS)}}})();\n'
+    script = f'"use strict";\n(() => {{\n{_read_parts(SCRIPTS)}}})();\n'
     runs = tell_runs(board, reveal=reveal)
     shared: dict[str, Any] = {
         each.__name__: each for each in (beside_lines, flag_words, interval, number, verdict_words)
@@ -73,7 +73,7 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = _joined(styles)
+    style = _read_parts(styles)
     scripts = [f"script-src '{_digest(script)}'"] if script else []
     allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
     text = environment.get_template(template).render(
@@ -100,7 +100,7 @@ def _digest(text: str) -> str:
 
 
 @functools.cache
-def _joined(names: tuple[str, ...]) -> str:
+def _read_parts(names: tuple[str, ...]) -> str:
     folder = resources.files("leakage_tasks.report.page")
     kind = "style" if names[0].endswith(".css") else "script"
     return "".join((folder / kind / name).read_text(encoding="utf-8") for name in names)

@@ -96,7 +96,7 @@ def tell_canary(canary: CanaryDetail) -> dict[str, Any]:
     found = canary.exposure
     bits = NOTHING if found is None or found.exposure is None else _exposure(found)
     return {
-        "head": [canary.id, _planted(canary), bits, _outcome(canary)],
+        "head": [canary.id, _planting(canary), bits, _outcome(canary)],
         "hit": canary.extracted is True,
         "facts": list(_facts(canary)),
         "secret": None if canary.secret is None else list(canary.secret[:SLOTS]),
@@ -138,7 +138,7 @@ def _pair_order(pair: PairDetail) -> tuple[float, float, int]:
     return math.inf if chance is None else -chance, pair.reading.choice.wrong, pair.reading.pair
 
 
-def _planted(canary: CanaryDetail) -> str:
+def _planting(canary: CanaryDetail) -> str:
     if not canary.planted:
         return "control, never planted"
     words = planted_words(canary.repetitions)
@@ -175,12 +175,12 @@ def _facts(canary: CanaryDetail) -> Iterator[tuple[str, str]]:
     if canary.label is not None:
         yield "Label", canary.label
     if canary.exposure is not None:
-        yield from _ranked(canary.exposure)
+        yield from _rank_facts(canary.exposure)
     if canary.extraction is not None:
-        yield from _searched(canary.extraction)
+        yield from _search_facts(canary.extraction)
 
 
-def _ranked(found: Finding) -> Iterator[tuple[str, str]]:
+def _rank_facts(found: Finding) -> Iterator[tuple[str, str]]:
     yield "Exposure", _exposure(found)
     if found.method == EXTRAPOLATED:
         yield "Skew-normal fit", _fit(found.extra)
@@ -199,7 +199,7 @@ def _fit(fit: Mapping[str, Any]) -> str:
     return f"{judged} (Kolmogorov-Smirnov {number(fit['ks'])}, p = {number(fit['p_value'])}, {fit['draws']:,} fillings)"
 
 
-def _searched(found: Finding) -> Iterator[tuple[str, str]]:
+def _search_facts(found: Finding) -> Iterator[tuple[str, str]]:
     yield "Guessed by", _effort(found)
     if found.place is not None and not found.coarse:
         yield "The secret is", f"guess {found.place}"

@@ -120,7 +120,7 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
 def repetitions_of(sources: Sources) -> list[RunByRepetitions]:
     """Exposures, and what was extracted where that was asked too, by repetitions. Raises LeakageError."""
     runs = _exposed_runs(sources, EXTRACTION)
-    return [RunByRepetitions(run.name, _exposed(run.exposure), _extracted(run.extraction)) for run in runs]
+    return [RunByRepetitions(run.name, _canary_points(run.exposure), _outcomes(run.extraction)) for run in runs]
 
 
 def _exposed_runs(sources: Sources, *others: str) -> list[RunFindings]:
@@ -128,7 +128,7 @@ def _exposed_runs(sources: Sources, *others: str) -> list[RunFindings]:
     return _some([run for run in read_logged(sources, [EXPOSURE, *others]) if run.exposure], EXPOSURE)
 
 
-def _exposed(findings: Iterable[Finding]) -> list[CanaryPoint]:
+def _canary_points(findings: Iterable[Finding]) -> list[CanaryPoint]:
     return [
         CanaryPoint(each.canary, each.repetitions, each.exposure, each.log2_size, each.method == "lower_bound")
         for each in findings
@@ -136,7 +136,7 @@ def _exposed(findings: Iterable[Finding]) -> list[CanaryPoint]:
     ]
 
 
-def _extracted(findings: Iterable[Finding]) -> dict[int, list[bool]]:
+def _outcomes(findings: Iterable[Finding]) -> dict[int, list[bool]]:
     found: dict[int, list[bool]] = {}
     for each in findings:
         right = extracted(each)
@@ -158,7 +158,7 @@ def costs_of(sources: Sources, canaries: Sequence[str] = ()) -> list[Costs]:
         if name not in known:
             listed = ", ".join(sorted(known)[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
             raise OptionError(f"--canary {name}: no such canary: there are {listed}")
-    chosen = [(run, each) for run in runs for each in (_named(run, canaries) if canaries else _telling(run))]
+    chosen = [(run, each) for run in runs for each in (_asked_for(run, canaries) if canaries else _extremes(run))]
     for run, each in chosen:
         if each.coarse:
             raise OptionError(
@@ -175,12 +175,12 @@ def costs_of(sources: Sources, canaries: Sequence[str] = ()) -> list[Costs]:
     return [_costs(each, run.name if len(runs) > 1 else "") for run, each in chosen]
 
 
-def _named(run: RunFindings, canaries: Sequence[str]) -> list[Finding]:
+def _asked_for(run: RunFindings, canaries: Sequence[str]) -> list[Finding]:
     by_name = {each.canary: each for each in run.exposure}
     return [by_name[name] for name in dict.fromkeys(canaries) if name in by_name]
 
 
-def _telling(run: RunFindings) -> list[Finding]:
+def _extremes(run: RunFindings) -> list[Finding]:
     """The most and the least exposed planted canary, and the control in the middle."""
     told = [each for each in run.exposure if not each.coarse] or run.exposure
     ranked = sorted(told, key=lambda each: (-(each.exposure or 0.0), each.canary))
@@ -217,15 +217,15 @@ def recall_of(sources: Sources) -> list[RecallCurve]:
     """
     runs = _some([run for run in read_logged(sources, [SUFFIXES]) if run.suffixes], SUFFIXES)
     if len(runs) > 1:
-        return [_ordered(run.name, run, run.suffixes[0].chosen_by) for run in runs]
+        return [_curve(run.name, run, run.suffixes[0].chosen_by) for run in runs]
     run = runs[0]
     own = run.suffixes[0].chosen_by
     views = (each.views[HEADLINE] for each in run.suffixes if HEADLINE in each.views)
     others = {name for view in views for name in view.choices} - {own}
-    return [_ordered(f"{own} (the run's own)", run, own), *(_ordered(name, run, name) for name in sorted(others))]
+    return [_curve(f"{own} (the run's own)", run, own), *(_curve(name, run, name) for name in sorted(others))]
 
 
-def _ordered(name: str, run: RunFindings, confidence: str) -> RecallCurve:
+def _curve(name: str, run: RunFindings, confidence: str) -> RecallCurve:
     """What ``recall_early_stop`` of the confidence's column is computed from; pairs left out give none."""
     readings = map(Selection(confidence, "confidence", HEADLINE, confidence).reading, run.suffixes)
     return RecallCurve(name, [guessed(reading) for reading in readings if reading is not None], run.wrong)

@@ -69,7 +69,7 @@ def _draw(axes: Axes, panel: Costs) -> list[Entry]:
     try:
         fit = fit_skew_normal(panel.costs)
         entries += _draw_fit(axes, fit, panel)
-        judged = _judged(panel, fit)
+        judged = _words_of_fit(panel, fit)
     except OptionError as error:
         judged = [("not extrapolated", STRESS), (f"no fit: {str(error).partition(':')[0]}", STRESS)]
     line = axes.axvline(panel.own, color=STRESS, linewidth=2, zorder=4)
@@ -118,7 +118,7 @@ def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> No
         axes.annotate(xy=(0, 1), xytext=above, fontsize=SMALL, **units, **line)
 
 
-def _judged(panel: Costs, fit: SkewNormalFit) -> list[tuple[str, str]]:
+def _words_of_fit(panel: Costs, fit: SkewNormalFit) -> list[tuple[str, str]]:
     """What the fit says, and whether it may be believed; with colours."""
     bits = fit.exposure(panel.own)
     beyond = ", beyond that bound" * (bits > panel.log2_size)

@@ -35,7 +35,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
             "canaries=…"
         )
     runs = sorted(read, key=lambda run: (run.source, run.model, run.date, str(run.files[0])))
-    return named(_joined(runs))
+    return name_runs(_join_runs(runs))
 
 
 def results_files(path: str | Path) -> list[Path]:
@@ -76,12 +76,12 @@ def _read(file: Path) -> Run | None:
     return None if tests and not kept else dataclasses.replace(run, tasks=kept)
 
 
-def _joined(runs: Sequence[Run]) -> list[Run]:
+def _join_runs(runs: Sequence[Run]) -> list[Run]:
     """Runs of the same model with the same arguments as one, as long as no task has figures twice; the latest first."""
     joined: list[Run] = []
     for run in runs:
         fitting = (at for at in reversed(range(len(joined))) if _same_model(joined[at], run))
-        place = next((at for at in fitting if not _answered(joined[at]) & _answered(run)), None)
+        place = next((at for at in fitting if not _answered_tasks(joined[at]) & _answered_tasks(run)), None)
         if place is None:
             joined.append(run)
         else:
@@ -89,7 +89,7 @@ def _joined(runs: Sequence[Run]) -> list[Run]:
     return joined
 
 
-def _answered(run: Run) -> set[str]:
+def _answered_tasks(run: Run) -> set[str]:
     return {task for task, result in run.tasks.items() if result.answered}
 
 
@@ -100,7 +100,7 @@ def _same_model(one: Run, other: Run) -> bool:
 
 def _union(one: Run, newer: Run) -> Run:
     """Both as one: of a task that both have, what has figures, else what is newer."""
-    kept = _answered(one) - _answered(newer)
+    kept = _answered_tasks(one) - _answered_tasks(newer)
     return dataclasses.replace(
         newer,
         tasks={**one.tasks, **{task: each for task, each in newer.tasks.items() if task not in kept}},
@@ -109,7 +109,7 @@ def _union(one: Run, newer: Run) -> Run:
     )
 
 
-def named(runs: Sequence[Run]) -> list[Run]:
+def name_runs(runs: Sequence[Run]) -> list[Run]:
     """Each run with the shortest name that no other has.
 
     That is its model, with the kind of model or the whole path if need be; of several runs of one model, with the
@@ -123,7 +123,7 @@ def named(runs: Sequence[Run]) -> list[Run]:
         details = _first_unshared(_details([runs[place] for place in places]))
         for place, said in zip(places, details, strict=True):
             names[place] = printable(f"{name} ({said})" if said else name)
-    return [dataclasses.replace(run, name=name) for run, name in zip(runs, _numbered(names), strict=True)]
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, _number_repeated(names), strict=True)]
 
 
 def _first_unshared(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -158,7 +158,7 @@ def _text(run: Run, name: str) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _numbered(names: Sequence[str]) -> Iterator[str]:
+def _number_repeated(names: Sequence[str]) -> Iterator[str]:
     """The names, with a number where one is there more than once."""
     often, met = Counter(names), Counter[str]()
     for name in names:
