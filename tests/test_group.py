@@ -26,7 +26,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric
-from leakage_tasks.report.reading.rows import every_row
+from leakage_tasks.report.reading.results_file import every_row
 from leakage_tasks.tasks import plugin
 from leakage_tasks.tasks.answer_attacks import answer_by_order
 from leakage_tasks.tasks.base_task import LocalTask

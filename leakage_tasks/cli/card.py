@@ -23,8 +23,8 @@ def card_command(
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.core.steady import unchanged
     from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
-    from leakage_tasks.report.reading.audits import audit_of
     from leakage_tasks.report.reading.results import files_read
+    from leakage_tasks.report.reading.samples import audit_of
 
     if not 0 <= delta < 1:
         raise OptionError(f"--delta {delta:g}: no δ: give a number from 0 up to, not including, 1")

@@ -105,7 +105,7 @@ def _by_copies(run: Run) -> Iterator[str]:
     from leakage_tasks.report.reading.format import interval, number
 
     for task, result in sorted(run.tasks.items()):
-        rows = {} if result.declared is None else result.declared.rows
+        rows = result.rows
         headlines = [row.of for row in rows.values() if row.headline and row.copies]
         for of in headlines:
             own = sorted((row for row in rows.values() if row.copies and row.of == of), key=lambda row: row.copies or 0)

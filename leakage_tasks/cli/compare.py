@@ -35,11 +35,9 @@ def compare_command(
 
     from leakage_tasks.core.atomic import check_place, replacing
     from leakage_tasks.core.steady import unchanged
-    from leakage_tasks.report.compare.changes import compare
-    from leakage_tasks.report.compare.text import READING, as_text, page
+    from leakage_tasks.report.compare.changes import READING, as_text, compare, page
     from leakage_tasks.report.plots.style import save
-    from leakage_tasks.report.reading.results import files_read
-    from leakage_tasks.report.reading.run_names import named
+    from leakage_tasks.report.reading.results import files_read, name_runs
 
     if len(results) < 2:
         raise OptionError("compare takes the results of two runs or more: name the one before first")
@@ -48,7 +46,7 @@ def compare_command(
             raise OptionError(f"--output {path}: of no kind that is known: let it end in {', '.join(KINDS)}")
         check_place(path)
     with unchanged(*files_read(results)):
-        first, *others = named([_one(path) for path in results])
+        first, *others = name_runs([_one(path) for path in results])
         found = [compare(first, other) for other in others]
     print("\n\n".join([*map(as_text, found), READING]))
     for path in output or []:

@@ -38,7 +38,7 @@ def epochs_command(sources: Sources, output: Output) -> None:
     paths = _checked(output)
     from leakage_tasks.report.plots.exposure import draw_epochs
     from leakage_tasks.report.plots.findings import epochs_of
-    from leakage_tasks.report.reading.exposure_history import read_history
+    from leakage_tasks.report.reading.training_log import read_history
 
     history = [path for path in sources if path.suffix == ".json" and not path.name.startswith("results_")]
     if history and len(sources) > 1:

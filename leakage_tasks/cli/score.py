@@ -38,9 +38,8 @@ def score_command(
 
 
 def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
-    from leakage_tasks.report.score.files import find_samples
-    from leakage_tasks.report.score.score import score_file
-    from leakage_tasks.report.score.text import audit_text, score_text
+    from leakage_tasks.report.reading.samples import find_samples
+    from leakage_tasks.report.score.score import audit_text, score_file, score_text
 
     found = find_samples(paths)
     for note in found.notes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.reading.format import number, percent
 from leakage_tasks.report.reading.run import Run
 from leakage_tasks.stats import power
@@ -20,18 +21,20 @@ CERTAIN = f"{100 * power.POWER:.0f} % power"
 
 @dataclass(frozen=True)
 class AuditGoal:
-    """What an audit is to show: a rate of extraction, a mean exposure in bits, a lower bound on ε; None for not asked.
-
-    ``accuracy`` is how often a guess at which of a pair was planted is right, ``tiers`` how many copies canaries are
-    planted with, ``chance`` the rate at which guesses at random extract a secret.
-    """
+    """What an audit is to show, None for what is not asked."""
 
     rate: float | None = None
+    """A rate of extraction."""
     exposure: float | None = None
+    """A mean exposure in bits."""
     epsilon: float | None = None
+    """A lower bound on ε."""
     accuracy: float = 0.95
+    """How often a guess at which of a pair was planted is right."""
     chance: float = 0.0
+    """The rate at which guesses at random extract a secret."""
     tiers: tuple[int, ...] = (1,)
+    """How many copies canaries are planted with."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def needed(wanted: AuditGoal) -> list[str]:
 
 def shown(planned: AuditPlan) -> list[str]:
     """What so many can show, and what they would miss, a line each."""
-    lines = [_tier(number, f"planted {_times(copies)}") for copies, number in sorted(planned.planted.items()) if number]
+    lines = [_tier(number, planted_words(copies)) for copies, number in sorted(planned.planted.items()) if number]
     if len(lines) != 1:
         lines.append(_tier(sum(planned.planted.values()), "planted in all"))
     return [*lines, _controls(planned.controls)]
@@ -58,11 +61,9 @@ def shown(planned: AuditPlan) -> list[str]:
 def of_run(run: Run) -> AuditPlan | None:
     """The canaries and controls that a run's results file tells of; None where it tells of none."""
     for _, result in sorted(run.tasks.items()):
-        tested = {} if result.declared is None else result.declared.tested
-        if isinstance(tested.get("repetitions"), Mapping) and isinstance(tested.get("controls"), int):
-            return AuditPlan(
-                {int(copies): int(many) for copies, many in tested["repetitions"].items()}, tested["controls"]
-            )
+        copies, controls = result.tested.get("repetitions"), result.tested.get("controls")
+        if isinstance(copies, Mapping) and isinstance(controls, int):
+            return AuditPlan({int(times): int(many) for times, many in copies.items()}, controls)
     return None
 
 
@@ -80,10 +81,8 @@ def _for_rate(wanted: AuditGoal) -> Iterator[str]:
         raise OptionError(f"--rate is {wanted.rate:g}: give a share above 0 and up to 1, such as 0.05")
     found = power.trials_for_rate(wanted.rate, wanted.chance)
     if found is None:
-        raise OptionError(
-            f"--rate {wanted.rate:g}: no number of canaries up to {power.MOST:,} shows it beside a chance of "
-            f"{wanted.chance:g}: give a higher rate, or canaries of more possible secrets"
-        )
+        why = f"beside a chance of {wanted.chance:g}: give a higher rate, or canaries of more possible secrets"
+        raise _not_shown(f"--rate {wanted.rate:g}", "canaries", f" {why}")
     yield f"an extraction rate of {percent(wanted.rate)}: {found:,} canaries{_each(wanted, found)}"
 
 
@@ -92,10 +91,8 @@ def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
         return
     alone, twins = power.canaries_for_exposure(wanted.exposure), power.twins_for_exposure(wanted.exposure)
     if alone is None or twins is None:
-        raise OptionError(
-            f"--exposure {wanted.exposure:g}: no number of canaries up to {power.MOST:,} shows it, as chance is "
-            f"{power.CHANCE_BITS:.2f} bits: give more"
-        )
+        why = f", as chance is {power.CHANCE_BITS:.2f} bits: give more"
+        raise _not_shown(f"--exposure {wanted.exposure:g}", "canaries", why)
     yield f"a mean exposure of {wanted.exposure:g} bits, against chance: {alone:,} canaries{_each(wanted, alone)}"
     yield f"the same by the AUC, against controls: {twins:,} canaries{_each(wanted, twins)} and {twins:,} controls"
 
@@ -110,26 +107,25 @@ def _for_epsilon(wanted: AuditGoal) -> Iterator[str]:
     guesses = f"if {percent(wanted.accuracy)} of the guesses are right"
     swapped = power.pairs_for_epsilon(wanted.epsilon, wanted.accuracy)
     if swapped is None:
-        raise OptionError(
-            f"--epsilon {wanted.epsilon:g}: no number of pairs up to {power.MOST:,} shows it {guesses}: take a smaller "
-            "one, or a higher --accuracy"
-        )
+        why = f" {guesses}: take a smaller one, or a higher --accuracy"
+        raise _not_shown(f"--epsilon {wanted.epsilon:g}", "pairs", why)
     yield f"an ε of {wanted.epsilon:g}, one canary swapped, {guesses}: {swapped:,} pairs of a canary and a control"
     for copies in sorted(set(wanted.tiers)):
         found = power.pairs_for_epsilon(wanted.epsilon, wanted.accuracy, 2 * copies)
         many = "no number of pairs shows it" if found is None else f"{found:,} pairs"
-        yield f"the same for one row, of canaries planted {_times(copies)} (a swap is {2 * copies} rows): {many}"
+        yield f"the same for one row, of canaries {planted_words(copies)} (a swap is {2 * copies} rows): {many}"
+
+
+def _not_shown(option: str, what: str, why: str) -> OptionError:
+    return OptionError(f"{option}: no number of {what} up to {power.MOST:,} shows it{why}")
 
 
 def _each(wanted: AuditGoal, count: int) -> str:
     tiers = sorted(set(wanted.tiers))
     if len(tiers) == 1:
         return ""
-    return f" in each tier ({count * len(tiers):,} in {len(tiers)} tiers of {_listed(tiers)} copies)"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    *most, last = map(str, tiers)
+    return f" in each tier ({count * len(tiers):,} in {len(tiers)} tiers of {', '.join(most)} and {last} copies)"
 
 
 def _tier(count: int, which: str) -> str:
@@ -147,7 +143,3 @@ def _controls(count: int) -> str:
     rate = "a TPR at 1 % FPR" if count >= ONE_IN else f"no TPR at 1 % FPR (takes {ONE_IN} controls)"
     fault = power.least_exposure(count, alpha=NOT_AT_CHANCE.below)
     return f"{count:,} controls: {rate}; a fault that exposes them by {number(fault)} bits or more"
-
-
-def _times(copies: int) -> str:
-    return "once" if copies == 1 else f"{copies:,} times"

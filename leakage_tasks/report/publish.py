@@ -8,8 +8,8 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
 from leakage_tasks.report.page import page
-from leakage_tasks.report.reading.audits import audit_of
 from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.reading.samples import audit_of
 
 
 def write_board(results: Path, path: Path) -> None:

@@ -15,10 +15,9 @@ from lm_eval.tasks import TaskManager
 
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES
-from leakage_tasks.report.plots.findings import recall_of
+from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, recall_of
 from leakage_tasks.report.plots.recall import draw_recall
-from leakage_tasks.report.reading.exposure_history import EpochExposure
+from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.stats import skew_fit
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2

@@ -12,7 +12,7 @@ import pytest
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.board.formats import as_text
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.canary_rows import tell_canary
+from leakage_tasks.report.page.runs import tell_canary
 from leakage_tasks.report.page.spreads import exposures
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of

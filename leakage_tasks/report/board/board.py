@@ -13,6 +13,7 @@ from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.reading.comparability import apart, comparable, measured
 from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, verdict_on
+from leakage_tasks.report.reading.format import ARROWS, NOTHING
 from leakage_tasks.report.reading.results import Run, TaskResult
 
 
@@ -30,14 +31,15 @@ class Column(MetricSpec):
     shown: bool
 
     @property
-    def metric(self) -> str:
-        """The metric's name."""
-        return self.name
-
-    @property
     def key(self) -> str:
         """Its name, unique on the board."""
-        return f"{self.task}/{self.metric}" + ("" if self.filter == HEADLINE else f"/{self.filter}")
+        return f"{self.task}/{self.name}" + ("" if self.filter == HEADLINE else f"/{self.filter}")
+
+    @property
+    def heading(self) -> str:
+        """The title with the direction that is better and the unit."""
+        unit = f", {self.unit}" if self.unit and self.unit not in ("share", "probability") else ""
+        return f"{self.title}{unit} {ARROWS[self.better]}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,23 @@ class Entry:
     flags: tuple[Flag, ...]
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     place: int | None = None
+
+    @property
+    def place_text(self) -> str:
+        """Its place; a dash where it is not ranked."""
+        return NOTHING if self.place is None else str(self.place)
+
+    @property
+    def unranked(self) -> bool:
+        """Whether its controls show a fault, or none of its figures is a headline."""
+        return any(flag.unranked for flag in self.flags)
+
+    def figure(self, column: Column) -> Figure:
+        """Its figure of a column; an empty one where it has none."""
+        return self.figures.get(column.key, _EMPTY)
+
+
+_EMPTY = Figure(None)
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,12 @@ class Board:
 
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
-    ranked_by: tuple[str, ...] = field(default=())
+    ranked_by: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All runs, group by group."""
+        return [entry for group in self.groups for entry in group.entries]
 
 
 def make_board(runs: Sequence[Run]) -> Board:
@@ -83,10 +107,7 @@ def make_board(runs: Sequence[Run]) -> Board:
     ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
     gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
     groups = tuple(
-        Group(
-            _ranked([_entry(run, columns) for run in members], ranking),
-            apart(members, gathered[0]) if at else "",
-        )
+        Group(_rank([_entry(run, columns) for run in members], ranking), apart(members, gathered[0]) if at else "")
         for at, members in enumerate(gathered)
     )
     return Board(columns, groups, tuple(column.key for column in ranking))
@@ -94,48 +115,35 @@ def make_board(runs: Sequence[Run]) -> Board:
 
 def _entry(run: Run, columns: Sequence[Column]) -> Entry:
     found = {
-        column.key: figure(run.tasks[column.task], column.metric, column.filter)
+        column.key: figure(run.tasks[column.task], column.name, column.filter)
         for column in columns
-        if column.task in run.tasks and column.metric in run.tasks[column.task].values.get(column.filter, {})
+        if column.task in run.tasks and column.name in run.tasks[column.task].values.get(column.filter, {})
     }
     raised = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
     said = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
     return Entry(run, found, raised, said)
 
 
-def _ranked(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
+def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
     """The entries with their places, the least leaking first; equal figures share a place.
 
     Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left
     out of it.
     """
-    sound: list[Entry] = []
-    faulty: list[Entry] = []
-    for entry in entries:
-        (faulty if any(flag.unranked for flag in entry.flags) else sound).append(entry)
-    common = [column for column in ranking if sound and all(_has(entry, column) for entry in sound)]
+    ordered = sorted(entries, key=lambda entry: entry.run.name)
+    sound = [entry for entry in ordered if not entry.unranked]
+    common = [column for column in ranking if all(entry.figure(column).value is not None for entry in sound)]
+    if not sound or not common:
+        return tuple(ordered)
 
-    def key(entry: Entry) -> tuple[float, ...]:
-        return tuple(_cost(entry.figures[column.key], column) for column in common)
+    def key(entry: Entry) -> list[float]:
+        # What the figures are to the defender, the lower the better.
+        return [(entry.figure(column).value or 0.0) * (1 if column.better == "lower" else -1) for column in common]
 
-    if not common:
-        return tuple(sorted(entries, key=lambda entry: entry.run.name))
-    others = sorted(faulty, key=lambda entry: entry.run.name)
-    sound.sort(key=lambda entry: (key(entry), entry.run.name))
+    sound.sort(key=key)
     keys = [key(entry) for entry in sound]
-    places = [1 + bisect_left(keys, each) for each in keys]
-    return (*(dataclasses.replace(entry, place=place) for entry, place in zip(sound, places, strict=True)), *others)
-
-
-def _cost(found: Figure, column: Column) -> float:
-    """What a figure is to the defender, the lower the better."""
-    assert found.value is not None
-    return found.value if column.better == "lower" else -found.value
-
-
-def _has(entry: Entry, column: Column) -> bool:
-    found = entry.figures.get(column.key)
-    return found is not None and found.value is not None
+    placed = [dataclasses.replace(entry, place=1 + bisect_left(keys, key(entry))) for entry in sound]
+    return (*placed, *(entry for entry in ordered if entry.unranked))
 
 
 def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
@@ -162,34 +170,33 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
     if result.declared is None:
         pairs = [(metric, each) for each, values in result.values.items() for metric in values]
-        return [
-            _plain(result, metric, each, shown=not hidden and not place) for place, (metric, each) in enumerate(pairs)
-        ]
+        return [_plain(result, *pair, shown=not hidden and not place) for place, pair in enumerate(pairs)]
     rows = result.declared.rows
     ends = {end for row in rows.values() for end in row.interval or ()}
     there = result.values.get(HEADLINE, {})
     # In the order of their declaration, which is that of their weight.
-    return [_declared(result, row) for name, row in rows.items() if name in there and name not in ends]
+    return [
+        Column(
+            **{**vars(row), "title": row.title or row.name},
+            task=result.task,
+            filter=HEADLINE,
+            leakage=result.is_leakage,
+            shown=row.headline,
+        )
+        for name, row in rows.items()
+        if name in there and name not in ends
+    ]
 
 
 def _plain(result: TaskResult, metric: str, column: str, shown: bool) -> Column:
-    better = result.higher_is_better.get(metric)
+    title = result.task if result.task.endswith(f"_{metric}") else f"{result.task} {metric}"
     return Column(
         task=result.task,
         name=metric,
         filter=column,
-        title=_plain_title(result.task, metric) + ("" if column == HEADLINE else f" ({column})"),
+        title=title if column == HEADLINE else f"{title} ({column})",
         words=f"{metric} of the task {result.task}, as the harness gives it",
-        better=None if better is None else "higher" if better else "lower",
+        better=result.better(metric),
         leakage=False,
         shown=shown,
     )
-
-
-def _plain_title(task: str, metric: str) -> str:
-    return task if task.endswith(f"_{metric}") else f"{task} {metric}"
-
-
-def _declared(result: TaskResult, row: MetricSpec) -> Column:
-    said = {**vars(row), "title": row.title or row.name}
-    return Column(**said, task=result.task, filter=HEADLINE, leakage=result.is_leakage, shown=row.headline)

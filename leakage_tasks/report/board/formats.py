@@ -7,55 +7,52 @@ import dataclasses
 import io
 import json
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
-from leakage_tasks.report.board.headings import heading, place, shown_columns
 from leakage_tasks.report.reading import markdown
 from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.format import (
     NOTHING,
-    beside,
     beside_lines,
     flag_words,
     interval,
     number,
+    text_table,
     verdict_words,
 )
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
-_EMPTY = Figure(None)
-_OF_COLUMN = (
-    *("key", "task", "metric", "filter", "title", "words"),
-    *("unit", "chance", "better", "leakage", "shown", "copies"),
-)
-"""What JSON says of a column."""
+_OF_COLUMN = ("filter", "title", "words", "unit", "chance", "better", "leakage", "shown", "copies")
+"""What JSON says of a column besides its names."""
 
 
 def as_text(board: Board, *, every: bool = False, width: int | None = None) -> str:
     """A table a group, figures above their intervals, with flags in words below; at most ``width`` characters wide."""
-    columns = shown_columns(board, every)
+    columns = [column for column in board.columns if every or column.shown]
     parts = [part for at, group in enumerate(board.groups, 1) for part in _group_text(board, at, group, columns, width)]
     return "\n\n".join([*parts, _reading(board, columns, "above")]) + "\n"
 
 
 def as_markdown(board: Board, *, every: bool = False) -> str:
     """The same as Markdown."""
+    shown = [column for column in board.columns if every or column.shown]
     parts = []
     for at, group in enumerate(board.groups, 1):
-        columns = [column for column in shown_columns(board, every) if _has(group, column)]
-        head = ["#", "Model", *(markdown.escaped(heading(column)) for column in columns)]
+        columns = [column for column in shown if _has(group, column)]
+        head = ["#", "Model", *(markdown.escaped(column.heading) for column in columns)]
         rows = [
-            [place(entry), f"{markdown.escaped(entry.run.name)}<br>{markdown.escaped(entry.run.model)}"]
-            + [_markdown_cell(entry.figures.get(column.key, _EMPTY)) for column in columns]
+            [entry.place_text, f"{markdown.escaped(entry.run.name)}<br>{markdown.escaped(entry.run.model)}"]
+            + [_markdown_cell(entry.figure(column)) for column in columns]
             for entry in group.entries
         ]
         title = [f"**{markdown.escaped(_title(board, at, group))}**\n"] if len(board.groups) > 1 else []
-        said = "".join(f"- **{markdown.escaped(each)}**\n" for each in _verdicts(group))
-        notes = said + "".join(f"- {markdown.escaped(note)}\n" for note in _notes(group))
-        parts += [*title, markdown.table(head, rows), *([notes] if notes else [])]
-    return "\n".join([*parts, f"{_reading(board, shown_columns(board, every), 'before')}\n"])
+        notes = [f"- **{markdown.escaped(each)}**\n" for each in _verdicts(group)]
+        notes += [f"- {markdown.escaped(note)}\n" for note in _notes(group)]
+        parts += [*title, markdown.table(head, rows), *(["".join(notes)] if notes else [])]
+    return "\n".join([*parts, f"{_reading(board, shown, 'before')}\n"])
 
 
 def as_csv(board: Board) -> str:
@@ -69,20 +66,21 @@ def as_csv(board: Board) -> str:
     for at, group in enumerate(board.groups, 1):
         for entry in group.entries:
             texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source, _date(entry)]
-            figures = [entry.figures.get(column.key, _EMPTY) for column in board.columns]
-            values = [
-                value for each in figures for value in (each.value, each.low, each.high, each.control, each.count)
-            ]
+            figures = map(entry.figure, board.columns)
+            values = [end for each in figures for end in (each.value, each.low, each.high, each.control, each.count)]
             said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
-            line = [at, *texts, *values, *said]
-            writer.writerow([_harmless(each) for each in line])
+            writer.writerow(map(_harmless, [at, *texts, *values, *said]))
     return out.getvalue()
 
 
 def as_json(board: Board) -> str:
     """Everything on the board as strict JSON."""
     data = {
-        "columns": [{name: getattr(column, name) for name in _OF_COLUMN} for column in board.columns],
+        "columns": [
+            {"key": column.key, "task": column.task, "metric": column.name}
+            | {name: getattr(column, name) for name in _OF_COLUMN}
+            for column in board.columns
+        ],
         "ranked_by": list(board.ranked_by),
         "groups": [
             {"apart_because": group.reason, "runs": [_json_entry(entry) for entry in group.entries]}
@@ -113,22 +111,20 @@ def _json_entry(entry: Entry) -> dict[str, Any]:
 
 def _reading(board: Board, columns: Sequence[Column], where: str) -> str:
     """How to read the tables; ``where`` a figure stands, seen from its interval."""
-    entries = [entry for group in board.groups for entry in group.entries]
-    figures = [entry.figures.get(column.key, _EMPTY) for entry in entries for column in columns]
     said = f"Arrows point to the better side. A figure stands {where} its 95 % interval, where it has one; n is the "
     said += "number of documents it rests on."
-    controls = any(each.control is not None for each in figures)
+    controls = any(entry.figure(column).control is not None for entry in board.entries for column in columns)
     return f"{said} Controls were never shown to the model." if controls else said
 
 
 def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], width: int | None) -> Iterator[str]:
     if len(board.groups) > 1:
         yield _title(board, at, group)
-    names: list[Cell] = [("Model",), *(_name_cell(entry) for entry in group.entries)]
-    there = [column for column in columns if _has(group, column)]
+    names: list[Cell] = [("Model",), *map(_name_cell, group.entries)]
     cells = [
-        [_head_cell(column), *(_cell(entry.figures.get(column.key, _EMPTY)) for entry in group.entries)]
-        for column in there
+        [_head_cell(column), *(_cell(entry.figure(column)) for entry in group.entries)]
+        for column in columns
+        if _has(group, column)
     ]
     for chunk in _chunks(names, cells, width):
         yield _grid([names, *chunk])
@@ -156,13 +152,12 @@ def _has(group: Group, column: Column) -> bool:
 
 def _name_cell(entry: Entry) -> Cell:
     flagged = "! " if entry.flags else ""
-    return f"{place(entry)}. {flagged}{entry.run.name}".removeprefix(f"{NOTHING}. "), entry.run.model
+    return f"{entry.place_text}. {flagged}{entry.run.name}".removeprefix(f"{NOTHING}. "), entry.run.model
 
 
 def _head_cell(column: Column) -> Cell:
-    words = heading(column).split()
     lines = [""]
-    for word in words:
+    for word in column.heading.split():
         if lines[-1] and len(lines[-1]) + len(word) >= 18:
             lines.append(word)
         else:
@@ -191,22 +186,15 @@ def _width(column: Sequence[Cell]) -> int:
 
 def _grid(columns: list[list[Cell]]) -> str:
     """Columns of cells as text, the first to the left, figures to the right."""
-    widths = [_width(column) for column in columns]
-    lines = []
+    lines: list[Sequence[str]] = []
     for row, cells in enumerate(zip(*columns, strict=True)):
-        for at in range(max(map(len, cells))):
-            parts = [cell[at] if at < len(cell) else "" for cell in cells]
-            padded = [
-                part.ljust(wide) if not n else part.rjust(wide)
-                for n, (part, wide) in enumerate(zip(parts, widths, strict=True))
-            ]
-            lines.append("  ".join(padded).rstrip())
-        lines.append("  ".join("-" * wide for wide in widths) if not row else "")
-    return "\n".join(lines).rstrip("\n")
+        lines += zip_longest(*cells, fillvalue="")
+        lines.append(["" if row else "-" * _width(column) for column in columns])
+    return text_table(lines).rstrip("\n")
 
 
 def _markdown_cell(found: Figure) -> str:
-    lines = [f"{number(found.value)} {interval(found)}".strip(), beside(found)]
+    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(beside_lines(found))]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 

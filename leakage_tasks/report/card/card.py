@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.file import CardParts, split_card
 from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit
@@ -18,9 +18,6 @@ from leakage_tasks.report.reading.comparability import measured
 from leakage_tasks.report.reading.markdown import escaped
 from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.reading.run import Run
-
-if TYPE_CHECKING:
-    from leakage_tasks.metrics.audit import AuditFigure
 
 BOM = "\ufeff"
 
@@ -76,9 +73,8 @@ def make_card(
     parts = with_results(parts.with_section(text), name, results)
     _check_loads(parts)
     mark = BOM if old is not None and old.startswith(BOM) else ""
-    return Card(
-        mark + parts.text, text, name, len(results), tuple((one_line(task), why) for task, why in unfit(board).items())
-    )
+    left_out = tuple((one_line(task), why) for task, why in unfit(board).items())
+    return Card(mark + parts.text, text, name, len(results), left_out)
 
 
 def read_card(path: Path) -> str | None:

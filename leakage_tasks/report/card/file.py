@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.card.yaml import LINE_END
 
+LINE_END = re.compile(r"\r\n|\n|\r")
 START = "<!-- leakage:start -->"
 END = "<!-- leakage:end -->"
 _EMPTY = re.compile(r"\s*---(?:\r\n|\r|\n)(?=---[ \t]*(?:\r|\n|$))")

@@ -30,22 +30,18 @@ def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
     tasks that are :func:`unfit`: the hub shows results without their flags. ``pipeline`` is the card's
     ``pipeline_tag``: the task type, if there is one.
     """
-    entry = board.groups[0].entries[0]
+    (entry,) = board.entries
     usual = TASKS.get(entry.run.model, "text-generation")
     task = pipeline if isinstance(pipeline, str) and pipeline else usual
-    shown = (column for column in board.columns if column.shown and column.task not in unfit(board))
-    found = ((column, entry.figures.get(column.key)) for column in shown)
-    return [_result(task, column, each) for column, each in found if each is not None and _publishable(column, each)]
-
-
-def _publishable(column: Column, found: Figure) -> bool:
-    """Whether there is a figure, and no interval missing for want of canaries: of fewer, it would look better."""
-    return found.value is not None and (column.copies is None or found.low is not None)
+    shown = [column for column in board.columns if column.shown and column.task not in unfit(board)]
+    found = [(column, entry.figure(column)) for column in shown if entry.figure(column).value is not None]
+    # Of so few canaries that there is no interval a figure would look better.
+    return [_result(task, *each) for each in found if each[0].copies is None or each[1].low is not None]
 
 
 def unfit(board: Board) -> dict[str, str]:
     """The tasks of a board's one run whose figures may not stand alone, each with the reason."""
-    flags = (flag for flag in board.groups[0].entries[0].flags if flag.unranked)
+    flags = (flag for flag in board.entries[0].flags if flag.unranked)
     return {flag.task: "the controls show a fault" if flag.fault else flag.words for flag in flags}
 
 
@@ -73,7 +69,7 @@ def _result(task: str, column: Column, found: Figure) -> EvalResult:
         # The hub takes letters, digits and few other characters in a data set's type.
         dataset_type=f"{OURS}/{re.sub(r'[^A-Za-z0-9_.-]', '_', column.task)}",
         dataset_name=one_line(column.task),
-        metric_type=one_line(column.metric),
+        metric_type=one_line(column.name),
         metric_value=worse,
         metric_name=one_line(column.title if worse == found.value else f"{column.title} (worse end of the interval)"),
         metric_args={

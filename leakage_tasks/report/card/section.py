@@ -5,24 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry
-from leakage_tasks.report.board.headings import heading
-from leakage_tasks.report.card.audit import audit_parts
 from leakage_tasks.report.card.index import unfit
-from leakage_tasks.report.card.sentences import sentence
-from leakage_tasks.report.card.words import bullets, limits, what_was_tested, which_attacks
+from leakage_tasks.report.card.sentences import limits, sentence, what_was_tested, which_attacks
 from leakage_tasks.report.reading.command_line import command_of
-from leakage_tasks.report.reading.figures import Figure, row_of
+from leakage_tasks.report.reading.figures import Figure, counted_words
 from leakage_tasks.report.reading.format import NOTHING, flag_words, interval, number
-from leakage_tasks.report.reading.markdown import escaped, table
-from leakage_tasks.report.reading.run import Run, TaskResult
-
-if TYPE_CHECKING:
-    from leakage_tasks.metrics.audit import AuditFigure
+from leakage_tasks.report.reading.markdown import bullets, escaped, table
+from leakage_tasks.report.reading.run import Run
 
 TITLE = "Training-data leakage"
+HEAD = ["Figure", "Value", "95 % interval", "Rests on"]
 Shown = tuple[Column, Figure]
 
 
@@ -31,9 +26,9 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
 
     ``audited`` are its auditing figures at ``delta``, none if there are no samples to have them from.
     """
-    entry = board.groups[0].entries[0]
+    (entry,) = board.entries
     wanted = [column for column in board.columns if column.shown or column.copies is not None]
-    shown = [(column, entry.figures[column.key]) for column in wanted if _has(entry, column)]
+    shown = [(column, entry.figure(column)) for column in wanted if entry.figure(column).value is not None]
     parts = [
         "<!-- Written by 'leakage card': it writes over whatever stands between these two marks. -->",
         f"## {TITLE}",
@@ -43,7 +38,7 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
         *_verdicts(entry),
         *_leakage(entry.run, [each for each in shown if each[0].leakage], unfit(board)),
         *_useful(entry.run, [each for each in shown if not each[0].leakage]),
-        *audit_parts(audited, delta),
+        *_audit(audited, delta),
         "### What this does not show",
         bullets(limits(entry.run)),
         *_again(entry.run),
@@ -51,18 +46,14 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
     return "\n\n".join(part.strip("\n") for part in parts)
 
 
-def _has(entry: Entry, column: Column) -> bool:
-    return column.key in entry.figures and entry.figures[column.key].value is not None
-
-
 def _opening(run: Run, name: str) -> str:
     date = max((task.date for task in run.tasks.values() if task.is_leakage and task.answered), default=0.0)
     day = f" on {datetime.fromtimestamp(date, UTC):%Y-%m-%d}" if date > 0 else ""
-    known = {"lm_eval": "lm-evaluation-harness", "transformers": "transformers"}
     own = sorted({task.declared.version for task in run.tasks.values() if task.declared and task.declared.version})
-    named = [f"lm-eval-leakage {escaped(each)}" for each in own]
-    named += [f"{known.get(each, each)} {escaped(version)}" for each, version in run.versions.items()]
-    versions = ", ".join(named)
+    known = {"lm_eval": "lm-evaluation-harness"}
+    named = [("lm-eval-leakage", each) for each in own]
+    named += [(known.get(name, name), version) for name, version in run.versions.items()]
+    versions = ", ".join(f"{name} {escaped(version)}" for name, version in named)
     return (
         f"How much of the training data can be got out of **{escaped(name)}**, as lm-eval-leakage measured it"
         f"{day}{f' ({versions})' if versions else ''}."
@@ -90,12 +81,11 @@ def _warnings(entry: Entry) -> Iterator[str]:
         if result.is_leakage and not result.answered
     ]
     if lines:
+        said = "Read with care."
+        if any(flag.no_headline for flag in entry.flags):
+            said = "For trying out: these figures do not stand for the model."
         if any(flag.fault for flag in entry.flags):
             said = "The measurement is at fault: do not rely on these figures."
-        elif any(flag.no_headline for flag in entry.flags):
-            said = "For trying out: these figures do not stand for the model."
-        else:
-            said = "Read with care."
         yield "\n".join([f"> **{said}**", ">", *(f"> - {line}" for line in lines)])
 
 
@@ -110,19 +100,13 @@ def _verdicts(entry: Entry) -> Iterator[str]:
 
 def _leakage(run: Run, shown: Sequence[Shown], left_out: Container[str]) -> Iterator[str]:
     yield "### What leaks"
-    rows = [
-        [
-            escaped(heading(column)),
-            number(found.value),
-            interval(found) or NOTHING,
-            _rests_on(run.tasks[column.task], column, found),
-            escaped(column.chance or NOTHING),
-            number(found.control),
-        ]
+    rows = [[*_cells(run, *each), escaped(each[0].chance or NOTHING), number(each[1].control)] for each in shown]
+    yield table([*HEAD, "Without a leak", "Controls"], rows)
+    yield bullets(
+        f"{escaped(column.title)}: {escaped(column.words)}." + (f" Interval: {escaped(found.kind)}." * bool(found.kind))
         for column, found in shown
-    ]
-    yield table(["Figure", "Value", "95 % interval", "Rests on", "Without a leak", "Controls"], rows)
-    yield bullets(_meaning(column, found) for column, found in shown if column.shown)
+        if column.shown
+    )
     yield _legend(run, shown)
     fit = [(column, found) for column, found in shown if column.task not in left_out]
     if fit:
@@ -144,9 +128,9 @@ def _others(run: Run, shown: Sequence[Shown]) -> int:
     """How many rows of the results are not shown as a figure, its interval, its count or its controls' value."""
     seen = set()
     for column, _ in shown:
-        row = row_of(run.tasks[column.task], column.metric)
+        row = run.tasks[column.task].rows.get(column.name)
         beside = () if row is None else (*(row.interval or ()), row.control, row.count)
-        seen |= {(column.task, column.filter, metric) for metric in (column.metric, *beside)}
+        seen |= {(column.task, column.filter, metric) for metric in (column.name, *beside)}
     every = {
         (task, of, metric)
         for task, each in run.tasks.items()
@@ -157,33 +141,41 @@ def _others(run: Run, shown: Sequence[Shown]) -> int:
     return len(every - seen)
 
 
-def _meaning(column: Column, found: Figure) -> str:
-    kind = f" Interval: {escaped(found.kind)}." if found.kind else ""
-    return f"{escaped(column.title)}: {escaped(column.words)}.{kind}"
-
-
-def _rests_on(result: TaskResult, column: Column, found: Figure) -> str:
-    if found.count is None:
-        return NOTHING
-    row = row_of(result, column.metric)
-    counted = None if row is None or row.count is None else row_of(result, row.count)
-    return f"{found.count:,} {escaped(counted.words if counted else 'documents')}"
+def _cells(run: Run, column: Column, found: Figure) -> list[str]:
+    """A figure in the columns of :data:`HEAD`."""
+    over = counted_words(run.tasks[column.task], column.name)
+    basis = NOTHING if found.count is None else f"{found.count:,} {escaped(over)}"
+    return [escaped(column.heading), number(found.value), interval(found) or NOTHING, basis]
 
 
 def _useful(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
-    if not shown:
+    if shown:
+        yield "### What the model is good for: other figures of the same model"
+        yield table(HEAD, [_cells(run, column, found) for column, found in shown])
+
+
+def _audit(audited: Sequence[AuditFigure], delta: float) -> Iterator[str]:
+    """The auditing figures with what they mean; nothing without any."""
+    if not audited:
         return
-    yield "### What the model is good for: other figures of the same model"
+    yield f"### Audit with controls, at δ = {delta:g}"
+    there = [each for each in audited if each.refused is None]
     rows = [
         [
-            escaped(heading(column)),
-            number(found.value),
-            interval(found) or NOTHING,
-            _rests_on(run.tasks[column.task], column, found),
+            escaped(each.title),
+            f"{'≥ ' if each.lower_bound else ''}{number(each.value)}",
+            interval(each) or NOTHING,
+            escaped(each.basis),
+            number(each.chance),
+            number(each.best),
         ]
-        for column, found in shown
+        for each in there
     ]
-    yield table(["Figure", "Value", "95 % interval", "Rests on"], rows)
+    if rows:
+        yield table([*HEAD, "Without a leak", "Perfect attack"], rows)
+    refused = [each for each in audited if each.refused is not None]
+    words = [(each.title, each.words) for each in there] + [(each.title, f"none: {each.refused}") for each in refused]
+    yield bullets(f"{escaped(title)}: {escaped(said)}." for title, said in words)
 
 
 def _again(run: Run) -> Iterator[str]:

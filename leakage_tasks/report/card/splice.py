@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.card.file import CardParts
+from leakage_tasks.report.card.file import LINE_END, CardParts
 from leakage_tasks.report.card.index import KEY, is_ours, one_line
-from leakage_tasks.report.card.yaml import Node, edited, line_start, next_line, read_yaml
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 Edit = tuple[int, int, str]
+"""A part of the text, from where to where, and what takes its place."""
+_ALIAS = "alias"
 
 
 def front_data(card: CardParts) -> dict[str, Any]:
@@ -86,89 +88,134 @@ def _has_ours(data: Mapping[str, Any], name: str) -> bool:
     return isinstance(results, list) and any(map(is_ours, results))
 
 
+class _AliasLoader(yaml.SafeLoader):
+    """Gives aliases as nodes of their own, with the place where they stand."""
+
+    def parse_node(self, *given: Any, **named: Any) -> yaml.Event:
+        """The next event, a scalar for an alias."""
+        event: yaml.Event = super().parse_node(*given, **named)
+        if isinstance(event, yaml.AliasEvent):
+            return yaml.ScalarEvent(None, _ALIAS, (True, False), "", event.start_mark, event.end_mark)
+        return event
+
+
 class _Splice:
     """The front matter ``card.front``, which says ``data``, with the results of ``model`` put in."""
 
     def __init__(self, card: CardParts, data: Mapping[str, Any], model: Mapping[str, Any]) -> None:
         self.card, self.text, self.data, self.model = card, card.front, data, model
+        tokens = yaml.scan(self.text, yaml.SafeLoader)
+        self.dashes = [token.start_mark.index for token in tokens if isinstance(token, yaml.BlockEntryToken)]
 
     def front(self) -> str:
         """The text. Raises OptionError."""
-        root, end = read_yaml(self.text)
-        if root is None:
-            return edited(self.text, [(end, end, self._lines({KEY: [self.model]}, 0))])
-        self._check(root, "mapping", "the front matter")
+        for start, end, new in sorted(self._edits(), reverse=True):
+            self.text = self.text[:start] + new + self.text[end:]
+        return self.text
+
+    def _edits(self) -> list[Edit]:
+        loader = _AliasLoader(self.text)
+        loader.get_event()
+        whole = {KEY: [self.model]}
+        if loader.check_event(yaml.StreamEndEvent):
+            return [(len(self.text), len(self.text), self._lines(whole, 0))]
+        loader.get_event()
+        root = loader.compose_node(None, None)
+        end = loader.peek_event().start_mark.index
+        self._check(root, yaml.MappingNode, "the front matter")
         key, value = self._entry(root, KEY)
         if key is None or value is None:
-            return edited(self.text, [(end, end, self._lines({KEY: [self.model]}, root.column))])
+            return [(end, end, self._lines(whole, root.start_mark.column))]
         if _is_empty(value, self.data[KEY]):
-            return edited(self.text, self._instead(value, [self.model], key.column))
-        self._check(value, "sequence", KEY)
-        return edited(self.text, self._into_models(value, self.data[KEY], key.column))
+            return self._instead(value, [self.model], key.start_mark.column)
+        self._check(value, yaml.SequenceNode, KEY)
+        return self._into_models(value.value, self.data[KEY], key.start_mark.column)
 
-    def _into_models(self, models: Node, data: Sequence[Any], key_column: int) -> list[Edit]:
-        column = self._dash_column(models.children[0])
+    def _into_models(self, models: Sequence[yaml.Node], data: Sequence[Any], key_column: int) -> list[Edit]:
+        column = self._dash_column(models[0])
         place = _place(data, self.model["name"])
         if place is None:
-            return [self._after(models.children[-1], [self.model], column)]
-        model = models.children[place]
-        self._check(model, "mapping", f"the model in {KEY}")
+            return [self._after(models[-1], [self.model], column)]
+        model = models[place]
+        self._check(model, yaml.MappingNode, f"the model in {KEY}")
         key, results = self._entry(model, "results")
         if key is None or results is None:
             raise self._refusal(model, f"the model in {KEY} has no results", "add 'results: []' to it")
         if _is_empty(results, data[place]["results"]):
-            return self._instead(results, self.model["results"], key.column + max(0, column - key_column))
-        self._check(results, "sequence", f"results in {KEY}")
-        return self._into_results(results.children, data[place]["results"])
+            return self._instead(results, self.model["results"], key.start_mark.column + max(0, column - key_column))
+        self._check(results, yaml.SequenceNode, f"results in {KEY}")
+        return self._into_results(results.value, data[place]["results"])
 
-    def _into_results(self, results: Sequence[Node], data: Sequence[Any]) -> list[Edit]:
+    def _into_results(self, results: Sequence[yaml.Node], data: Sequence[Any]) -> list[Edit]:
         column = self._dash_column(results[0])
         ours = [node for node, each in zip(results, data, strict=True) if is_ours(each)]
         if not ours:
             return [self._after(results[-1], self.model["results"], column)]
-        parts = [(line_start(self.text, node.dash), next_line(self.text, node.end)) for node in ours]
+        parts = [(self._line_start(self._dash(node)), self._next_line(_end(node))) for node in ours]
         new = self._lines(self.model["results"], column)
         if not new and len(ours) == len(results):
             new = f"{' ' * (column + 2)}[]{self.card.newline}"
         return [(start, end, "" if number else new) for number, (start, end) in enumerate(parts)]
 
-    def _after(self, last: Node, items: Sequence[Any], column: int) -> Edit:
-        place = next_line(self.text, last.end)
+    def _after(self, last: yaml.Node, items: Sequence[Any], column: int) -> Edit:
+        place = self._next_line(_end(last))
         return place, place, self._lines(items, column)
 
-    def _instead(self, value: Node, items: Sequence[Any], column: int) -> list[Edit]:
+    def _instead(self, value: yaml.Node, items: Sequence[Any], column: int) -> list[Edit]:
         """Items on the lines after that of a value which is nothing: null, [] or no text at all."""
-        key_end = len(self.text[: value.start].rstrip(" \t"))
-        start = key_end if self.text[:key_end].endswith(":") else value.start
-        place = next_line(self.text, value.end)
-        nothing = [(start, value.end, "")] if value.end > value.start else []
+        start, end = value.start_mark.index, _end(value)
+        key_end = len(self.text[:start].rstrip(" \t"))
+        place = self._next_line(end)
+        nothing = [(key_end if self.text[:key_end].endswith(":") else start, end, "")] if end > start else []
         return [*nothing, (place, place, self._lines(items, column))]
 
     def _lines(self, data: Any, column: int) -> str:
-
         if not data:
             return ""
         lines = yaml.safe_dump(data, allow_unicode=True, sort_keys=False, width=float("inf")).split("\n")[:-1]
         return "".join(f"{' ' * column}{line}{self.card.newline}" for line in lines)
 
-    def _entry(self, mapping: Node, name: str) -> tuple[Node, Node] | tuple[None, None]:
-        found = [(key, value) for key, value in mapping.pairs() if key.kind == "scalar" and key.value == name]
+    def _entry(self, mapping: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | tuple[None, None]:
+        found = [pair for pair in mapping.value if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == name]
         if len(found) > 1:
             raise self._refusal(found[1][0], f"a second '{name}:'", "leave one of them")
         return found[0] if found else (None, None)
 
-    def _dash_column(self, item: Node) -> int:
-        return item.dash - line_start(self.text, item.dash)
+    def _dash(self, item: yaml.Node) -> int:
+        before = bisect_left(self.dashes, item.start_mark.index)
+        return self.dashes[before - 1] if before else -1
 
-    def _check(self, node: Node, kind: str, what: str) -> None:
-        if node.kind == kind and not node.flow:
+    def _dash_column(self, item: yaml.Node) -> int:
+        return self._dash(item) - self._line_start(self._dash(item))
+
+    def _line_start(self, index: int) -> int:
+        """Where the line begins that ``index`` is in."""
+        return max(self.text.rfind(end, 0, index) for end in "\r\n") + 1
+
+    def _next_line(self, index: int) -> int:
+        """Where the line after that of ``index`` begins; ``index`` itself if one begins there, as after a literal."""
+        if index and self.text[index - 1] in "\r\n":
+            return index
+        end = LINE_END.search(self.text, index)
+        return end.end() if end else len(self.text)
+
+    def _check(self, node: yaml.Node, kind: type[yaml.CollectionNode], what: str) -> None:
+        if isinstance(node, kind) and not node.flow_style:
             return
-        lines = "'- ' lines" if kind == "sequence" else "'name: value' lines"
+        lines = "'- ' lines" if kind is yaml.SequenceNode else "'name: value' lines"
         raise self._refusal(node, f"{what} is not written as {lines}", "write it so, without brackets and aliases")
 
-    def _refusal(self, node: Node, what: str, remedy: str) -> OptionError:
-        return OptionError(f"{self.card.path}:{self.card.line_of_front(node.line)}: {what}: {remedy}")
+    def _refusal(self, node: yaml.Node, what: str, remedy: str) -> OptionError:
+        return OptionError(f"{self.card.path}:{self.card.line_of_front(node.start_mark.line)}: {what}: {remedy}")
 
 
-def _is_empty(node: Node, data: Any) -> bool:
-    return node.kind != "alias" and (data is None or data == [])
+def _is_empty(node: yaml.Node, data: Any) -> bool:
+    return node.tag != _ALIAS and (data is None or data == [])
+
+
+def _end(node: yaml.Node) -> int:
+    """Where its last character stands, comments aside."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return node.end_mark.index

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, headline_of, row_of
+from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, headline_of
 from leakage_tasks.report.reading.format import measure, number
 from leakage_tasks.report.reading.results import Run, TaskResult
 from leakage_tasks.report.reading.validate import printable
 
 CLAIMED = "planting-claimed"
-WAIVERS = (
-    "underpowered",
-    "no-controls",
-    "controls-off-chance",
-    "lower-bound",
-    "extrapolated",
-    "no-headline",
-    CLAIMED,
-)
+WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", "no-headline", CLAIMED)
 """What lets no limit count as kept, by the name that ``--allow`` takes."""
 
 
@@ -57,7 +50,7 @@ def outcomes(
     return [
         outcome
         for run in runs
-        for outcome in (*_untrusted(run, limits, allowed), *_kept(run, limits, point_estimate, allowed))
+        for outcome in (*_check_warnings(run, limits, allowed), *_check_limits(run, limits, point_estimate, allowed))
     ]
 
 
@@ -78,10 +71,9 @@ def headline_name(metric: str) -> str:
 def limit_from(text: str) -> Limit:
     """A limit from ``metric=value``, ``task/metric=value`` or ``task/metric/filter=value``. Raises OptionError."""
     name, _, value = text.rpartition("=")
-    try:
+    worst = math.nan
+    with suppress(ValueError):
         worst = float(value)
-    except ValueError:
-        worst = math.nan
     if not name.strip() or not math.isfinite(worst):
         raise OptionError(
             f"--limit {text!r}: expected metric=number, task/metric=number or task/metric/filter=number, as in --limit "
@@ -90,7 +82,7 @@ def limit_from(text: str) -> Limit:
     return Limit(name.strip(), worst)
 
 
-def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
+def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
     limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
@@ -105,14 +97,13 @@ def _untrusted(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> I
 def _flags(result: TaskResult) -> list[Flag]:
     """A task's flags, and whether nothing but the manifest says that its canaries were planted."""
     found = flags(result)
-    tested = {} if result.declared is None else result.declared.tested
-    if tested.get("planted") and tested.get("planting") != "proven":
+    if result.claimed:
         words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
         found.append(Flag(result.task, "", None, words, waiver=CLAIMED))
     return found
 
 
-def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
+def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
@@ -122,7 +113,7 @@ def _kept(run: Run, limits: Sequence[Limit], point_estimate: bool, allowed: Coll
                 "be checked: run the task that measures it, or leave the limit out"
             )
         for each in known:
-            yield _judged(run, limit, each, point_estimate, allowed)
+            yield _judge(run, limit, each, point, allowed)
 
 
 @dataclass(frozen=True)
@@ -141,16 +132,16 @@ def _figures(run: Run) -> Iterator[_Limitable]:
             for metric in values:
                 names = [f"{task}/{metric}/{column}"]
                 if column == HEADLINE:
-                    headline = [] if row_of(result, metric) is None else _headline_names(result, metric)
-                    names = [*headline, *([metric] if result.is_leakage else []), *names, f"{task}/{metric}"]
+                    own = [metric] if result.is_leakage else []
+                    names = [*_headline_names(result, metric), *own, *names, f"{task}/{metric}"]
                 yield _Limitable(result, metric, figure(result, metric, column), tuple(names))
 
 
 def _headline_names(result: TaskResult, metric: str) -> list[str]:
     """What a limit calls the metric if it is a headline: of canaries planted the fewest times, or of all there are."""
-    row = row_of(result, metric)
-    of = metric if row is None or not row.of else row.of
-    return [headline_name(of)] if headline_of(result, of) == metric else []
+    row = result.rows.get(metric)
+    of = "" if row is None else row.of or metric
+    return [headline_name(of)] if of and headline_of(result, of) == metric else []
 
 
 def _missing(run: Run, limit: Limit, there: bool) -> str:
@@ -161,27 +152,21 @@ def _missing(run: Run, limit: Limit, there: bool) -> str:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
 
 
-def _judged(
-    run: Run, limit: Limit, limited: _Limitable, point_estimate: bool, allowed: Collection[str]
-) -> LimitOutcome:
+def _judge(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:
     better, found = _better(limited.result, limited.metric), limited.found
-    end = None if point_estimate else found.high if better == "lower" else found.low
+    end = None if point else found.high if better == "lower" else found.low
     value = found.value if end is None else end
     assert value is not None
     kept = value <= limit.value if better == "lower" else value >= limit.value
     sign = ("≤" if kept else ">") if better == "lower" else ("≥" if kept else "<")
     told, worst = _apart(value, limit.value)
-    words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst}" + _judged_by(found, end, point_estimate)
+    by = "point estimate" if point else "has no interval"
+    by = by if end is None else f"worse end of the 95 % interval of {number(found.value)}"
+    words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst} ({by})"
     low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
     if kept and better == "lower" and low is not None:
         return LimitOutcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
     return LimitOutcome(kept, words)
-
-
-def _judged_by(found: Figure, end: float | None, point_estimate: bool) -> str:
-    if end is not None:
-        return f" (worse end of the 95 % interval of {number(found.value)})"
-    return " (point estimate)" if point_estimate else " (has no interval)"
 
 
 def _apart(one: float, other: float) -> tuple[str, str]:
@@ -195,9 +180,8 @@ def _apart(one: float, other: float) -> tuple[str, str]:
 
 
 def _better(result: TaskResult, metric: str) -> str:
-    row = None if result.declared is None else result.declared.rows.get(metric)
-    higher = result.higher_is_better.get(metric)
-    better = row.better if row is not None else None if higher is None else "higher" if higher else "lower"
+    row = result.rows.get(metric)
+    better = result.better(metric) if row is None else row.better
     if better is None:
         raise OptionError(f"{result.task}/{metric}: has no better side, so it cannot be limited: limit another figure")
     return better

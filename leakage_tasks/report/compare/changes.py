@@ -1,9 +1,9 @@
-"""Two runs asked the same, canary by canary: what changed from one to the other, and what would have been missed."""
+"""Two runs asked the same, canary by canary: what changed, what would have been missed; as a table and as a page."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,21 @@ from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.reading.comparability import differences, measured
 from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
+from leakage_tasks.report.reading.format import NOTHING, number, text_table
 from leakage_tasks.report.reading.run import Run
+from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
 TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall"}
 UNSURE = ("lower_bound", EXTRAPOLATED)
 IN_ALL, NEVER, PAIRS = "planted, all", "controls", "pairs"
-Test = Callable[[Sequence[Any], Sequence[Any]], Difference]
+HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "missed below")
+READING = (
+    "A difference is after less before, of the same canaries or pairs. p is two-sided, for no change: by flipping "
+    "signs (means), McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference below the last "
+    "column could have gone unnoticed: so many show it in fewer than 8 of 10 runs. Differences are of these models: "
+    "training twice alike may make one as well."
+)
 
 
 @dataclass(frozen=True)
@@ -35,18 +43,30 @@ class Document:
     after: float
     bound: bool = False
 
+    @property
+    def difference(self) -> float:
+        """After less before."""
+        return self.after - self.before
+
 
 @dataclass(frozen=True)
 class Change:
-    """A figure of one group of ``count`` documents before and after; ``bounds`` counts :attr:`Document.bound`."""
+    """A figure of one group of documents before and after."""
 
     task: str
+    """The task it is of."""
     group: str
+    """Which documents: those planted equally often, all planted ones, controls or pairs."""
     count: int
+    """How many documents."""
     before: float
+    """Their mean before."""
     after: float
+    """Their mean after."""
     difference: Difference
+    """After less before, with its interval and test."""
     bounds: int = 0
+    """How many of them are :attr:`Document.bound`."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,10 @@ class Comparison:
     after: str
     changes: tuple[Change, ...]
     documents: Mapping[str, Sequence[Document]]
+
+    def changes_of(self, task: str) -> list[Change]:
+        """Those of one task's figures."""
+        return [each for each in self.changes if each.task == task]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, JSON-able."""
@@ -73,7 +97,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
     Raises ResultsError for runs that were not asked the same, or logged no samples.
     """
-    tasks = [task for task in TITLES if task in measured(before) and task in measured(after)]
+    tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
         raise ResultsError(
             f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
@@ -85,47 +109,44 @@ def compare(before: Run, after: Run) -> Comparison:
             "same manifest or pairs, with the same options"
         )
     found = [(run, read_details(run)) for run in (before, after)]
-    documents = {task: _documents(task, found) for task in tasks}
+    documents = {}
+    for task in tasks:
+        old, new = ({each.id: each for each in _documents(task, *each)} for each in found)
+        shared = [(each, new[name]) for name, each in old.items() if name in new]
+        if not shared:
+            raise ResultsError(f"{after.files[-1]}: no document of {task} has a figure in both runs")
+        documents[task] = [
+            dataclasses.replace(each, after=other.after, bound=each.bound or other.bound) for each, other in shared
+        ]
     changes = tuple(change for task, own in documents.items() for change in _changes(task, own))
     return Comparison(before.name, after.name, changes, documents)
 
 
-def _documents(task: str, found: Sequence[tuple[Run, Details]]) -> list[Document]:
-    """The documents that both runs have a figure of."""
-    (before, groups, loose), (after, _, looser) = (_values(task, run, details) for run, details in found)
-    shared = [name for name in before if name in after]
-    if not shared:
-        raise ResultsError(f"{found[1][0].files[-1]}: no document of {task} has a figure in both runs")
-    return [Document(name, groups[name], before[name], after[name], name in loose | looser) for name in shared]
-
-
-def _values(task: str, run: Run, details: Details) -> tuple[dict[str, float], dict[str, str], set[str]]:
-    """What each document gives, its group, and those of which that is no more than a bound, or extrapolated."""
+def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
+    """The documents that one run has a figure of, which is before and after alike."""
     if task in details.missing:
         raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
     if task == SUFFIXES:
-        recall = {str(each.reading.pair): recalled(each.reading) for each in details.pairs}
-        return recall, dict.fromkeys(recall, PAIRS), set()
-    values: dict[str, float] = {}
-    groups = {}
-    for canary in details.canaries:
+        for pair in details.pairs:
+            yield Document(str(pair.reading.pair), PAIRS, recalled(pair.reading), recalled(pair.reading))
+    for canary in details.canaries if task != SUFFIXES else ():
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:
-            values[canary.id] = float(value)
-            groups[canary.id] = planted_words(canary.repetitions) if canary.planted else NEVER
-    loose = {each.id for each in details.canaries if each.exposure and each.exposure.method in UNSURE}
-    return values, groups, loose if task == EXPOSURE else set()
+            group = planted_words(canary.repetitions) if canary.planted else NEVER
+            unsure = canary.exposure is not None and canary.exposure.method in UNSURE
+            yield Document(canary.id, group, float(value), float(value), unsure and task == EXPOSURE)
 
 
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     """A line a group, the fewest copies first; all planted ones after them where they are of several groups."""
-    planted = [each for each in documents if each.group != NEVER]
-    groups = sorted({each.group for each in planted}, key=copies_in)
-    for group in groups:
-        yield _change(task, group, [each for each in planted if each.group == group])
+    groups: dict[str, list[Document]] = {}
+    for each in documents:
+        groups.setdefault(each.group, []).append(each)
+    never = groups.pop(NEVER, [])
+    for group in sorted(groups, key=copies_in):
+        yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, planted)
-    never = [each for each in documents if each.group == NEVER]
+        yield _change(task, IN_ALL, [each for each in documents if each.group != NEVER])
     if never:
         yield _change(task, NEVER, never)
 
@@ -145,3 +166,71 @@ def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
         difference = rate_difference([bool(each) for each in before], [bool(each) for each in after])
     bounds = sum(each.bound for each in documents)
     return Change(task, group, count, sum(before) / count, sum(after) / count, difference, bounds)
+
+
+def as_text(comparison: Comparison) -> str:
+    """A table a task, and below it in words what changed."""
+    parts = [f"before: {comparison.before}\nafter:  {comparison.after}"]
+    for task in comparison.documents:
+        changes = comparison.changes_of(task)
+        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(each) for each in changes)]
+        parts.append("\n".join([text_table(rows), *(f"= {each}" for each in verdicts(changes))]))
+    return "\n\n".join(parts)
+
+
+def verdicts(changes: Sequence[Change]) -> Iterator[str]:
+    """What changed in words: of the headline's canaries, of all planted ones, and of the controls."""
+    for change in [*changes[:1], *(each for each in changes[1:] if each.group in (IN_ALL, NEVER))]:
+        difference = change.difference
+        if difference.p > 1 - LEVEL:
+            missed = "" if difference.missed is None else f"; would have missed one below {number(difference.missed)}"
+            words = f"no change shown (p = {difference.p:.2g}{missed})"
+        else:
+            way = "less" if difference.value < 0 else "more"
+            words = f"{way} than before, by {number(abs(difference.value))} (p = {difference.p:.2g})"
+            if change.group == NEVER:
+                words += ": they were never planted, so something else than training on them changed"
+        if change.bounds:
+            words += f"; of {change.bounds} of {change.count} the exposure is a bound or extrapolated: raise budget="
+        yield f"{change.task}: {change.group}: {words}"
+
+
+def page(comparisons: Sequence[Comparison], picture: bytes | None) -> str:
+    """All comparisons as one HTML document that loads nothing; ``picture`` is an SVG of slopes."""
+    import base64
+
+    from leakage_tasks.report.page.document import render
+
+    return render(
+        "changes.html",
+        ("base.css", "table.css", "print.css", "changes.css"),
+        loads=["img-src data:"],
+        comparisons=comparisons,
+        heads=HEADS,
+        titles=TITLES,
+        row=_row,
+        verdicts=verdicts,
+        number=number,
+        picture=None if picture is None else base64.b64encode(picture).decode(),
+        reading=READING,
+    )
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    difference = change.difference
+    interval = NOTHING if difference.low is None else f"[{_signed(difference.low)}, {_signed(difference.high)}]"
+    return (
+        change.group,
+        f"{change.count:,}",
+        number(change.before),
+        number(change.after),
+        _signed(difference.value),
+        interval,
+        f"{difference.p:.2g}",
+        number(difference.missed),
+    )
+
+
+def _signed(value: float | None) -> str:
+    shown = number(value)
+    return f"+{shown}" if value is not None and value > 0 else shown.replace("-", "−", 1)

@@ -1,14 +1,27 @@
-"""What the plot of usefulness against leakage is drawn from: axes, points, and the front of every pair of axes."""
+"""What the plot of usefulness against leakage is drawn from: axes, points, and the front of every pair of axes.
+
+A Pareto front holds the runs that no other run outdoes in two figures at once.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
-from leakage_tasks.report.page.front import pareto_front
 from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.format import interval, number
+
+Point = tuple[float, float]
+
+
+class Front(NamedTuple):
+    """Places of the points on the front, the best by the first figure first, and of one that outdoes each other."""
+
+    members: tuple[int, ...]
+    outdone: dict[int, int]
 
 
 def scatter(board: Board) -> dict[str, Any]:
@@ -19,34 +32,56 @@ def scatter(board: Board) -> dict[str, Any]:
     """
     axes = [column for column in board.columns if column.better is not None and _has_any(board, column)]
     first = next((key for key in board.ranked_by if any(axis.key == key for axis in axes)), None)
+    places = product(enumerate(board.groups), enumerate(axes), enumerate(axes))
+    told = ("title", "unit", "better", "leakage", "shown")
     return {
-        "axes": [_axis(axis, axis.key == first) for axis in axes],
+        "axes": [{name: getattr(axis, name) for name in told} | {"first": axis.key == first} for axis in axes],
         "groups": [
             {"reason": group.reason, "points": [_point(entry, axes) for entry in group.entries]}
             for group in board.groups
         ],
-        "fronts": _fronts(board, axes),
+        "fronts": {
+            f"{at}/{across}/{up}": front
+            for (at, group), (across, wide), (up, high) in places
+            if not wide.leakage and high.leakage and (front := _front(group, wide, high))
+        },
     }
 
 
-def _axis(column: Column, first: bool) -> dict[str, Any]:
-    return {
-        "title": column.title,
-        "unit": column.unit,
-        "better": column.better,
-        "leakage": column.leakage,
-        "shown": column.shown,
-        "first": first,
+def pareto_front(points: Sequence[Point], better: tuple[str, str]) -> Front:
+    """The points for which no other is at least as good in both figures and better in one.
+
+    ``better`` says of each figure whether ``lower`` or ``higher`` is. Equal points are on the front together.
+    """
+    costs = [
+        tuple(value if side == "lower" else -value for value, side in zip(point, better, strict=True))
+        for point in points
+    ]
+    members: list[int] = []
+    least = math.inf
+    for place in sorted(range(len(points)), key=lambda place: (costs[place], place)):
+        if costs[place][1] < least or (members and costs[members[-1]] == costs[place]):
+            members.append(place)
+            least = costs[place][1]
+    outdone = {
+        place: next(other for other in members if _outdoes(costs[other], costs[place]))
+        for place in range(len(points))
+        if place not in members
     }
+    return Front(tuple(members), outdone)
+
+
+def _outdoes(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one != other and all(left <= right for left, right in zip(one, other, strict=True))
 
 
 def _point(entry: Entry, axes: Sequence[Column]) -> dict[str, Any]:
-    found = [entry.figures.get(axis.key) for axis in axes]
+    found = [entry.figure(axis) for axis in axes]
     return {
         "name": entry.run.name,
         "model": entry.run.model,
-        "fault": _faulty(entry),
-        "at": [None if each is None or each.value is None else _place(each) for each in found],
+        "fault": entry.unranked,
+        "at": [None if each.value is None else _place(each) for each in found],
     }
 
 
@@ -56,21 +91,11 @@ def _place(found: Figure) -> list[Any]:
     return [found.value, *ends, f"{number(found.value)} {interval(found)}".strip()]
 
 
-def _fronts(board: Board, axes: Sequence[Column]) -> dict[str, list[Any]]:
-    found = {}
-    for at, group in enumerate(board.groups):
-        for across, wide in enumerate(axes):
-            for up, high in enumerate(axes):
-                if not wide.leakage and high.leakage and (front := _front(group, wide, high)):
-                    found[f"{at}/{across}/{up}"] = front
-    return found
-
-
 def _front(group: Group, across: Column, up: Column) -> list[Any] | None:
     places, points = [], []
     for place, entry in enumerate(group.entries):
-        wide, high = (entry.figures.get(axis.key, Figure(None)).value for axis in (across, up))
-        if wide is not None and high is not None and not _faulty(entry):
+        wide, high = entry.figure(across).value, entry.figure(up).value
+        if wide is not None and high is not None and not entry.unranked:
             places.append(place)
             points.append((wide, high))
     if not points:
@@ -80,10 +105,5 @@ def _front(group: Group, across: Column, up: Column) -> list[Any] | None:
     return [[places[each] for each in front.members], outdone]
 
 
-def _faulty(entry: Entry) -> bool:
-    return any(flag.unranked for flag in entry.flags)
-
-
 def _has_any(board: Board, column: Column) -> bool:
-    found = (entry.figures.get(column.key) for group in board.groups for entry in group.entries)
-    return any(each is not None and each.value is not None for each in found)
+    return any(entry.figure(column).value is not None for entry in board.entries)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.exposure import chance_exposure
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.findings import CanaryDetail
 from leakage_tasks.report.reading.format import interval, number
 from leakage_tasks.stats.intervals import clopper_pearson
 
+Value = TypeVar("Value")
 DOTS = 200
 """The most dots a row of exposures has; a row of more canaries shows as many, evenly spaced in order."""
 USUAL = math.log2(20)
@@ -27,15 +30,20 @@ def exposures(canaries: Iterable[CanaryDetail]) -> dict[str, Any] | None:
     Each row has ``label``, ``control``, ``n``, ``dots`` (ascending, bits), ``bounds`` (1 where the exposure is no less
     than its dot) and ``told`` (n, least, quartiles and most, as text).
     """
-    found = [(each, each.bits) for each in canaries]
-    rated = [(each, bits) for each, bits in found if bits is not None]
+    rated = [
+        (each, (each.exposure.exposure, each.exposure))
+        for each in canaries
+        if each.exposure is not None and each.exposure.exposure is not None
+    ]
     if not rated:
         return None
-    sizes = sorted({each.exposure.log2_size for each, _ in rated if each.exposure is not None})
+    sizes = sorted({ranked.log2_size for _, (_, ranked) in rated})
+    # Mean exposure in bits of a secret that was never shown.
+    chances = [chance_exposure(max(1, round(2 ** min(size, LARGE)))) for size in (sizes[0], sizes[-1])]
     return {
-        "rows": [_row(times, [pair for pair in rated if _times(pair[0]) == times]) for times in _levels(rated)],
+        "rows": [_row(times, own) for times, own in _by_copies(rated)],
         "most": sizes if len(sizes) <= 3 else [sizes[0], sizes[-1]],
-        "chance": [_chance(sizes[0]), _chance(sizes[-1])],
+        "chance": [round(chance, 2) for chance in chances],
         "usual": USUAL,
     }
 
@@ -44,54 +52,37 @@ def repetitions(canaries: Iterable[CanaryDetail]) -> list[dict[str, Any]]:
     """Share extracted by repetitions, controls first, each with its Clopper-Pearson interval; empty without any."""
     tried = [(each, each.extracted) for each in canaries if each.extracted is not None]
     rows = []
-    for times in _levels(tried):
-        hits = [hit for each, hit in tried if _times(each) == times]
+    for times, hits in _by_copies(tried):
         share, ends = sum(hits) / len(hits), clopper_pearson(sum(hits), len(hits))
         told = f"{number(share)} {interval(Figure(share, *ends))}"
-        rows.append(
-            {"label": _label(times), "control": times == 0, "n": len(hits), "hits": sum(hits)}
-            | {"share": share, "low": ends[0], "high": ends[1], "told": told}
-        )
+        row = {"hits": sum(hits), "share": share, "low": ends[0], "high": ends[1], "told": told}
+        rows.append(_head(times, len(hits)) | row)
     return rows
 
 
-def _row(times: int, pairs: Sequence[tuple[CanaryDetail, float]]) -> dict[str, Any]:
-    ordered = sorted(pairs, key=lambda pair: pair[1])
-    shown = _thinned(ordered) if len(ordered) > DOTS else ordered
-    bits = [pair[1] for pair in ordered]
+def _row(times: int, found: Sequence[tuple[float, Finding]]) -> dict[str, Any]:
+    ordered = sorted(found, key=lambda pair: pair[0])
+    bits = [pair[0] for pair in ordered]
+    # Of many those in the middle of equal parts.
+    many = len(ordered) > DOTS
+    shown = [ordered[(2 * part + 1) * len(ordered) // (2 * DOTS)] for part in range(DOTS)] if many else ordered
     quartiles = statistics.quantiles(bits, n=4, method="inclusive") if len(bits) > 1 else bits * 3
-    return {
-        "label": _label(times),
-        "control": times == 0,
-        "n": len(bits),
-        "dots": [round(pair[1], 3) for pair in shown],
-        "bounds": [int(_bound(pair[0])) for pair in shown],
+    return _head(times, len(bits)) | {
+        "dots": [round(each, 3) for each, _ in shown],
+        "bounds": [int(ranked.method == "lower_bound") for _, ranked in shown],
         "median": round(quartiles[1], 3),
         "told": [f"{len(bits):,}", *(number(each) for each in (bits[0], *quartiles, bits[-1]))],
     }
 
 
-def _thinned(pairs: Sequence[tuple[CanaryDetail, float]]) -> list[tuple[CanaryDetail, float]]:
-    """As many as are shown: those in the middle of equal parts."""
-    return [pairs[(2 * part + 1) * len(pairs) // (2 * DOTS)] for part in range(DOTS)]
+def _head(times: int, count: int) -> dict[str, Any]:
+    label = planted_words(times).removeprefix("planted ") if times else "never (controls)"
+    return {"label": label, "control": times == 0, "n": count}
 
 
-def _bound(canary: CanaryDetail) -> bool:
-    return canary.exposure is not None and canary.exposure.method == "lower_bound"
-
-
-def _times(canary: CanaryDetail) -> int:
-    return canary.repetitions if canary.planted else 0
-
-
-def _levels(pairs: Iterable[tuple[CanaryDetail, Any]]) -> list[int]:
-    return sorted({_times(canary) for canary, _ in pairs})
-
-
-def _label(times: int) -> str:
-    return "never (controls)" if not times else "once" if times == 1 else f"{times:,} times"
-
-
-def _chance(log2_size: float) -> float:
-    """Mean exposure in bits of a secret that was never shown."""
-    return round(chance_exposure(max(1, round(2 ** min(log2_size, LARGE)))), 2)
+def _by_copies(found: Iterable[tuple[CanaryDetail, Value]]) -> list[tuple[int, list[Value]]]:
+    """What there is of the canaries, by how often they were planted, controls first."""
+    groups: dict[int, list[Value]] = {}
+    for canary, value in found:
+        groups.setdefault(canary.repetitions if canary.planted else 0, []).append(value)
+    return sorted(groups.items())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
-from leakage_tasks.report.reading.exposure_history import EpochExposure
+from leakage_tasks.report.reading.training_log import EpochExposure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +28,16 @@ def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
     return {f"chance: {chance:.2f}": chance for chance in chances} | most
 
 
+def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]) -> None:
+    """The vertical axis of exposures in spaces of ``sizes`` = log2|R|, with the lines that they are read by."""
+    named = chance_levels(sizes)
+    # An extrapolated exposure may exceed what the space has.
+    axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
+    levels(axes, named)
+    axes.set_ylabel("exposure (bits)")
+    tidy(axes)
+
+
 def plot_exposure_by_epoch(history: Iterable[EpochExposure], path: str | Path, *, words: str = "epoch") -> Path:
     """Draw exposure over training and save it: PNG, or SVG where ``path`` ends in ``.svg``.
 
@@ -43,18 +53,22 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
     upper bound. Where more than six canaries were planted equally often their mean is drawn over them.
     Raises OptionError without anything to draw.
     """
+    from matplotlib.ticker import MaxNLocator
+
     points = sorted(history, key=lambda point: (point.repetitions, point.canary, point.epoch))
     if not points:
         raise OptionError("no exposure to draw: the history is empty")
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
-    planted = _draw_planted(axes, [point for point in points if point.repetitions > 0])
+    planted = [
+        _draw_group(axes, [point for point in points if point.repetitions == times], times, number)
+        for number, times in enumerate(sorted({point.repetitions for point in points} - {0}, reverse=True))
+    ]
     controls = _draw_controls(axes, [point for point in points if point.repetitions == 0])
-    named = chance_levels({point.log2_size for point in points})
-    # An extrapolated exposure may exceed what the space has.
-    axes.set_ylim(0, max(*named.values(), *(point.exposure for point in points)) * 1.1)
-    levels(axes, named)
-    _label(axes, words)
+    exposure_axis(axes, [point.exposure for point in points], {point.log2_size for point in points})
+    axes.set_xlabel(words)
+    axes.set_title("How far each secret stands out from those it could have been", fontsize=11)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if len({point.epoch for point in points}) == 1:
         axes.set_xlim(points[0].epoch - 0.5, points[0].epoch + 0.5)
     legend_below(figure, [*planted, *controls])
@@ -70,16 +84,10 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
     low, high = ([pick(by_epoch[epoch]) for epoch in epochs] for pick in (min, max))
     # One epoch is no line: it gets a mark.
     dot = "." if len(epochs) == 1 else ""
-    means = axes.plot(epochs, _means(by_epoch), color="black", linestyle=":", linewidth=2, marker=dot)[0]
+    means = [fmean(bits) for bits in by_epoch.values()]
+    line = axes.plot(epochs, means, color="black", linestyle=":", linewidth=2, marker=dot)[0]
     band = axes.fill_between(epochs, low, high, color="#999999", alpha=0.3, linewidth=0 if len(epochs) > 1 else 4)
-    return [(means, f"never shown, mean of {count}"), (band, "never shown, range")]
-
-
-def _draw_planted(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
-    return [
-        _draw_group(axes, [point for point in points if point.repetitions == times], times, number)
-        for number, times in enumerate(sorted({point.repetitions for point in points}, reverse=True))
-    ]
+    return [(line, f"never shown, mean of {count}"), (band, "never shown, range")]
 
 
 def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
@@ -89,21 +97,21 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
     for point in points:
         lines.setdefault(point.canary, []).append(point)
     heavy: dict[str, Any] = {"marker": marker(number), "markersize": 5, "linewidth": 1.8, "zorder": 3}
-    crowded = len(lines) > CROWD
     thin = {
-        "linewidth": 0.7,
-        "alpha": max(0.15, min(0.5, 10 / len(lines))),
         "marker": ".",
         "markersize": 2,
+        "linewidth": 0.7,
         "zorder": 2,
+        "alpha": max(0.15, min(0.5, 10 / len(lines))),
     }
-    look = thin if crowded else heavy
+    crowded = len(lines) > CROWD
     for one in lines.values():
         places, bits = [point.epoch for point in one], [point.exposure for point in one]
-        handle = axes.plot(places, bits, color=colour(number), **look)[0]
+        handle = axes.plot(places, bits, color=colour(number), **(thin if crowded else heavy))[0]
     if crowded:
         by_epoch = _by_epoch(points)
-        handle = axes.plot(list(by_epoch), _means(by_epoch), color=colour(number), **heavy)[0]
+        means = [fmean(bits) for bits in by_epoch.values()]
+        handle = axes.plot(list(by_epoch), means, color=colour(number), **heavy)[0]
         label += f", each of {len(lines)} and their mean"
     return handle, label
 
@@ -113,17 +121,3 @@ def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:
     for point in sorted(points, key=lambda point: point.epoch):
         by_epoch.setdefault(point.epoch, []).append(point.exposure)
     return by_epoch
-
-
-def _means(by_epoch: dict[int, list[float]]) -> list[float]:
-    return [math.fsum(bits) / len(bits) for bits in by_epoch.values()]
-
-
-def _label(axes: Axes, words: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.set_xlabel(words)
-    axes.set_ylabel("exposure (bits)")
-    axes.set_title("How far each secret stands out from those it could have been", fontsize=11)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    tidy(axes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,19 +24,24 @@ _BARS, _CURVE, _AREA = "#BBBBBB", "#0072B2", "#56B4E9"
 
 @dataclass(frozen=True)
 class Costs:
-    """One canary: the costs in bits of random fillings and of its own secret, and its exposure as it was found.
-
-    ``words`` says what the costs are, ``method`` how the exposure was got. ``name`` may say which run it is of.
-    """
+    """One canary: how random fillings and its own secret cost, and its exposure as it was found."""
 
     name: str
+    """The canary, and which run it is of where there are several."""
     repetitions: int
+    """How often it was planted; 0 for a control."""
     costs: Sequence[float]
+    """Of random fillings, in bits, ascending."""
     own: float
+    """The secret's."""
     exposure: float
+    """In bits, as the attack found it."""
     method: str
+    """How the exposure was got."""
     log2_size: float
+    """log2|R|, the most there can be."""
     words: str
+    """What the costs are."""
 
 
 def draw_histogram(panels: Sequence[Costs]) -> Figure:
@@ -51,12 +56,9 @@ def draw_histogram(panels: Sequence[Costs]) -> Figure:
     rows = -(-len(panels) // columns)
     figure = new_figure(max(5.6, 4.3 * columns), 4.0 * rows + 0.4)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-    entries: list[Entry] = []
-    for axes, panel in zip(grid, panels, strict=False):
-        entries += _draw(axes, panel)
+    legend_below(figure, [entry for axes, panel in zip(grid, panels, strict=False) for entry in _draw(axes, panel)])
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    legend_below(figure, entries)
     return figure
 
 
@@ -64,15 +66,16 @@ def _draw(axes: Axes, panel: Costs) -> list[Entry]:
     costs = np.asarray(panel.costs)
     bars: Any = axes.hist(costs, bins=_edges(costs), density=True, color=_BARS, zorder=1)[2]
     entries: list[Entry] = [(bars[0], "random fillings")]
-    fit, trouble = _fitted(panel)
-    if fit is not None:
+    try:
+        fit = fit_skew_normal(panel.costs)
         entries += _draw_fit(axes, fit, panel)
+        judged = _words_of_fit(panel, fit)
+    except OptionError as error:
+        judged = [("not extrapolated", STRESS), (f"no fit: {str(error).partition(':')[0]}", STRESS)]
     line = axes.axvline(panel.own, color=STRESS, linewidth=2, zorder=4)
-    axes.set_xlabel(panel.words)
-    axes.set_ylabel("density (per bit)")
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.02)
+    axes.set(xlabel=panel.words, ylabel="density (per bit)", ylim=(0, axes.get_ylim()[1] * 1.02))
     tidy(axes)
-    _describe(axes, panel, fit, trouble)
+    _describe(axes, panel, judged)
     return [*entries, (line, "the canary's own secret")]
 
 
@@ -86,13 +89,6 @@ def _edges(costs: FloatArray) -> list[float]:
     return list(np.linspace(costs[0], costs[-1], number + 1))
 
 
-def _fitted(panel: Costs) -> tuple[SkewNormalFit | None, str]:
-    try:
-        return fit_skew_normal(panel.costs), ""
-    except OptionError as error:
-        return None, str(error)
-
-
 def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
     """The fit's density over all costs and the secret's, with the area of those no higher than that filled."""
     low, high = min(panel.own, panel.costs[0]), max(panel.own, panel.costs[-1])
@@ -104,37 +100,26 @@ def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
     return [(curve, "skew-normal fit"), (area, "fillings as cheap as the secret, by the fit")]
 
 
-def _describe(axes: Axes, panel: Costs, fit: SkewNormalFit | None, trouble: str) -> None:
+def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> None:
     """What the panel shows, above it: line by line, so that nothing covers the curve."""
     times = panel.repetitions
     planted = "never planted" if not times else "planted once" if times == 1 else f"planted {times} times"
     least = "at least " * (panel.method == "lower_bound")
     how = panel.method.replace("_", " ")
-    most = (
-        f"the space has {panel.log2_size:.1f}"
-        if panel.method == "extrapolated"
-        else f"of at most {panel.log2_size:.1f}"
-    )
+    most = f"{'the space has' if panel.method == 'extrapolated' else 'of at most'} {panel.log2_size:.1f}"
     lines: list[dict[str, Any]] = [
         {"text": f"{plain(panel.name)}, {planted}", "fontweight": "bold"},
         {"text": f"exposure: {least}{panel.exposure:.1f} bits ({how}), {most}"},
-        *({"text": text, "color": hue} for text, hue in _judged(panel, fit, trouble)),
+        *({"text": text, "color": hue} for text, hue in judged),
     ]
     for number, line in enumerate(lines, 1):
         above = (0, 4 + (len(lines) - number) * SMALL * 1.45)
-        place: dict[str, Any] = {
-            "xy": (0, 1),
-            "xytext": above,
-            "xycoords": "axes fraction",
-            "textcoords": "offset points",
-        }
-        axes.annotate(**place, fontsize=SMALL, **line)
+        units: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        axes.annotate(xy=(0, 1), xytext=above, fontsize=SMALL, **units, **line)
 
 
-def _judged(panel: Costs, fit: SkewNormalFit | None, trouble: str) -> list[tuple[str, str]]:
+def _words_of_fit(panel: Costs, fit: SkewNormalFit) -> list[tuple[str, str]]:
     """What the fit says, and whether it may be believed; with colours."""
-    if fit is None:
-        return [("not extrapolated", STRESS), (f"no fit: {trouble.partition(':')[0]}", STRESS)]
     bits = fit.exposure(panel.own)
     beyond = ", beyond that bound" * (bits > panel.log2_size)
     hue = STRESS if fit.rejected else QUIET

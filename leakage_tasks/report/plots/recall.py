@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.aggregates import (
-    Aggregate,
-    Guessed,
-    early_stop,
-    early_stop_high,
-    early_stop_low,
-)
+from leakage_tasks.metrics.aggregates import Guessed, early_stop, early_stop_high, early_stop_low
 from leakage_tasks.pairs.submission import surest_first, wrong_allowed
-from leakage_tasks.report.plots.style import (
-    DASHED,
-    QUIET,
-    Entry,
-    colour,
-    legend_below,
-    line,
-    marker,
-    new_figure,
-    plain,
-    tidy,
-)
+from leakage_tasks.report.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,35 +62,29 @@ def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
         raise OptionError("no guesses to draw: all pairs were left out")
     if len(shown) > MOST:
         raise OptionError(f"{len(shown)} lines are too many to tell apart: give {MOST} runs or fewer")
-    figure = new_figure(7.2, 4.8)
+    figure = style.new_figure(7.2, 4.8)
     axes = figure.add_subplot()
-    legend_below(figure, [_draw(axes, each, number) for number, each in enumerate(shown)])
+    style.legend_below(figure, [_draw(axes, each, number) for number, each in enumerate(shown)])
     for allowed in {each.allowed for each in shown}:
-        axes.axvline(allowed, color=QUIET, linewidth=1, linestyle=DASHED, zorder=1)
-    axes.set_xlabel("wrong guesses allowed, the surest guesses first")
-    axes.set_ylabel("recall: share of suffixes guessed verbatim")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
+        axes.axvline(allowed, color=style.QUIET, linewidth=1, linestyle=style.DASHED, zorder=1)
+    axes.set(xlabel="wrong guesses allowed, the surest guesses first", xlim=(0, None))
+    axes.set(ylabel="recall: share of suffixes guessed verbatim", ylim=(0, None))
     axes.grid(axis="y", alpha=0.3)
-    tidy(axes)
+    style.tidy(axes)
     return figure
 
 
-def _draw(axes: Axes, each: RecallCurve, number: int) -> Entry:
+def _draw(axes: Axes, each: RecallCurve, number: int) -> style.Entry:
     curve = recall_curve(each.guesses)
     if each.allowed > len(curve):
         # More wrong guesses allowed than there are: the mark still stands on the line.
         curve += [curve[-1]] * (each.allowed - len(curve))
     places = range(1, len(curve) + 1)
-    path = axes.plot(places, curve, color=colour(number), linestyle=line(number), linewidth=1.8, zorder=2)[0]
-    value, low, high = (_end(of, each) for of in (early_stop, early_stop_low, early_stop_high))
+    colour = style.colour(number)
+    path = axes.plot(places, curve, color=colour, linestyle=style.line(number), linewidth=1.8, zorder=2)[0]
+    # None is for no guesses, of which nothing is drawn.
+    value, low, high = (of(each.wrong)(each.guesses) or 0.0 for of in (early_stop, early_stop_low, early_stop_high))
     look: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "linestyle": "none", "zorder": 4}
-    dot = axes.plot([each.allowed], [value], marker=marker(number), color=colour(number), **look)[0]
+    dot = axes.plot([each.allowed], [value], marker=style.marker(number), color=colour, **look)[0]
     stop = f"{value:.3f} (95 % interval {low:.3f} to {high:.3f}) at {each.allowed}"
-    return (path, dot), f"{plain(each.name)}: {stop}; {curve[-1]:.3f} of {len(each.guesses):,} pairs at the end"
-
-
-def _end(of: Callable[[int | None], Aggregate[Guessed]], each: RecallCurve) -> float:
-    found = of(each.wrong)(each.guesses)
-    assert found is not None
-    return found
+    return (path, dot), f"{style.plain(each.name)}: {stop}; {curve[-1]:.3f} of {len(each.guesses):,} pairs at the end"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import FEWEST
-from leakage_tasks.report.plots.exposure import chance_levels
-from leakage_tasks.report.plots.style import QUIET, Entry, colour, legend_below, levels, marker, new_figure, plain, tidy
+from leakage_tasks.report.plots.exposure import exposure_axis
+from leakage_tasks.report.plots.style import QUIET, Entry, colour, legend_below, marker, new_figure, plain, tidy
 from leakage_tasks.stats.intervals import clopper_pearson
 
 if TYPE_CHECKING:
@@ -83,11 +83,8 @@ def _draw_exposures(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
             if points:
                 _draw_group(axes, points, place + middle, width, number)
         entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
-    named = chance_levels({each.log2_size for run in runs for each in run.exposures})
-    # An extrapolated exposure may exceed what the space has.
-    axes.set_ylim(0, max(*named.values(), *(each.exposure for run in runs for each in run.exposures)) * 1.1)
-    levels(axes, named)
-    axes.set_ylabel("exposure (bits)")
+    every = [each for run in runs for each in run.exposures]
+    exposure_axis(axes, [each.exposure for each in every], {each.log2_size for each in every})
     counts = [[sum(each.repetitions == times for each in run.exposures) for times in groups] for run in runs]
     _ticks(axes, groups, counts)
     return [*(entries if len(runs) > 1 else []), *_keys(axes, runs)]
@@ -108,10 +105,8 @@ def _draw_group(axes: Axes, points: Sequence[CanaryPoint], middle: float, width:
         look: dict[str, Any] = {"facecolors": "none"} if bound else {"edgecolors": "none"}
         look["edgecolors" if bound else "facecolors"] = colour(number)
         axes.scatter(places, [bits for _, bits in own], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
-    bits = [each.exposure for each in points]
-    ends = _exposure_ends(points)
-    least = any(each.bound for each in points)
-    _summary(axes, middle + width * RIGHT, fmean(bits), ends, number, least)
+    mean, least = fmean(each.exposure for each in points), any(each.bound for each in points)
+    _summary(axes, middle + width * RIGHT, mean, _exposure_ends(points), number, least)
 
 
 def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
@@ -168,8 +163,7 @@ def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
                 share = sum(tried) / len(tried)
                 ends = clopper_pearson(sum(tried), len(tried)) if len(tried) >= FEWEST else None
                 _summary(axes, place + shift, share, ends, number)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_ylabel("share extracted")
+    axes.set(ylim=(-0.03, 1.03), ylabel="share extracted")
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
 
 
@@ -186,6 +180,5 @@ def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -
         own = "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
         labels.append(f"{times}\n{own}" if times else f"0 (never)\n{own}")
     axes.set_xticks(range(len(groups)), labels)
-    axes.set_xlim(-0.6, len(groups) - 0.4)
-    axes.set_xlabel("times planted")
+    axes.set(xlim=(-0.6, len(groups) - 0.4), xlabel="times planted")
     tidy(axes)

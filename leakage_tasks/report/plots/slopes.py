@@ -39,9 +39,7 @@ def draw_slopes(names: Sequence[str], groups: Mapping[str, Bits]) -> Figure:
         line = axes.plot(places, means, color=shade, marker=mark, linewidth=2.2, zorder=3)[0]
         entries.append((line, f"{group}, each of {len(own)} and their mean"))
     axes.set_xticks(places, [plain(name) for name in names])
-    axes.set_xlim(-0.2, len(names) - 0.8)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("exposure (bits)")
+    axes.set(xlim=(-0.2, len(names) - 0.8), ylim=(0, None), ylabel="exposure (bits)")
     tidy(axes)
     legend_below(figure, entries)
     return figure

@@ -90,9 +90,8 @@ def plain(name: str) -> str:
         half = (LONGEST - 1) // 2
         shown = f"{shown[:half]}…{shown[-half:]}"
     # A label that begins with an underscore is left out of a legend.
-    return (
-        shown.replace("$", r"\$") if not shown.startswith("_") else "\N{ZERO WIDTH SPACE}" + shown.replace("$", r"\$")
-    )
+    first = "\N{ZERO WIDTH SPACE}" if shown.startswith("_") else ""
+    return first + shown.replace("$", r"\$")
 
 
 def tidy(axes: Axes) -> None:

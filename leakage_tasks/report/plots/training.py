@@ -37,7 +37,8 @@ def draw_training(curves: Curves) -> Figure:
     for axes in (losses, bits):
         axes.spines["top"].set_visible(False)
         axes.margins(x=0.02)
-    if curves.over == "step" or max(place for place, _ in _all(curves)) >= 3:
+    lines = (*curves.planted.values(), curves.training, curves.validation)
+    if curves.over == "step" or max(place for line in lines for place, _ in line) >= 3:
         from matplotlib.ticker import MaxNLocator
 
         losses.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -45,15 +46,13 @@ def draw_training(curves: Curves) -> Figure:
     return figure
 
 
-def _all(curves: Curves) -> list[Point]:
-    return [point for line in (*curves.planted.values(), curves.training, curves.validation) for point in line]
-
-
 def _draw_losses(axes: Axes, curves: Curves) -> list[Entry]:
     found: list[Entry] = []
     for name, points in (("training", curves.training), ("validation", curves.validation)):
         if points:
-            handle = axes.plot(*_columns(points), color=_LOSSES[name], linewidth=1.8, zorder=2, **_dot(points))
+            # A lone point is no line: it gets a mark.
+            dot: dict[str, Any] = {"marker": "."} if len(points) == 1 else {}
+            handle = axes.plot(*_columns(points), color=_LOSSES[name], linewidth=1.8, zorder=2, **dot)
             found.append((handle[0], f"{name} loss"))
     if len(curves.validation) > 1:
         place, value = min(curves.validation, key=lambda point: (point[1], point[0]))
@@ -88,8 +87,3 @@ def _draw_line(axes: Axes, points: Sequence[Point], look: dict[str, Any]) -> Any
 
 def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [place for place, _ in points], [value for _, value in points]
-
-
-def _dot(points: Sequence[Point]) -> dict[str, Any]:
-    """A mark for a lone point, which is no line."""
-    return {"marker": "."} if len(points) == 1 else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,12 +15,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 def measured(run: Run) -> dict[str, TaskResult]:
     """The leakage tasks that have any figure, by name."""
-    return {
-        task: result
-        for task, result in sorted(run.tasks.items())
-        if result.is_leakage
-        and any(value is not None for values in result.values.values() for value in values.values())
-    }
+    return {task: result for task, result in sorted(run.tasks.items()) if result.is_leakage and result.answered}
 
 
 def comparable(runs: Sequence[Run]) -> list[list[Run]]:
@@ -71,21 +66,15 @@ def protocol(result: TaskResult) -> dict[str, Any]:
     attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
     access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
     # The attack asked for may be "auto"; that which ran tells more.
+    ran = {name: words for name, words in (("attack", attacks), ("access", access)) if words}
     asked = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
-    return {
-        **asked,
-        **({"attack": attacks} if attacks else {}),
-        **({"access": access} if access else {}),
-        "documents": result.samples,
-    }
+    return {**asked, **ran, "documents": result.samples}
 
 
 def _asked(run: Run) -> dict[str, str]:
     """What each leakage task of a run was asked, as one text a task; equal where :func:`differences` finds nothing."""
-    asked = {task: protocol(result) for task, result in measured(run).items()}
-    return {
-        task: _text({name: each for name, each in told.items() if each is not None}) for task, told in asked.items()
-    }
+    asked = ((task, protocol(result)) for task, result in measured(run).items())
+    return {task: _text({name: each for name, each in told.items() if each is not None}) for task, told in asked}
 
 
 def _once_each(runs: Sequence[Run]) -> list[Run]:
@@ -96,15 +85,15 @@ def _once_each(runs: Sequence[Run]) -> list[Run]:
     return list(first.values())
 
 
-def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    names = [name for name in dict.fromkeys([*ours, *theirs]) if _text(ours.get(name)) != _text(theirs.get(name))]
-    return [_other(name, ours.get(name), theirs.get(name)) for name in names]
-
-
-def _other(name: str, ours: Any, theirs: Any) -> str:
-    if all(isinstance(each, str) and _HASH.fullmatch(each) for each in (ours, theirs)):
-        return f"other {name} ({ours[:8]}… instead of {theirs[:8]}…)"
-    return f"{name} {_shown(ours)} instead of {_shown(theirs)}"
+def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*ours, *theirs]):
+        mine, other = ours.get(name), theirs.get(name)
+        if _text(mine) == _text(other):
+            continue
+        if all(isinstance(each, str) and _HASH.fullmatch(each) for each in (mine, other)):
+            yield f"other {name} ({str(mine)[:8]}… instead of {str(other)[:8]}…)"
+        else:
+            yield f"{name} {_shown(mine)} instead of {_shown(other)}"
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.reading.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
@@ -16,35 +15,42 @@ from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 @dataclass(frozen=True)
 class Figure:
-    """A value with its 95 % interval, its controls' value and the number of documents it rests on, as far as known.
-
-    ``kind`` says how the interval was got.
-    """
+    """A value with all that it may not be shown without, as far as that is known."""
 
     value: float | None
+    """None where the task has none."""
     low: float | None = None
+    """The lower end of the 95 % interval."""
     high: float | None = None
+    """The upper end."""
     kind: str = ""
+    """How the interval was got."""
     control: float | None = None
+    """The value of the controls."""
     count: int | None = None
+    """The number of documents it rests on."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a task's figures may not be read as they stand: the value of a row, or what the whole task is for.
-
-    With ``fault`` they mean nothing, with ``low`` they may be too low where less is better, with ``no_headline`` none
-    of them stands for the model. ``waiver`` is what ``leakage check --allow`` calls it.
-    """
+    """Why a task's figures may not be read as they stand: the value of a row, or what the whole task is for."""
 
     task: str
+    """The task it is about."""
     row: str
+    """The row that raises it; empty for what the whole task is for."""
     value: float | None
+    """That row's."""
     words: str
+    """The reason."""
     fault: bool = False
+    """The figures mean nothing."""
     low: bool = False
+    """The figures may be too low where less is better."""
     no_headline: bool = False
+    """None of the figures stands for the model."""
     waiver: str = ""
+    """What ``leakage check --allow`` calls it."""
 
     @property
     def unranked(self) -> bool:
@@ -55,12 +61,11 @@ class Flag:
 def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
     """One value of a task's results with all that belongs to it."""
     values = result.values.get(column, {})
-    value, row = values.get(metric), row_of(result, metric)
+    value, row = values.get(metric), result.rows.get(metric)
     if row is None:
-        low, high, kind = _harness_interval(result, metric, column)
-        return Figure(value, low, high, kind, count=result.samples)
+        return Figure(value, *_harness_interval(result, metric, column), count=result.samples)
     ends = (None, None) if row.interval is None else (values.get(row.interval[0]), values.get(row.interval[1]))
-    counted = None if row.count is None else values.get(row.count, result.values.get(HEADLINE, {}).get(row.count))
+    counted = None if row.count is None else values.get(row.count, result.headline.get(row.count))
     return Figure(
         value,
         *ends,
@@ -72,27 +77,25 @@ def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
 
 def headline_of(result: TaskResult, metric: str) -> str:
     """The row of the canaries planted the fewest times that is part of ``metric``; that itself where none is."""
-    rows = {} if result.declared is None else result.declared.rows
-    there = result.values.get(HEADLINE, {})
-    tiers = [row for name, row in rows.items() if row.of == metric and row.copies is not None and name in there]
+    tiers = [row for row in result.rows.values() if row.of == metric and row.copies and row.name in result.headline]
     return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
 
 
-def row_of(result: TaskResult, metric: str) -> MetricSpec | None:
-    """What the metric declared about itself; None where it did not."""
-    return None if result.declared is None else result.declared.rows.get(metric)
+def counted_words(result: TaskResult, metric: str) -> str:
+    """What the documents are that a figure rests on."""
+    row = result.rows.get(metric)
+    counted = None if row is None or row.count is None else result.rows.get(row.count)
+    return counted.words if counted else "documents"
 
 
 def flags(result: TaskResult) -> list[Flag]:
     """Why a task has no headline, and the alarms that the headline column of its results raises."""
-    rows = {} if result.declared is None else result.declared.rows
-    values = result.values.get(HEADLINE, {})
     raised: list[Flag] = []
     if result.declared is not None and result.declared.no_headline and result.answered:
         words = f"no headline: {result.declared.no_headline}"
         raised.append(Flag(result.task, "", None, words, no_headline=True, waiver="no-headline"))
-    for name, row in rows.items():
-        value, alarm = values.get(name), row.alarm
+    for name, row in result.rows.items():
+        value, alarm = result.headline.get(name), row.alarm
         if value is not None and alarm is not None and value < alarm.below:
             raised.append(Flag(result.task, name, value, alarm.words, alarm.fault, alarm.low, waiver=alarm.name))
     return raised
@@ -103,7 +106,7 @@ def verdict_on(result: TaskResult) -> Verdict | None:
     declared = result.declared
     if declared is None or not result.is_leakage or declared.no_headline:
         return None
-    return verdict_of(result.values.get(HEADLINE, {}), declared.tested)
+    return verdict_of(result.headline, declared.tested)
 
 
 def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[float | None, float | None, str]:
@@ -115,13 +118,9 @@ def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[flo
     if value is None or error is None:
         return None, None, ""
     count = result.samples or 0
-    if (
-        count > 1
-        and 0 <= value <= 1
-        and math.isclose(error, math.sqrt(value * (1 - value) / (count - 1)), abs_tol=1e-9)
-    ):
+    usual = math.sqrt(value * (1 - value) / (count - 1)) if count > 1 and 0 <= value <= 1 else math.inf
+    if math.isclose(error, usual, abs_tol=1e-9):
         return *clopper_pearson(round(value * count), count), "Clopper-Pearson"
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
-    if not math.isfinite(value - reach) or not math.isfinite(value + reach):
-        return None, None, ""
-    return value - reach, value + reach, "normal, from the standard error"
+    ends = value - reach, value + reach
+    return (*ends, "normal, from the standard error") if all(map(math.isfinite, ends)) else (None, None, "")

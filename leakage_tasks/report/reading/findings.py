@@ -30,19 +30,27 @@ Found = TypeVar("Found", Finding, SuffixFinding)
 class CanaryDetail:
     """One canary and what each task found out about it.
 
-    Of a natural secret ``template`` and ``secret`` are None, and ``exposure`` and ``extraction`` coarse, unless the run
-    was told to reveal them and so is the report.
+    What may show a natural secret is None or coarse, unless the run was told to reveal it and so is the report.
     """
 
     id: str
+    """Its id in the manifest."""
     planted: bool
+    """False for a control."""
     repetitions: int
+    """How often it was planted."""
     kind: str
+    """``random``, ``organic`` or ``natural``."""
     template: str | None = None
+    """The text around the secret."""
     secret: tuple[str, ...] | None = None
+    """What fills the slots."""
     label: str | None = None
+    """The class or tags that it was planted with."""
     exposure: Finding | None = None
+    """What the search for its rank found."""
     extraction: Finding | None = None
+    """What the search for the secret found."""
 
     @property
     def bits(self) -> float | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.reading.figures import Figure, Flag
+
+if TYPE_CHECKING:
+    from leakage_tasks.metrics.audit import AuditFigure
 
 NOTHING = "–"
 ARROWS = {"lower": "↓", "higher": "↑", None: ""}
@@ -28,23 +32,29 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
-def interval(found: Figure) -> str:
+def interval(found: Figure | AuditFigure) -> str:
     """``[low, high]``; nothing without one."""
     if found.low is None or found.high is None:
         return ""
     return f"[{number(found.low)}, {number(found.high)}]"
 
 
-def beside(found: Figure) -> str:
-    """What a figure may not be shown without, besides its interval: its controls' value and its count."""
-    return ", ".join(beside_lines(found))
-
-
 def beside_lines(found: Figure) -> list[str]:
-    """The same part by part."""
+    """What a figure may not be shown without, besides its interval: its controls' value and its count."""
     control = [] if found.control is None else [f"controls {number(found.control)}"]
     count = [] if found.count is None else [f"n = {found.count:,}"]
     return [*control, *count]
+
+
+def text_table(rows: Sequence[Sequence[str]], right: bool = True) -> str:
+    """Rows of cells as plain text, the first column to the left, the others to the ``right`` or not."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        pairs = zip(others, widths[1:], strict=True)
+        padded = [cell.rjust(width) if right else cell.ljust(width) for cell, width in pairs]
+        lines.append("  ".join([first.ljust(widths[0]), *padded]).rstrip())
+    return "\n".join(lines)
 
 
 def flag_words(flags: Iterable[Flag]) -> list[str]:

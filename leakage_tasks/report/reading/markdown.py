@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$@]|(?<=[a-z]):(?=//)|(?<=www)\.|(?<=mailto):|(?<=xmpp):)", re.IGNORECASE)
 _NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;", ".": "&#46;"}
@@ -21,3 +22,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     """A table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list of lines that are Markdown already."""
+    return "\n".join(f"- {line}" for line in lines)

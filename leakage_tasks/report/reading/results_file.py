@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.reading.declared import Declared, declared_from_json
 from leakage_tasks.report.reading.run import Run, TaskResult, Values
-from leakage_tasks.report.reading.validate import WrongField, finite, printable
+from leakage_tasks.report.reading.validate import WrongField, finite, load_json, mapping, printable
 
 _NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
 _YEAR_9999 = 253_370_764_800
@@ -31,38 +31,39 @@ def read_run(path: Path) -> Run:
 
 
 def _run(data: Mapping[str, Any], path: Path) -> Run:
-    config = _mapping(data.get("config", {}), "config")
-    configs = {task: _mapping(each, f"configs.{task}") for task, each in _items(data, "configs")}
-    parents = _parents(data)
+    config, configs = _part(data, "config"), _part(data, "configs")
+    for task, each in configs.items():
+        mapping(each, f"configs.{task}")
+    parents = _parents(_part(data, "group_subtasks"))
     date = _date(data.get("date"))
+    found = {printable(task): _task(task, data, path) for task in _part(data, "results")}
     tasks = {
-        printable(task): _task(task, _mapping(row, f"results.{task}"), data, configs.get(task, {}), path, parents, date)
-        for task, row in _items(data, "results")
+        task: dataclasses.replace(result, parents=parents.get(task, ()), date=date)
+        for task, result in found.items()
+        if any(result.values.values())
     }
     arguments = _arguments(config.get("model_args"))
     if config.get("limit") is not None:
         finite(config["limit"], "config.limit")
     source = data.get("model_name") or arguments.get("pretrained") or arguments.get("model") or config.get("model")
-    versions = {name: str(data[f"{name}_version"]) for name in ("lm_eval", "transformers") if f"{name}_version" in data}
+    versions = {name: data[f"{name}_version"] for name in ("lm_eval", "transformers") if f"{name}_version" in data}
     return Run(
         model=printable(str(config.get("model") or data.get("model_source") or "unknown")),
         source=printable(str(source or "unknown")),
         arguments=arguments,
-        tasks={task: result for task, result in tasks.items() if any(result.values.values())},
+        tasks=tasks,
         files=(path,),
         date=date,
         config=config,
         configs=configs,
-        versions={name: printable(version) for name, version in versions.items()},
+        versions={name: printable(str(version)) for name, version in versions.items()},
     )
 
 
 def _load(path: Path) -> Mapping[str, Any]:
     remedy = "give a results_….json that lm_eval wrote with --output_path"
     try:
-        data = parse_json(read_text(path, "utf-8-sig"))
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+        data = load_json(path, "utf-8-sig")
     except json.JSONDecodeError as error:
         reason = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise ResultsError(f"{path}: {reason}: {remedy}") from None
@@ -73,25 +74,12 @@ def _load(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def _items(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
-    yield from _mapping(data.get(name, {}), name).items()
+def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return mapping(data.get(name, {}), name)
 
 
-def _mapping(value: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise WrongField(name, "an object", value)
-    return value
-
-
-def _task(
-    task: str,
-    row: Mapping[str, Any],
-    data: Mapping[str, Any],
-    config: Mapping[str, Any],
-    path: Path,
-    parents: Mapping[str, tuple[str, ...]],
-    date: float,
-) -> TaskResult:
+def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
+    row = mapping(data["results"][task], f"results.{task}")
     values: dict[str, dict[str, float | None]] = {}
     errors: dict[str, dict[str, float | None]] = {}
     for key, value in row.items():
@@ -100,25 +88,17 @@ def _task(
             continue
         where, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
         where.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
-    declared = declared_from_json(config.get("leakage"), f"{path}: field 'configs.{printable(task)}.leakage'")
+    given = _part(data, "configs").get(task, {}).get("leakage")
+    declared = declared_from_json(given, f"{path}: field 'configs.{printable(task)}.leakage'")
     if declared is not None:
         if declared.more:
             own = values.setdefault(HEADLINE, {})
             own.pop(MORE, None)
             values[HEADLINE] = {**declared.more, **own}
         _check_counts(task, values, declared)
-    shots = _number(_mapping(data.get("n-shot", {}), "n-shot").get(task), f"n-shot.{task}")
+    shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
-        task=printable(task),
-        values=values,
-        errors=errors,
-        higher_is_better=_directions(task, data),
-        samples=_samples(task, row, data),
-        declared=declared,
-        file=path,
-        shots=None if shots is None else int(shots),
-        parents=parents.get(task, ()),
-        date=date,
+        printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots
     )
 
 
@@ -132,8 +112,8 @@ def _check_counts(task: str, values: Values, declared: Declared) -> None:
 
 
 def _directions(task: str, data: Mapping[str, Any]) -> dict[str, bool | None]:
-    given = _mapping(data.get("higher_is_better", {}), "higher_is_better").get(task)
-    found = {} if given is None else _mapping(given, f"higher_is_better.{task}")
+    given = _part(data, "higher_is_better").get(task)
+    found = {} if given is None else mapping(given, f"higher_is_better.{task}")
     for metric, value in found.items():
         if not (value is None or isinstance(value, bool)):
             raise WrongField(f"higher_is_better.{task}.{metric}", "true or false", value)
@@ -142,21 +122,22 @@ def _directions(task: str, data: Mapping[str, Any]) -> dict[str, bool | None]:
 
 def _samples(task: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> int | None:
     """How many documents were used. Groups stand for themselves only in their row."""
-    counts = _mapping(data.get("n-samples", {}), "n-samples").get(task)
+    counts = _part(data, "n-samples").get(task)
     if isinstance(counts, dict) and counts.get("effective") is not None:
-        used = _number(counts["effective"], f"n-samples.{task}.effective")
-    else:
-        used = _number(row.get("sample_len"), f"results.{task}.sample_len")
-    return None if used is None else int(used)
+        return _count(counts["effective"], f"n-samples.{task}.effective")
+    return _count(row.get("sample_len"), f"results.{task}.sample_len")
 
 
 def _number(value: Any, name: str) -> float | None:
     """A figure as the harness writes it: ``N/A``, null and NaN are none. Raises WrongField if it is too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return finite(value, name)
+    return None if isinstance(value, float) and not math.isfinite(value) else finite(value, name)
+
+
+def _count(value: Any, name: str) -> int | None:
+    found = _number(value, name)
+    return None if found is None else int(found)
 
 
 def _date(given: Any) -> float:
@@ -167,9 +148,8 @@ def _date(given: Any) -> float:
     return date
 
 
-def _parents(data: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The groups of each task, at any depth."""
-    members = dict(_items(data, "group_subtasks"))
+def _parents(members: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The groups of each task, at any depth, given the members of each."""
     for group, each in members.items():
         if not isinstance(each, list) or not all(isinstance(task, str) for task in each):
             raise WrongField(f"group_subtasks.{group}", "a list of tasks", each)
@@ -180,7 +160,8 @@ def _parents(data: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
             task = pending.pop()
             if task not in seen:
                 seen.add(task)
-                above[task] = (*above.get(task, ()), printable(group))
+                name = printable(task)
+                above[name] = (*above.get(name, ()), printable(group))
                 pending += members.get(task, [])
     return above
 
@@ -193,3 +174,21 @@ def _arguments(given: Any) -> dict[str, Any]:
         raise WrongField("config.model_args", "an object or text", given)
     pairs = (part.partition("=") for part in (given or "").split(",") if part)
     return {name: value for name, _, value in pairs}
+
+
+def every_row(results: Mapping[str, Any], task: str, column: str = HEADLINE) -> dict[str, Any]:
+    """By metric, what a task came to, given what ``lm_eval.simple_evaluate`` returns or a results file holds.
+
+    ``column`` is the harness' filter; standard errors are left out. Raises KeyError for a task that did not run.
+    """
+    told = results.get("configs", {}).get(task, {}).get("leakage", {}).get(MORE, {}) if column == HEADLINE else {}
+    named = ((name.rpartition(","), value) for name, value in results["results"][task].items())
+    shown = {metric: value for (metric, _, of), value in named if of == column and not metric.endswith("_stderr")}
+    return {**told, **{name: value for name, value in shown.items() if name != MORE}}
+
+
+def headline_row(rows: Mapping[str, Any], metric: str) -> Any:
+    """The value of the canaries that were planted the fewest times; of a metric without such rows its own."""
+    copies = [name.removeprefix(f"{metric}_x") for name in rows if name.startswith(f"{metric}_x")]
+    fewest = min((int(each) for each in copies if each.isdecimal()), default=None)
+    return rows[metric if fewest is None else f"{metric}_x{fewest}"]

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.metrics.metric import Direction, MetricSpec
 from leakage_tasks.report.reading.declared import Declared
 
 STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
@@ -19,29 +21,58 @@ Values = Mapping[str, Mapping[str, float | None]]
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What one task found on one model.
-
-    ``values`` and ``errors`` (the harness' standard errors) are by column and metric, None where there is none;
-    ``samples`` how many documents were used; ``higher_is_better`` is by metric; ``declared`` is None for tasks that
-    declare nothing about themselves, the harness' own among them. ``parents`` are the groups it is a member of,
-    ``date`` seconds since 1970 of its file.
-    """
+    """What one task found on one model."""
 
     task: str
+    """Its name."""
     values: Values
+    """By column and metric, None where there is none."""
     errors: Values
+    """The harness' standard errors, likewise."""
     higher_is_better: Mapping[str, bool | None]
+    """By metric, by the word of the harness."""
     samples: int | None
+    """How many documents were used."""
     declared: Declared | None
+    """None for tasks that declare nothing about themselves, the harness' own among them."""
     file: Path
+    """The results file it is read from."""
     shots: int | None = None
+    """How many examples stood before each document, where the harness tells."""
     parents: tuple[str, ...] = ()
+    """The groups it is a member of."""
     date: float = 0.0
+    """Seconds since 1970 of its file; 0 where that is not known."""
 
     @property
     def is_leakage(self) -> bool:
         """Whether its figures are about leakage rather than about usefulness."""
         return self.declared is not None and self.declared.measures == "leakage"
+
+    @property
+    def rows(self) -> Mapping[str, MetricSpec]:
+        """What its metrics declared about themselves, by name; nothing where they did not."""
+        return {} if self.declared is None else self.declared.rows
+
+    @property
+    def tested(self) -> Mapping[str, Any]:
+        """What its figures rest on; nothing where it does not say."""
+        return {} if self.declared is None else self.declared.tested
+
+    @property
+    def claimed(self) -> bool:
+        """Whether nothing but the manifest says that its canaries were planted."""
+        return bool(self.tested.get("planted")) and self.tested.get("planting") != "proven"
+
+    @property
+    def headline(self) -> Mapping[str, float | None]:
+        """The values in the headline column."""
+        return self.values.get(HEADLINE, {})
+
+    def better(self, metric: str) -> Direction:
+        """What is better by the harness' word; None where it does not say."""
+        higher = self.higher_is_better.get(metric)
+        return None if higher is None else "higher" if higher else "lower"
 
     @property
     def answered(self) -> bool:
@@ -58,23 +89,28 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Run:
-    """One model and all that was found out about it, of one results file or several with different tasks.
-
-    ``model`` is the harness' name of the kind of model (``hf``), ``source`` the model itself (a folder or a hub's
-    name), ``arguments`` all its arguments, ``date`` seconds since 1970 of the newest file, ``config`` the harness'
-    account of the run, ``versions`` those of harness and transformers.
-    """
+    """One model and all that was found out about it, of one results file or several with different tasks."""
 
     model: str
+    """The harness' name of the kind of model (``hf``)."""
     source: str
+    """The model itself: a folder or a hub's name."""
     arguments: Mapping[str, Any]
+    """All the model's arguments."""
     tasks: Mapping[str, TaskResult]
+    """What each task found, by its name."""
     files: tuple[Path, ...]
+    """The results files, the newest last."""
     date: float = 0.0
+    """Seconds since 1970 of the newest file; 0 where that is not known."""
     config: Mapping[str, Any] = field(default_factory=dict)
+    """The harness' account of the run."""
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The harness' account of each task."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Those of harness and transformers."""
     name: str = ""
+    """One that no other run beside it has."""
 
     @property
     def time(self) -> datetime | None:

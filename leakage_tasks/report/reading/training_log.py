@@ -1,18 +1,16 @@
-"""What a training run's log says of losses and exposure: the entries that are written, and reading them back."""
+"""What is told of losses and exposure over training: a run's log, written and read back, and the demo's history."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.report.reading.exposure_history import read_history
-from leakage_tasks.report.reading.validate import is_finite
+from leakage_tasks.report.reading.validate import is_finite, load_json
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
@@ -21,18 +19,9 @@ Point = tuple[float, float]
 """Epoch or step, and the value there."""
 Over = Literal["epoch", "step"]
 STATE = "trainer_state.json"
-MEAN, MOST, CONTROLS, BOUND, KNOWN, SECONDS, SKIPPED = (
-    f"leakage/{name}"
-    for name in (
-        "exposure_mean",
-        "exposure_max",
-        "exposure_controls",
-        "exposure_bound",
-        "exposure_known",
-        "seconds",
-        "skipped",
-    )
-)
+MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "controls"))
+BOUND, KNOWN = "leakage/exposure_bound", "leakage/exposure_known"
+SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
 
 
@@ -60,19 +49,37 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Curves:
-    """A run's losses and mean exposures, points in order of their epoch or step.
+class EpochExposure:
+    """Exposure in bits of one canary after one epoch; ``repetitions`` is 0 for a control.
 
-    ``planted`` holds exposure in bits by repetitions; ``log2_size`` is log2|R|, the most there can be.
+    ``log2_size`` is log2|R|, the most there can be.
     """
 
-    training: Sequence[Point]
-    validation: Sequence[Point]
-    planted: Mapping[int, Sequence[Point]]
-    controls: Sequence[Point]
+    epoch: int
+    canary: str
+    repetitions: int
+    exposure: float
     log2_size: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A run's losses and mean exposures, points in order of their epoch or step."""
+
+    training: Sequence[Point]
+    """Losses on the training data."""
+    validation: Sequence[Point]
+    """Losses on other data."""
+    planted: Mapping[int, Sequence[Point]]
+    """Mean exposure in bits, by repetitions."""
+    controls: Sequence[Point]
+    """Mean exposure of controls."""
+    log2_size: float
+    """log2|R|, the most there can be."""
     over: Over = "epoch"
+    """What points are placed by."""
     loss_unit: str = "nats a token"
+    """In words."""
 
 
 def read_curves(source: str | Path, over: Over = "epoch") -> Curves:
@@ -98,6 +105,28 @@ def read_curves(source: str | Path, over: Over = "epoch") -> Curves:
     if curves is None:
         raise ResultsError(f"{path}: field 'log_history': no exposure in it: train with an ExposureCallback")
     return curves
+
+
+def read_history(path: str | Path) -> list[EpochExposure]:
+    """The points of an ``exposure_by_epoch.json`` that the demo wrote. Raises ResultsError naming file and field."""
+    wanted = sorted(field.name for field in fields(EpochExposure))
+    try:
+        return [
+            _sound(EpochExposure(**{name: point[name] for name in wanted})) for point in load_json(path)["exposures"]
+        ]
+    except (ValueError, KeyError, TypeError):
+        raise ResultsError(
+            f"{path}: field 'exposures': expected a list of objects with {', '.join(wanted)}: give the "
+            "exposure_by_epoch.json of 'leakage demo', or what lm_eval wrote"
+        ) from None
+
+
+def _sound(point: EpochExposure) -> EpochExposure:
+    """The point itself. Raises ValueError for one that cannot be drawn."""
+    numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
+    if not isinstance(point.canary, str) or not all(is_finite(each) and each >= 0 for each in numbers):
+        raise ValueError(point.canary)
+    return point
 
 
 def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> Curves | None:
@@ -135,9 +164,7 @@ def _file_of(source: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = parse_json(read_text(path))
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+        data = load_json(path)
     except ValueError:
         raise ResultsError(f"{path}: not JSON: give the {STATE} of a Trainer") from None
     return data if isinstance(data, dict) else {}
@@ -154,9 +181,7 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> Curves:
     for point in points:
         grouped.setdefault(point.repetitions, {}).setdefault(point.epoch, []).append(point.exposure)
     means = {times: sorted((epoch, fmean(bits)) for epoch, bits in at.items()) for times, at in grouped.items()}
-    training, validation = (
-        [(epoch, loss[name]) for epoch, loss in enumerate(losses, 1) if is_finite(loss.get(name))]
-        for name in ("training", "validation")
-    )
+    entries = [{**loss, "epoch": epoch} for epoch, loss in enumerate(losses, 1)]
+    training, validation = (_points(entries, name, "epoch") for name in ("training", "validation"))
     size = max(point.log2_size for point in points)
     return Curves(training, validation, means, means.pop(0, []), size, loss_unit="bits a character")

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import parse_json, read_text
+
 _KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
+
+
+def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
+    """What a file of JSON holds. Raises ResultsError if it cannot be read, ValueError if it holds no JSON."""
+    try:
+        return parse_json(read_text(path, encoding))
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
 
 
 class WrongField(ValueError):
@@ -38,6 +51,20 @@ def finite(value: Any, name: str) -> float:
     return number
 
 
+def text(value: Any, name: str) -> str:
+    """A text as one line that can be shown. Raises WrongField."""
+    if not isinstance(value, str):
+        raise WrongField(name, "text", value)
+    return printable(value)
+
+
+def mapping(value: Any, name: str) -> Mapping[str, Any]:
+    """A JSON object. Raises WrongField."""
+    if not isinstance(value, dict):
+        raise WrongField(name, "an object", value)
+    return value
+
+
 def is_finite(value: Any) -> bool:
     """Whether it is a number that a float can hold."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -45,11 +72,11 @@ def is_finite(value: Any) -> bool:
     return number and abs(value) <= sys.float_info.max
 
 
-def printable(text: str) -> str:
-    """Text as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+def printable(words: str) -> str:
+    """Words as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
+    if words.isprintable():
+        return words
+    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in words)
 
 
 def all_printable(value: Any) -> Any:

@@ -1,10 +1,11 @@
-"""A saved run scored again: its rows, whether they equal those of its results file, and its auditing figures."""
+"""A saved run scored again: its rows, whether they equal those of its results file, its auditing figures, as text."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
 import math
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,25 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.metrics import Metric
-from leakage_tasks.metrics.audit import AuditFigure, audit
-from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Scores
+from leakage_tasks.metrics.audit import AuditFigure
+from leakage_tasks.metrics.scoring import Scores
+from leakage_tasks.report.reading.format import text_table
 from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.run import TaskResult
 from leakage_tasks.report.reading.samples import Samples, read_samples
 
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """One row of one column: its value with its 95 % interval, and what it declares about itself."""
-
-    column: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    unit: str
-    words: str
+HEADS = ("column", "metric", "value", "95 % interval", "unit", "what it is")
+WIDTH = 120
+NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -56,21 +47,9 @@ class ScoredSamples:
     compared: ResultsComparison | None
     audit: tuple[AuditFigure, ...]
 
-    def lines(self, every: bool = False) -> list[ScoreRow]:
-        """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
-        metrics = {each.name: each for each in self.samples.metrics()}
-        return [
-            line
-            for column, values in self.scores.items()
-            if every or column == HEADLINE
-            for line in _lines(column, values, metrics)
-        ]
-
     def to_json(self) -> dict[str, Any]:
         """All of it, JSON-able."""
-        compared = (
-            None if self.compared is None else {**dataclasses.asdict(self.compared), "file": self.compared.file.name}
-        )
+        compared = self.compared and {**dataclasses.asdict(self.compared), "file": self.compared.file.name}
         return {
             "task": self.samples.task,
             "samples": str(self.samples.file),
@@ -91,9 +70,8 @@ def score_file(path: Path, delta: float = 0.0) -> ScoredSamples:
     with _without_collecting():
         samples = read_samples(path)
         scores = samples.scores()
-        findings = samples.findings() if samples.scoring is CANARY_EXPOSURE else []
-        figures = audit(findings, delta) if any(each.planted for each in findings) else []
-        return ScoredSamples(samples, scores, _compared(samples, scores), tuple(figures))
+        figures = tuple(samples.audit(delta))
+        return ScoredSamples(samples, scores, _compared(samples, scores), figures)
 
 
 @contextmanager
@@ -108,16 +86,6 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _lines(column: str, values: Mapping[str, float | None], metrics: Mapping[str, Metric[Any, Any]]) -> list[ScoreRow]:
-    ends = {end for name in values for end in metrics[name].interval or () if end in values}
-    found = []
-    for name, value in values.items():
-        if name not in ends:
-            low, high = (values.get(end) for end in metrics[name].interval or ("", ""))
-            found.append(ScoreRow(column, name, value, low, high, metrics[name].unit, metrics[name].words))
-    return found
-
-
 def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     """The scores beside the run's own; None where there are none of the task."""
     file = samples.results
@@ -125,11 +93,17 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     if file is None or result is None:
         return None
     theirs, ours = _flat(result.values), _flat(scores)
-    expected = {key: value for key, value in theirs.items() if key[1] not in samples.unscored}
-    differing = [key for key, value in expected.items() if key not in ours or not _same(value, ours[key])]
-    words = [_documents(samples, result), *(_difference(key, expected[key], ours) for key in differing)]
-    newer = tuple(_name(key) for key, value in ours.items() if key not in theirs and value is not None)
-    return ResultsComparison(file, len(expected) - len(differing), tuple(each for each in words if each), newer)
+    expected = {name: value for name, value in theirs.items() if name.rpartition(",")[0] not in samples.unscored}
+    differing = [name for name, value in expected.items() if name not in ours or not _same(value, ours[name])]
+    words = [
+        f"{name}: {_exactly(expected[name])} in the run, "
+        + (f"{_exactly(ours[name])} here" if name in ours else "not in the scores")
+        for name in differing
+    ]
+    if samples.unanswered is None and result.samples not in (None, samples.documents):
+        words.insert(0, f"the run had {result.samples} documents, the samples hold {samples.documents}")
+    newer = tuple(name for name, value in ours.items() if name not in theirs and value is not None)
+    return ResultsComparison(file, len(expected) - len(differing), tuple(words), newer)
 
 
 def _same(one: float | None, other: float | None) -> bool:
@@ -139,26 +113,80 @@ def _same(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[tuple[str, str], float | None]:
-    return {(column, metric): value for column, rows in values.items() for metric, value in rows.items()}
-
-
-def _documents(samples: Samples, result: TaskResult) -> str:
-    if samples.unanswered is not None or result.samples in (None, samples.documents):
-        return ""
-    return f"the run had {result.samples} documents, the samples hold {samples.documents}"
-
-
-def _difference(key: tuple[str, str], expected: float | None, ours: Mapping[tuple[str, str], float | None]) -> str:
-    if key not in ours:
-        return f"{_name(key)}: {_exactly(expected)} in the run, not in the scores"
-    return f"{_name(key)}: {_exactly(expected)} in the run, {_exactly(ours[key])} here"
-
-
-def _name(key: tuple[str, str]) -> str:
-    """The harness' name of a row."""
-    return f"{key[1]},{key[0]}"
+def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Values by the harness' name of a row."""
+    return {f"{metric},{column}": value for column, rows in values.items() for metric, value in rows.items()}
 
 
 def _exactly(value: float | None) -> str:
     return "null" if value is None else repr(value)
+
+
+def score_text(scored: ScoredSamples, every: bool = False) -> str:
+    """The table of a scored file, ``every`` column of it if wanted, and whether it equals the run's own figures."""
+    samples = scored.samples
+    documents = f"{samples.documents} document{'s' * (samples.documents > 1)}"
+    parts = [f"{samples.task}, {documents}: {samples.file}"]
+    if samples.unanswered is not None:
+        parts += [f"null, since the model did not answer: {samples.unanswered}"]
+    rows = list(_rows(scored, every))
+    parts += [text_table([HEADS, *rows], right=False)] if rows else []
+    hidden = len([column for column in scored.scores if column != HEADLINE])
+    if hidden and not every:
+        parts += [f"{hidden} more column{'s' * (hidden > 1)} with --all"]
+    parts += [f"{name} is left out: {reason}" for name, reason in samples.unscored.items()]
+    parts += [] if scored.compared is None else [_comparison(scored.compared)]
+    return "\n".join(parts)
+
+
+def audit_text(scored: ScoredSamples, delta: float) -> str:
+    """The auditing figures of a scored file, each with what it means."""
+    heading = f"audit at δ = {delta:g}: {scored.samples.file}"
+    return "\n".join([heading, *(_figure(each) for each in scored.audit)])
+
+
+def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
+    """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
+    metrics = {each.name: each for each in scored.samples.metrics()}
+    for column, values in scored.scores.items():
+        if every or column == HEADLINE:
+            ends = {end for name in values for end in metrics[name].interval or ()}
+            for metric in (metrics[name] for name in values if name not in ends):
+                low, high = (values.get(end) for end in metric.interval or ("", ""))
+                value = number(values[metric.name])
+                yield column, metric.name, value, _interval(low, high), metric.unit, metric.words
+
+
+def number(value: float | None) -> str:
+    """A value to six digits; a dash for none."""
+    return NONE if value is None else f"{value:.6g}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def _comparison(compared: ResultsComparison) -> str:
+    name = compared.file.name
+    lines = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
+    if compared.differences:
+        lines += [f"differs from {name} ({compared.equal} rows are equal):"]
+        lines += [f"  {difference}" for difference in compared.differences]
+    else:
+        lines.append(f"equal to {name} ({compared.equal} rows)")
+    return "\n".join(lines)
+
+
+def _figure(figure: AuditFigure) -> str:
+    indent = "      "
+    said = textwrap.fill(figure.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return f"  {figure.title}: {_value(figure)}\n{said}"
+
+
+def _value(figure: AuditFigure) -> str:
+    if figure.refused is not None:
+        return f"none, {figure.refused}"
+    if figure.lower_bound:
+        return f"{number(figure.value)} or more ({figure.basis}; all right would have shown {number(figure.best)})"
+    interval = _interval(figure.low, figure.high)
+    return f"{number(figure.value)} {interval} ({figure.basis}; {figure.chance:g} without a leak)"

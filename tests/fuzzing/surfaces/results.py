@@ -12,13 +12,13 @@ from typing import Any
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.board.formats import as_csv, as_json, as_markdown, as_text
 from leakage_tasks.report.check.check import Limit, outcomes, waived
+from leakage_tasks.report.compare.changes import as_text as changes_text
 from leakage_tasks.report.compare.changes import compare
-from leakage_tasks.report.compare.text import as_text as changes_text
-from leakage_tasks.report.compare.text import page as changes_page
+from leakage_tasks.report.compare.changes import page as changes_page
 from leakage_tasks.report.page import page
-from leakage_tasks.report.reading.audits import audit_of
 from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.reading.samples import audit_of
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 from tests.report.made import STAMP, leaking, results, tiered

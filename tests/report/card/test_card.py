@@ -21,7 +21,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_one_run
 from leakage_tasks.report.card.file import END, START, split_card
-from leakage_tasks.report.card.words import what_was_tested, which_attacks
+from leakage_tasks.report.card.sentences import what_was_tested, which_attacks
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")

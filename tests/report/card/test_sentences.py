@@ -23,7 +23,7 @@ def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str,
     board = make_board([run])
     figures = board.groups[0].entries[0].figures
     return {
-        f"{column.task}/{column.metric}": sentence(run.tasks[column.task], column, figures[column.key])
+        f"{column.task}/{column.name}": sentence(run.tasks[column.task], column, figures[column.key])
         for column in board.columns
     }
 

@@ -7,8 +7,15 @@ import math
 import pytest
 
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES
-from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
+from leakage_tasks.report.plots.findings import (
+    EXPOSURE,
+    EXTRACTION,
+    SUFFIXES,
+    costs_of,
+    epochs_of,
+    recall_of,
+    repetitions_of,
+)
 from tests.report.logged import SIZE, choice, finding, log, suffix
 
 RANKS = {"c1": (4.0, 1), "c2": (1.0, 10), "c3": (1000.0, 1), "k1": (9e5, 0), "k2": (5e5, 0), "k3": (10.0, 0)}

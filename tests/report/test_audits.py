@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.metrics.audit import AuditFigure, audit
-from leakage_tasks.report.page.runs import tell_runs
-from leakage_tasks.report.reading.audits import audit_of, audit_words
+from leakage_tasks.report.page.runs import audit_words, tell_runs
 from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.reading.samples import audit_of, read_samples
 from tests.report.made import leaking, results, write
 from tests.report.pages import board, usual_canaries, write_run
 

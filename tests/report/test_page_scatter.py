@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.report.page.front import pareto_front
-from leakage_tasks.report.page.scatter import scatter
+from leakage_tasks.report.page.scatter import pareto_front, scatter
 from tests.report.pages import board, usual_canaries, write_run
 
 SIDES = list(itertools.product(("lower", "higher"), repeat=2))

@@ -8,7 +8,7 @@ import pytest
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.unanswered import unanswered
-from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
+from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.made import STAMP, results, write
 
