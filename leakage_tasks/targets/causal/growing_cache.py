@@ -26,28 +26,22 @@ class GrowingCache(Protocol):
     @property
     def rows(self) -> int:
         """Texts there are."""
-        ...
 
     @property
     def row_bytes(self) -> int:
         """Memory a row takes at its full length."""
-        ...
 
     def feed(self) -> Any:
         """The cache that the next forward pass takes."""
-        ...
 
     def took(self, cache: Any) -> None:
         """Remember the cache that the pass gave back."""
-        ...
 
     def branch(self, parents: Tensor) -> None:
         """Add a copy of each of ``parents`` ``[n]`` after the last row."""
-        ...
 
     def select(self, rows: Tensor) -> GrowingCache:
         """A state of its own with ``rows`` ``[n]`` of this one."""
-        ...
 
 
 def growing_cache(cache: Any, length: int, more: int) -> GrowingCache:

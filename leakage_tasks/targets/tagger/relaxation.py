@@ -43,15 +43,12 @@ class Reader(Protocol):
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens may be read at once, gradients included."""
-        ...
 
     def embed(self, tokens: Tensor) -> Tensor:
         """What is read for tokens ``[…]``: ``[…, features]``."""
-        ...
 
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
         """Bits ``[n]`` of rows ``[n, length]`` of the canaries ``which`` that are read as ``embedded``."""
-        ...
 
 
 class Relaxation:

@@ -15,16 +15,12 @@ class TokenRows(Protocol):
 
         With k below the number of slots the text ends before the next open slot.
         """
-        ...
 
     def single(self, slot: int) -> IntArray | None:
         """The one token of each value of ``slot``, None where some value has several."""
-        ...
 
     def tokens(self, slot: int) -> list[list[int]]:
         """The tokens of each value of ``slot`` in its place."""
-        ...
 
     def column(self, slot: int) -> int | None:
         """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
-        ...
