@@ -21,10 +21,9 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
-from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
-from leakage_tasks.targets.masked.model import MaskedModel
 from leakage_tasks.targets.masked.rows import Query
+from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
@@ -62,16 +61,17 @@ class FrankensteinLM(ClassifierScorerLM):
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed)
-        self._masked = None if model is None else MaskedModel(model, self.tokenizer, **self._reading)
+        self._masked = None if model is None else self._reading(model)
         if save is not None and self.rank == 0:
             self._save(Path(save))
         source = base if head == TRAIN else head
         self.generator = self._generator(generator, source)
-        self.classifier = GeneratingTarget.of(self.classifier, self.generator)
+        self.classifier = GeneratingTarget(self.classifier, self.generator)
 
-    @property
-    def _reading(self) -> dict[str, Any]:
-        return {"device": self._device, "batch_size": texts_at_once(self.batch_size), "max_length": self.max_length}
+    def _reading(self, model: Any) -> MaskedTarget:
+        """A masked language model that reads as the classifier does."""
+        settings = {name: self._loading[name] for name in ("device", "batch_size")}
+        return MaskedTarget(model, self.tokenizer, max_length=self.max_length, **settings)
 
     def _frankenstein(self, head: str, text: str | None, base: str | None, epochs: int, seed: int) -> Any:
         classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
@@ -91,9 +91,9 @@ class FrankensteinLM(ClassifierScorerLM):
     def _generator(self, generator: str, source: str | None) -> ProposesValues:
         if generator == FRANKENSTEIN:
             assert self._masked is not None
-            return MaskedGenerator(self._masked.model, self.tokenizer, generator, **self._reading)
+            return MaskedGenerator(self._masked, generator)
         if generator != PRETRAINED:
-            return load_generator(generator, self._device, self._reading["batch_size"])
+            return load_generator(generator, self._device, self._loading["batch_size"])
         loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
@@ -101,7 +101,7 @@ class FrankensteinLM(ClassifierScorerLM):
                 f"head={source}: was put together from a classifier's encoder, so it is no pretrained model: give the "
                 "base model itself, or use generator=frankenstein"
             )
-        return MaskedGenerator(model, self.tokenizer, generator, **self._reading)
+        return MaskedGenerator(self._reading(model), generator)
 
     def _save(self, folder: Path) -> None:
         assert self._masked is not None
@@ -135,7 +135,7 @@ class FrankensteinLM(ClassifierScorerLM):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, value)
         return sums
 
-    def _with_head(self) -> MaskedModel:
+    def _with_head(self) -> MaskedTarget:
         if self._masked is None:
             raise TargetError(
                 "without a masked-language head the model gives texts no likelihood: pass head=BASE in --model_args, "

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.targets.batches import READ_IN_HALF
-from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
+from leakage_tasks.targets.batches import READ_IN_HALF, in_half_precision
+from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS, TOLERANCE_SHARE
 
 
 @dataclass(frozen=True)

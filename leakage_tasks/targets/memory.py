@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
 
@@ -82,6 +84,22 @@ class RowLimit:
             with self.halving(part.stop - part.start):
                 found.append(ask(part))
                 first = part.stop
+        return found
+
+    def by_length(
+        self, lengths: Sequence[int], at_once: int, ask: Callable[..., FloatArray], *beside: Sequence[Any]
+    ) -> FloatArray:
+        """What ``ask`` answers to texts of ``lengths`` ``[n]``, of which those of about one length share a batch.
+
+        It is given of each sequence ``beside`` what belongs to the batch's texts.
+        """
+        order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+
+        def ask_part(part: slice) -> FloatArray:
+            return ask(*([each[place] for place in order[part]] for each in beside))
+
+        found = np.zeros(len(lengths))
+        found[order] = np.concatenate([*self.parts(len(order), ask_part, at_once), found[:0]])
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, after, of_prefix, pick
+from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import Encode
-from leakage_tasks.targets.tokens.token_paths import ENUMERATE, Pieces, lay_out, token_pieces
+from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces
 
 ROWS = 512
 ANY_LENGTH = 2048
@@ -65,7 +67,7 @@ class CausalTarget:
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
-        self._pieces: Pieces | None = None
+        self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         self._stepper = model
         prompt = getattr(model, "active_peft_config", None)
         if prompt is not None and prompt.is_prompt_learning:
@@ -87,23 +89,11 @@ class CausalTarget:
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        return self._laid_out(space, self.encode)
-
-    def _laid_out(self, space: Space, encode: Encode) -> Paths:
-        # A small space is laid out from the encodings alone, so the whole vocabulary need not be spelled.
-        return lay_out(space, encode, Pieces() if space.size <= ENUMERATE else self._spelling())
+        return lay_out(space, self.encode, self.spelling)
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
-        from leakage_tasks.targets.causal.in_context import CausalInContext
-
         return CausalInContext(self, context, space)
-
-    def _spelling(self) -> Pieces:
-        """The text each token adds, found out once."""
-        if self._pieces is None:
-            self._pieces = token_pieces(self.tokenizer, self.model.config.get_text_config().vocab_size)
-        return self._pieces
 
     def rows(self, length: int) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
@@ -215,29 +205,18 @@ class CausalTarget:
     def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
         """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
         longest = max(map(len, encoded), default=1)
-        if longest - 1 > self.max_length:
-            raise TargetError(f"a text of {longest - 1} tokens does not fit the model's {self.max_length}: shorten it")
-        found = np.zeros(len(encoded))
-        order = sorted(range(len(encoded)), key=lambda place: len(encoded[place]))
+        check_fits(longest - 1, self.max_length)
         # A whole text needs logits at every position, a frontier row at one only.
         size = max(1, min(self.rows(longest), 4 * ROWS // longest))
-        costs = self.whole_texts.parts(
-            len(order), lambda part: self._score([encoded[place] for place in order[part]]), size
-        )
-        found[order] = np.concatenate([*costs, np.zeros(0)])
-        return found
+        return self.whole_texts.by_length([len(tokens) for tokens in encoded], size, self._score, encoded)
 
-    def _score(self, encoded: list[list[int]]) -> FloatArray:
-        lengths = torch.tensor([len(tokens) for tokens in encoded], device=self.device)
-        width = int(lengths.max())
-        padded = torch.tensor([tokens + [0] * (width - len(tokens)) for tokens in encoded], device=self.device)
+    def _score(self, encoded: Sequence[list[int]]) -> FloatArray:
+        tokens, mask = (part.to(self.device) for part in padded(encoded, 0))
+        width = tokens.shape[1]
+        mask[:, : self.unscored] = 0
         with self.inference():
-            logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
-        picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
-        costs = logits.logsumexp(-1) - picked
-        places = torch.arange(1, width, device=self.device)[None]
-        real = (places >= self.unscored) & (places < lengths[:, None])
-        return ((costs * real).cpu().double().sum(1) / LN2).numpy()
+            logits = self.model(input_ids=tokens[:, :-1], use_cache=False).logits[:, 1 - width :].float()
+        return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
     def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
         """Read texts ``[n, P]`` from their first token, behind the soft prompt if there is one.
@@ -260,6 +239,64 @@ class CausalTarget:
     def inference(self) -> contextlib.AbstractContextManager[None]:
         """No gradients, and the harness' mixed precision where it is on."""
         return inference(self.device, self._autocast)
+
+
+class CausalInContext(CausalTarget):
+    """A causal model in a context, for the fillings of one space.
+
+    Implements ``ScoresSequences`` and ``PredictsNextToken``. Texts are the canary's own, without the context.
+    """
+
+    def __init__(self, plain: CausalTarget, context: Context, space: Space) -> None:
+        start = start_token(context, plain._prefix_token, plain.tokenizer)
+        vars(self).update(vars(plain))
+        self._plain, self._after = plain, context.after
+        self._row_bytes = self._token_bytes = 1.0
+        self._lead = lead_of(context, space, plain.encode, self._decode, start)
+        self.unscored = max(1, len(self._lead.tokens))
+
+    def _decode(self, tokens: list[int]) -> str:
+        return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens that each text has a cost for, those that it shares with its context included."""
+        return self._on([self._lead.rest + text + self._after for text in texts])
+
+    def _on(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
+
+    def rows(self, length: int) -> int:
+        """See :class:`CausalTarget`; the lead is in memory too."""
+        return super().rows(length + len(self._lead.tokens))
+
+    def paths(self, space: Space) -> Paths:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        first, *inner, last = space.pieces
+        around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
+        found = lay_out(around, self._on, self.spelling)
+        if not (self._lead.tokens or found.prefix):
+            raise not_shared()
+        return found
+
+    def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
+        return self._lead.begin(tokens)
+
+
+def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
+    """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
+    rows = [target.token_rows(own) for target, own in zip(targets, texts, strict=True)]
+    found = np.zeros((len(rows), len(rows[0])))
+    for unscored in {target.unscored for target in targets}:
+        same = [place for place, target in enumerate(targets) if target.unscored == unscored]
+        costs = targets[same[0]].row_costs([row for place in same for row in rows[place]])
+        found[same] = costs.reshape(len(same), -1)
+    return found
+
+
+def reads_alike(target: CausalTarget, context: Context) -> bool:
+    """Whether a context is the usual one under another name. Raises TargetError for one the model does not have."""
+    start = start_token(context, target._prefix_token, target.tokenizer)
+    return not (context.before or context.after) and start == target._prefix_token
 
 
 @contextlib.contextmanager

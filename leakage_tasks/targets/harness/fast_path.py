@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import texts_at_once
+from leakage_tasks.targets.batches import in_half_precision, texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget
-from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
 TOLERANCE_BITS = 1e-3
 """How far two ways of computing one log-perplexity may differ in float32."""
@@ -47,40 +45,26 @@ def fast_target(
     for cached in (True, False):
         if reasons and not translates:
             check_order(lm, texts)
-        make = (
-            partial(seq2seq_target, lm, cached, languages) if translates else partial(causal_target, lm, cached, prefix)
-        )
-        found = _proved(lm, texts, private, prefix, make, plain)
-        if not isinstance(found, str):
+        try:
+            target: CausalTarget | Seq2SeqTarget
+            target = seq2seq_target(lm, cached, languages) if translates else causal_target(lm, cached, prefix)
+            reason = _disagreement(lm, target, texts, prefix, plain)
+        except Exception as error:
+            said = "" if private else " ".join(str(error).split())[:200]
+            kind = type(error).__name__
+            reason = said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
+        if reason is None:
             if reasons:
                 log.warning(
                     "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
                     "the same figures, but more slowly: lower budget=… if it takes too long",
                     *(name, reasons[0]),
                 )
-            return found
-        reasons.append(found)
+            return target
+        reasons.append(reason)
     for way, reason in zip(("with", "without"), reasons, strict=True):
         log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
     return plain
-
-
-def _proved(
-    lm: HFLM,
-    texts: Sequence[str],
-    private: bool,
-    prefix: int | None,
-    make: Callable[[], CausalTarget | Seq2SeqTarget],
-    plain: Any,
-) -> CausalTarget | Seq2SeqTarget | str:
-    """The fast target where it agrees with the ``plain`` way on ``texts``, else why it does not."""
-    try:
-        target = make()
-        return _disagreement(lm, target, texts, prefix, plain) or target
-    except Exception as error:
-        said = "" if private else " ".join(str(error).split())[:200]
-        kind = type(error).__name__
-        return said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
 
 
 def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
@@ -124,11 +108,6 @@ def check_order(lm: HFLM, texts: Sequence[str]) -> None:
             f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
             "gives texts no log-likelihood: use a model that predicts the next token"
         )
-
-
-def in_half_precision(model: Any, autocast: Any) -> bool:
-    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
-    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
 
 
 def _disagreement(

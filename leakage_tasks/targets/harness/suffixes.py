@@ -13,9 +13,14 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.harness.sampling import SPOKEN_ALONE, check_decoding, generation_settings, kinds
 from leakage_tasks.targets.harness.target import HarnessTarget
-from leakage_tasks.targets.harness.texts import HarnessTexts
+from leakage_tasks.targets.harness.texts import (
+    SPOKEN_ALONE,
+    HarnessTexts,
+    check_decoding,
+    generation_settings,
+    kinds,
+)
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.text_tokens import text_tokens

@@ -47,7 +47,7 @@ class GrowingCache(Protocol):
 def growing_cache(cache: Any, length: int, more: int) -> GrowingCache:
     """The state of texts of ``length`` tokens from what the model returned for them; ``more`` are still to come."""
     if attention_only(cache):
-        return AttentionCache(cache, more)
+        return AttentionCache([RoomyLayer(each.keys, each.values, each.keys.shape[2] + more) for each in cache.layers])
     return WholeStateCache(of_rows(cache), (length + more) / length)
 
 
@@ -100,10 +100,8 @@ class AttentionCache:
 
     many_tokens = True
 
-    def __init__(self, cache: Any, more: int = 0, *, layers: list[RoomyLayer] | None = None) -> None:
-        self.layers = layers or [
-            RoomyLayer(layer.keys, layer.values, layer.keys.shape[2] + more) for layer in cache.layers
-        ]
+    def __init__(self, layers: list[RoomyLayer]) -> None:
+        self.layers = layers
         self._cache = DynamicCache()
         self._cache.layers[:] = self.layers
 
@@ -131,7 +129,7 @@ class AttentionCache:
 
     def select(self, rows: Tensor) -> AttentionCache:
         """See :class:`GrowingCache`."""
-        return AttentionCache(self._cache, layers=[layer.select(rows) for layer in self.layers])
+        return AttentionCache([layer.select(rows) for layer in self.layers])
 
 
 class WholeStateCache:

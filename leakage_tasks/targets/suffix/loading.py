@@ -10,6 +10,7 @@ import torch
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.models.loading import read_model, read_tokenizer
+from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.scores import costs_after
@@ -36,27 +37,22 @@ def load_causal_target(
     tokenizer = read_tokenizer(name, bare=True, failure=failure)
     if missing:
         raise TargetError(f"{option}: no trained causal language model ({missing[0]} is not in its weights): give one")
-    target = CausalTarget(model.to(device).eval(), tokenizer, device=device, batch_size=batch_size)
-    return target if _goes_on_rightly(target) else _uncached(target, option)
+    model.to(device).eval()
+    target, uncached = (
+        CausalTarget(model, tokenizer, device=device, batch_size=batch_size, cached=cached) for cached in (True, False)
+    )
+    if _agree(target, uncached):
+        return target
+    log.warning("%s: its cache steps aside, since it does not continue a text as reading it anew does", option)
+    return uncached
 
 
-def _goes_on_rightly(target: CausalTarget) -> bool:
+def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
     """Whether the model's cache continues a text as reading it anew does."""
     prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
     try:
-        found = [costs_after(SuffixSampler(each), prefix, rest) for each in (target, _without_cache(target))]
+        found = [costs_after(SuffixSampler(each), prefix, rest) for each in (target, uncached)]
     except Exception:  # a cache that cannot be continued fails in many ways
         return False
-    half = any(parameter.element_size() < 4 for parameter in target.model.parameters())
-    pairs = zip(*found, strict=True)
-    return all(np.allclose(one, other, atol=1e-3, rtol=0.02 if half else 0.0) for one, other in pairs)
-
-
-def _without_cache(target: CausalTarget) -> CausalTarget:
-    device, size = target.device, target.batch_size
-    return CausalTarget(target.model, target.tokenizer, device=device, batch_size=size, cached=False)
-
-
-def _uncached(target: CausalTarget, option: str) -> CausalTarget:
-    log.warning("%s: its cache steps aside, since it does not continue a text as reading it anew does", option)
-    return _without_cache(target)
+    share = 0.02 if in_half_precision(target.model) else 0.0
+    return all(np.allclose(one, other, atol=1e-3, rtol=share) for one, other in zip(*found, strict=True))
