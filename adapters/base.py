@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lm_eval.api.instance import Instance
@@ -15,6 +15,7 @@ from leakage_tasks.core.log import first_line
 from leakage_tasks.targets.batches import RowModel, texts_at_once
 from leakage_tasks.targets.harness.target import as_target
 
+Given = TypeVar("Given")
 Answer = tuple[float, bool]
 """A natural log of a probability, and whether what it is of is the likeliest."""
 
@@ -83,7 +84,7 @@ class LocalLM(LM):
             "model_sha": getattr(model.config, "_commit_hash", None) or "",
         }
 
-    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
+    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Given]) -> list[Given]:
         """The answers, put into the harness' cache as those to requests of this kind."""
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)

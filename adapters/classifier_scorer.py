@@ -21,8 +21,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
-from leakage_tasks.targets.classifier.loading import load_classifier
-from leakage_tasks.targets.classifier.target import ClassifierTarget
+from leakage_tasks.targets.classifier.target import ClassifierTarget, load_classifier
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
@@ -130,7 +129,7 @@ class LabelScorerLM(LocalLM):
 class ClassifierScorerLM(LabelScorerLM):
     """Any `transformers` sequence classifier; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.classifier.loading.load_classifier`, ``batch_size`` and
+    Takes the arguments of :func:`~leakage_tasks.targets.classifier.target.load_classifier`, ``batch_size`` and
     ``device`` as :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores
     calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack
     ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their first ``max_length``

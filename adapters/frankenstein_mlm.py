@@ -22,7 +22,7 @@ from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.models.frankenstein import graft, is_frankenstein
 from leakage_tasks.models.masked_lm import pretrained_mlm
 from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
-from leakage_tasks.targets.masked.rows import Query
+from leakage_tasks.targets.loading import is_number
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
@@ -120,7 +120,8 @@ class FrankensteinLM(ClassifierScorerLM):
         """
         masked = self._with_head()
         queries = [masked.continuation(*request.args) for request in requests]
-        return self._remembered("loglikelihood", requests, self._pseudo(queries, disable_tqdm))
+        answers = pseudo_log_likelihoods(masked, queries, disable_tqdm or self.rank != 0)
+        return self._remembered("loglikelihood", requests, answers)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
         """For each text its pseudo-log-likelihood in nats.
@@ -129,11 +130,10 @@ class FrankensteinLM(ClassifierScorerLM):
         """
         masked = self._with_head()
         pieces = [list(masked.pieces(request.args[0])) for request in requests]
-        scores = iter(self._pseudo([query for queries in pieces for query in queries], disable_tqdm))
+        asked = [query for queries in pieces for query in queries]
+        scores = iter(pseudo_log_likelihoods(masked, asked, disable_tqdm or self.rank != 0))
         sums = [sum(next(scores)[0] for _ in queries) for queries in pieces]
-        for request, value in zip(requests, sums, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, value)
-        return sums
+        return self._remembered("loglikelihood_rolling", requests, sums)
 
     def _with_head(self) -> MaskedTarget:
         if self._masked is None:
@@ -142,9 +142,6 @@ class FrankensteinLM(ClassifierScorerLM):
                 "or use --model classifier-scorer for labels"
             )
         return self._masked
-
-    def _pseudo(self, queries: Sequence[Query], disable_tqdm: bool) -> list[Answer]:
-        return pseudo_log_likelihoods(self._with_head(), queries, disable_tqdm or self.rank != 0)
 
     def get_model_info(self) -> dict[str, Any]:
         """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
@@ -168,7 +165,7 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         )
     if head == TRAIN and base is None and generator == PRETRAINED:
         raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
-    if not isinstance(head_epochs, int) or isinstance(head_epochs, bool) or head_epochs < 1:
+    if not is_number(head_epochs):
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
         _check_place(Path(save))

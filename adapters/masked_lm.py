@@ -13,9 +13,8 @@ from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
 from adapters.base import Answer, LocalLM
-from leakage_tasks.targets.masked.loading import load_masked
 from leakage_tasks.targets.masked.rows import Query
-from leakage_tasks.targets.masked.target import MaskedTarget
+from leakage_tasks.targets.masked.target import MaskedTarget, load_masked
 
 TOGETHER = 4096
 """Masked copies of texts put together before the model reads them, so that short texts share batches."""
@@ -24,7 +23,7 @@ TOGETHER = 4096
 class MaskedLM(LocalLM):
     """Any masked language model of `transformers`; ``masked`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.masked.loading.load_masked`, ``batch_size`` and ``device`` as
+    Takes the arguments of :func:`~leakage_tasks.targets.masked.target.load_masked`, ``batch_size`` and ``device`` as
     :class:`~adapters.base.LocalLM` does. Raises OptionError and TargetError.
     """
 

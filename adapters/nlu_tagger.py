@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from adapters.classifier_scorer import LabelScorerLM
-from leakage_tasks.targets.tagger.loading import load_tagger
-from leakage_tasks.targets.tagger.target import TaggerTarget
+from leakage_tasks.targets.tagger.target import TaggerTarget, load_tagger
 
 
 class NLUTaggerLM(LabelScorerLM):
     """An NLU tagger as ``leakage train-nlu`` writes it; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.tagger.loading.load_tagger`, ``batch_size`` and ``device`` as
+    Takes the arguments of :func:`~leakage_tasks.targets.tagger.target.load_tagger`, ``batch_size`` and ``device`` as
     :class:`LabelScorerLM` does. Raises OptionError and TargetError.
     """
 

@@ -40,8 +40,9 @@ class RowModel:
         model: Any,
         tokenizer: Any,
         padding: int,
-        device: torch.device | str | None,
-        batch_size: int | None,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
         max_length: int | None = None,
         tokens: int = TOKENS_ON_CPU,
         most_rows: int = MOST_ROWS,
@@ -92,7 +93,7 @@ class RowModel:
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
                 own = [each[: len(chosen)] for each in own]
             with self.limit.halving(len(chosen)):
-                found[chosen] = _asked(*padded([rows[place] for place in chosen], self.padding), ask, own)
+                found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
                 first += len(chosen)
         return found
 
@@ -107,8 +108,8 @@ class RowModel:
             longer, covered = ids.new_full((1, room), self.padding), mask.new_zeros((1, room))
             own = [each[:1] for each in beside]
             with self.limit.halving(1):
-                alone = _asked(ids, mask, ask, own)
-                among = _asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
+                alone = _answer(ids, mask, ask, own)
+                among = _answer(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
                 self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
         return bool(self._reads_padding)
 
@@ -120,7 +121,7 @@ class RowModel:
         mask = torch.ones_like(ids)
 
         def ask_part(part: slice) -> FloatArray:
-            return _asked(ids[part], mask[part], ask, [each[part] for each in beside])
+            return _answer(ids[part], mask[part], ask, [each[part] for each in beside])
 
         return np.concatenate(self.limit.parts(len(ids), ask_part, self.batch(rows.shape[1])))
 
@@ -131,7 +132,7 @@ def check_fits(length: int, room: int | None) -> None:
         raise TargetError(f"a text of {length} tokens does not fit the model's {room}: shorten it")
 
 
-def _asked(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
+def _answer(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
     with torch.inference_mode():
         return ask(ids, mask, *beside).cpu().numpy()
 

@@ -56,6 +56,8 @@ class RowLimit:
         It is for a block in a loop that goes on until all is done, ``rows`` at a time. Raises TargetError, which names
         ``remedy``, where ``rows`` is no more than ``least``, which cannot be less.
         """
+        from accelerate.utils.memory import clear_device_cache
+
         try:
             yield
             return
@@ -70,7 +72,8 @@ class RowLimit:
             traceback.clear_frames(error.__traceback__)
         self.most = max(least, -(-rows // 2))
         log.info("out of memory for %d rows (%s): %d at a time from here on", rows, said, self.most)
-        _give_back()
+        # What nothing refers to any longer is freed, on whatever device.
+        clear_device_cache(garbage_collection=True)
 
     def parts(self, rows: int, ask: Callable[[slice], Answer], at_once: int = MOST_ROWS) -> list[Answer]:
         """What ``ask`` answers to slices of ``rows`` rows, in their order, each of ``at_once`` rows at the most.
@@ -101,13 +104,6 @@ class RowLimit:
         found = np.zeros(len(lengths))
         found[order] = np.concatenate([*self.parts(len(order), ask_part, at_once), found[:0]])
         return found
-
-
-def _give_back() -> None:
-    """Free what nothing refers to any longer, on whatever device."""
-    from accelerate.utils.memory import clear_device_cache
-
-    clear_device_cache(garbage_collection=True)
 
 
 def bytes_for_rows(device: torch.device) -> int:

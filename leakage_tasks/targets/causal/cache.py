@@ -43,7 +43,7 @@ class RowState:
                 for shared, own in zip(self.prefix, tensors, strict=True)
             ]
         left = iter(tensors)
-        return _changed(self.shell, lambda _: next(left))
+        return _map_tensors(self.shell, lambda _: next(left))
 
 
 def of_prefix(cache: Any) -> RowState:
@@ -97,22 +97,22 @@ def _collect(cache: Any) -> list[Tensor]:
         found.append(tensor)
         return tensor
 
-    _changed(cache, note)
+    _map_tensors(cache, note)
     return found
 
 
-def _changed(node: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map_tensors(node: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """A copy of a cache with each of its tensors that has a batch dimension changed."""
     if isinstance(node, Tensor):
         return change(node) if node.dim() else node
     if isinstance(node, (list, tuple)):
-        return type(node)([_changed(item, change) for item in node])
+        return type(node)([_map_tensors(item, change) for item in node])
     if isinstance(node, dict):
-        return type(node)({name: _changed(item, change) for name, item in node.items()})
+        return type(node)({name: _map_tensors(item, change) for name, item in node.items()})
     if _holds_tensors(node):
         twin = copy.copy(node)
         for name, item in vars(node).items():
-            setattr(twin, name, _changed(item, change))
+            setattr(twin, name, _map_tensors(item, change))
         return twin
     return node
 

@@ -9,6 +9,7 @@ Where nothing at all is before a text, its first token has no cost: nothing pred
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,7 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
     texts = [context.before + space.fill(filling) + context.after for filling in _beginnings(space)]
     encoded = encode(texts)
     alone = encode([context.before])[0] if context.before else []
-    kept = min(_common(alone, tokens) for tokens in encoded)
+    kept = len(os.path.commonprefix([alone, *encoded]))
     own = alone[:kept]
     text = context.before if kept == len(alone) else decode(own) if kept else ""
     if not context.before.startswith(text):
@@ -86,11 +87,6 @@ def _beginnings(space: Space) -> list[Filling]:
     values = space.slots[0].values
     first = values[:: max(1, len(values) // MOST_VALUES)]
     return [*((value, *rest) for value in first), *space.sample(PROBES, "context")]
-
-
-def _common(alone: Sequence[int], tokens: Sequence[int]) -> int:
-    pairs = enumerate(zip(alone, tokens, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(alone), len(tokens)))
 
 
 def not_shared() -> TargetError:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,17 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, after, of_prefix, pick
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
+from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces
+from leakage_tasks.targets.tokens.token_paths import lay_out
 
 ROWS = 512
-ANY_LENGTH = 2048
-"""Tokens to read at most with a model that sets no bound."""
 IN_CACHE = 1 << 19
 """Logits normalised at once on a CPU: few enough to stay in its cache."""
 
 
-class CausalTarget:
+class CausalTarget(TextModel):
     """Scores and extends texts with a causal language model.
 
     Implements ``ScoresSequences`` and ``PredictsNextToken``. What log-perplexity is
@@ -39,35 +37,16 @@ class CausalTarget:
     special tokens the tokenizer would add; a text that itself begins with that token is not given another.
     Tokens that straddle template and secret belong to the path of the filling and are scored in full.
 
-    Costs are computed in float32 whatever the model's precision. ``cached=False`` reads every text anew from
-    its first token; it is what the cached pass is checked against.
+    Costs are computed in float32 whatever the model's precision. ``settings`` are those of
+    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        prefix_token: int | None = None,
-        max_length: int | None = None,
-        autocast: torch.dtype | None = None,
-        cached: bool = True,
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.device = torch.device(device if device is not None else model.device)
-        self.cached = cached
-        self.max_length = max_length or room_of(model.config)
-        self.batch_size = batch_size
-        self._autocast = autocast
-        self.limit, self.whole_texts = RowLimit(), RowLimit()
+    def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
+        super().__init__(model, tokenizer, **settings)
         self._row_bytes = self._token_bytes = 1.0
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
-        self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         self._stepper = model
         prompt = getattr(model, "active_peft_config", None)
         if prompt is not None and prompt.is_prompt_learning:
@@ -234,12 +213,6 @@ class CausalTarget:
         out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache})
         return out.logits.float(), self._cache_of(out)
 
-    # -- running --------------------------------------------------------------------------------------------
-
-    def inference(self) -> contextlib.AbstractContextManager[None]:
-        """No gradients, and the harness' mixed precision where it is on."""
-        return inference(self.device, self._autocast)
-
 
 class CausalInContext(CausalTarget):
     """A causal model in a context, for the fillings of one space.
@@ -252,11 +225,10 @@ class CausalInContext(CausalTarget):
         vars(self).update(vars(plain))
         self._plain, self._after = plain, context.after
         self._row_bytes = self._token_bytes = 1.0
-        self._lead = lead_of(context, space, plain.encode, self._decode, start)
+        plain_text = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        decode = partial(self.tokenizer.decode, **plain_text)
+        self._lead = lead_of(context, space, plain.encode, decode, start)
         self.unscored = max(1, len(self._lead.tokens))
-
-    def _decode(self, tokens: list[int]) -> str:
-        return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens that each text has a cost for, those that it shares with its context included."""
@@ -297,19 +269,6 @@ def reads_alike(target: CausalTarget, context: Context) -> bool:
     """Whether a context is the usual one under another name. Raises TargetError for one the model does not have."""
     start = start_token(context, target._prefix_token, target.tokenizer)
     return not (context.before or context.after) and start == target._prefix_token
-
-
-@contextlib.contextmanager
-def inference(device: torch.device, autocast: torch.dtype | None) -> Iterator[None]:
-    """No gradients, and mixed precision of type ``autocast`` unless that is None."""
-    with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
-        yield
-
-
-def room_of(config: Any) -> int:
-    """Tokens a model can read. XLNet's kind says −1 for any number."""
-    positions = getattr(config, "max_position_embeddings", None) or 0
-    return positions if positions > 0 else ANY_LENGTH
 
 
 def _prefix_token(tokenizer: Any) -> int:

@@ -21,7 +21,7 @@ from leakage_tasks.targets.causal.generator import CausalGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
-from leakage_tasks.targets.suffix.loading import load_causal_target
+from leakage_tasks.targets.suffix.target import load_causal_target
 
 __all__ = ["CausalGenerator", "ExhaustiveGenerator", "GeneratingTarget", "MaskedGenerator", "load_generator"]
 
@@ -129,16 +129,18 @@ class MaskedGenerator:
         """The token of each value, for each head ``[A]``; ``rows`` hold the first value."""
         found = []
         for (left, right), row, column in zip(around, rows, columns.tolist(), strict=True):
-            key = (values, _match(BESIDE_LEFT.search(left)), _match(BESIDE_RIGHT.match(right)))
+            key = (values, BESIDE_LEFT.findall(left)[0], BESIDE_RIGHT.findall(right)[0])
             if key not in self._tokens:
-                self._tokens[key] = self._tokenized(values, left, right, row, column)
+                self._tokens[key] = self._tokens_between(values, left, right, row, column)
             tokens = self._tokens[key]
             if int(tokens[0]) != row[column]:
-                tokens = self._tokenized(values, left, right, row, column)
+                tokens = self._tokens_between(values, left, right, row, column)
             found.append(tokens)
         return found
 
-    def _tokenized(self, values: tuple[str, ...], left: str, right: str, row: Sequence[int], column: int) -> IntArray:
+    def _tokens_between(
+        self, values: tuple[str, ...], left: str, right: str, row: Sequence[int], column: int
+    ) -> IntArray:
         before, after = list(row[:column]), list(row[column + 1 :])
         tokens = []
         for value, found in zip(values, self.masked.encode([f"{left}{v}{right}" for v in values]), strict=True):
@@ -198,10 +200,6 @@ def _not_one(value: str, number: int) -> TargetError:
         f"value {value!r} becomes {what} where a masked model fills in one: make the canaries with the whole words of "
         "this tokenizer as alphabet and a space before the slot, or use attack=label-search or generator=causal:MODEL"
     )
-
-
-def _match(found: re.Match[str] | None) -> str:
-    return found.group() if found else ""
 
 
 def _proposals(logits: Tensor, tokens: Sequence[IntArray]) -> list[Proposal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,11 +122,11 @@ def _disagreement(
         source = target.source_tokens(texts[0])[-target.max_length :]
         encoded = [tokens[: target.longest_target] for tokens in target.encode(texts)]
         requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
-        ours = _stepped(GivenSource(target, source), encoded)
+        ours = _step_through(GivenSource(target, source), encoded)
     else:
         encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
         requests = [(("", text), *_split(prefix, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
-        ours = _stepped(target, encoded)
+        ours = _step_through(target, encoded)
     if isinstance(plain, TeacherForced):
         whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
     else:
@@ -145,14 +146,12 @@ def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]
     return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
 
 
-def _stepped(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
+def _step_through(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
     """Log-perplexities as an attack computes them: what the texts share at once, then one token at a time together.
 
     The texts are rows of one batch, so a cache that mixes up rows or positions shows.
     """
-    shared = 0
-    while shared < min(map(len, encoded)) - 1 and len({tokens[shared] for tokens in encoded}) == 1:
-        shared += 1
+    shared = min(len(os.path.commonprefix(encoded)), min(map(len, encoded)) - 1)
     columns = np.unique(np.concatenate([np.array(tokens) for tokens in encoded]))
     state, cost, costs = target.start(encoded[0][:shared], columns)
     totals, rows = np.full(len(encoded), cost), np.zeros(len(encoded), dtype=np.int64)

@@ -7,7 +7,6 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from lm_eval.models.huggingface import HFLM
 
@@ -20,9 +19,9 @@ from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
+from leakage_tasks.targets.harness.texts import TextTokens, request, text_tokens
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_by_text
-from leakage_tasks.targets.text_tokens import TextTokens, text_tokens
 
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
@@ -181,11 +180,6 @@ class HarnessSeq2Seq:
         return HarnessScorer(self._lm, source_by_text(canary))
 
 
-def request(kind: Any, arguments: tuple, place: int) -> Instance:
-    """A request as the harness makes them, the ``place``-th of its document."""
-    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)
-
-
 @singledispatch
 def as_target(
     lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
@@ -245,7 +239,7 @@ def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherFo
         )
     if not spoken.marked:
         return HarnessSeq2Seq(lm)
-    if not _scores_as_hflm(lm):
+    if any(getattr(type(lm), name) is not getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call")):
         log.warning(
             "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': its figures are of "
             "texts without that; use --model hf",
@@ -255,7 +249,3 @@ def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherFo
         return HarnessSeq2Seq(lm)
     log.info("leakage: the decoder reads '%s' before each target sentence; its cost is not counted", spoken.words)
     return TeacherForced(seq2seq_target(lm, languages=languages))
-
-
-def _scores_as_hflm(lm: HFLM) -> bool:
-    return all(getattr(type(lm), name) is getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call"))

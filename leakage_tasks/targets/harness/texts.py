@@ -1,4 +1,4 @@
-"""What a harness model is asked in text: how it goes on, with which settings, and what a continuation costs."""
+"""What a harness model is asked in text: its tokens, how it goes on by which settings, what a continuation costs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.harness.target import request
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
+REMEDY = "name the model's tokenizer with --metadata tokenizer=NAME (folder or hub name)"
 EXTRAS: dict[str, dict[str, Any]] = {
     "HFLM": {"top_k": 0},
     "VLLM": {"top_k": -1},
@@ -81,6 +83,69 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
     if SEEDED.intersection(kinds(lm)):
         settings["seed"] = int(uniform * (1 << 53))
     return settings
+
+
+def request(kind: Any, arguments: tuple, place: int) -> Instance:
+    """A request as the harness makes them, the ``place``-th of its document."""
+    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)
+
+
+class TextTokens:
+    """A tokenizer of `transformers`, of `tiktoken`, or one behind a server (``encode`` and ``decode`` of one text).
+
+    ``vocabulary`` is the number of its ids, None where it does not say; ``special`` are ids that are no text, such as
+    the one that ends it. Raises TargetError for anything else.
+    """
+
+    def __init__(self, tokenizer: Any, end: int | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._ordinary = hasattr(tokenizer, "encode_ordinary")
+        self._many = callable(tokenizer) and hasattr(tokenizer, "decode")
+        if not (self._ordinary or self._many or (hasattr(tokenizer, "encode") and hasattr(tokenizer, "decode"))):
+            raise TargetError(f"the model's tokenizer is a {type(tokenizer).__name__}, which cannot be used: {REMEDY}")
+        size = getattr(tokenizer, "n_vocab", None) if self._ordinary else None
+        self.vocabulary: int | None = len(tokenizer) if self._many else size
+        self.special = frozenset(getattr(tokenizer, "all_special_ids", ())) | ({end} if end is not None else set())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each text, none of them special."""
+        if not texts:  # which some tokenizers of `transformers` cannot take
+            return []
+        if self._ordinary:
+            return [list(self._tokenizer.encode_ordinary(text)) for text in texts]
+        if self._many:
+            return [list(ids) for ids in self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+        return [list(self._tokenizer.encode(text)) for text in texts]
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each row, special tokens and all, spaces as they are."""
+        kept = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False} if self._many else {}
+        return [self._tokenizer.decode([int(token) for token in row], **kept) for row in rows]
+
+
+def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:
+    """The tokenizer given, by name or as it is, else the model's own.
+
+    Raises OptionError for a name that cannot be loaded, TargetError for a model that has no usable tokenizer.
+    """
+    if isinstance(tokenizer, str):
+        try:
+            tokenizer = load_tokenizer(tokenizer)
+        except SpaceError as error:
+            raise OptionError(str(error)) from None
+    found = tokenizer if tokenizer is not None else _quietly(lm, "tokenizer")
+    if found is None:
+        raise TargetError(f"{type(lm).__name__} does not say how it makes tokens of text: {REMEDY}")
+    end = _quietly(lm, "eot_token_id")
+    return TextTokens(found, end if isinstance(end, int) else getattr(found, "eot_token", None))
+
+
+def _quietly(lm: Any, name: str) -> Any:
+    """An attribute of a model; None where there is none, or where having it takes what is not there."""
+    try:
+        return getattr(lm, name, None)
+    except Exception:  # some models load their tokenizer, or ask a server for it, when they are asked
+        return None
 
 
 class HarnessTexts:

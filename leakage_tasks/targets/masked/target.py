@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import RowModel, check_fits, padded
+from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
+from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.masked.rows import MaskedRows, Query, varying_places
 
 ROWS = 1024
@@ -29,26 +31,18 @@ class MaskedTarget(RowModel):
     Language Model Scoring", Equation 1) in bits, its sign turned. A word of several tokens is masked token by token.
     The special tokens that the tokenizer puts around a text are read and not scored.
 
-    Logits are normalised in float64 whatever the model's precision. ``batch_size`` counts texts of full length.
-    Raises TargetError for a tokenizer without mask token.
+    Logits are normalised in float64 whatever the model's precision. ``settings`` are those of
+    :class:`~leakage_tasks.targets.batches.RowModel`. Raises TargetError for a tokenizer without mask token.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         if tokenizer.mask_token_id is None:
             raise TargetError(
                 f"the tokenizer of this {model.config.model_type} model has no mask token, so it has no masks to fill: "
                 "give it its mask_token, or take candidates from generator=causal:MODEL or generator=exhaustive"
             )
         padding = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
-        super().__init__(model, tokenizer, padding, device, batch_size, max_length, most_rows=ROWS)
+        super().__init__(model, tokenizer, padding, most_rows=ROWS, **settings)
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """Pseudo-log-perplexity of each text in bits, shape ``[len(texts)]``.
@@ -200,3 +194,38 @@ def _only_at(model: Any, columns: Tensor) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+def load_masked(pretrained: Any, *, max_length: int | None = None, **loading: Any) -> MaskedTarget:
+    """A masked language model and its tokenizer, by folder, hub name or as objects, as a target.
+
+    ``loading`` is for :class:`~leakage_tasks.targets.loading.ModelSource`; ``batch_size`` counts masked rows of full
+    length. Raises TargetError for a model without a trained masked-language head, or that cannot be loaded, a tokenizer
+    that does not fit it or has no mask token, and OptionError for an argument that does not fit.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    source = ModelSource(pretrained, **loading)
+    tokenizer = source.read_tokenizer()
+    unfit = "masked language model: use --model hf for one that writes, or give one of BERT's kind"
+    model, missing = source.read_model(AutoModelForMaskedLM, unfit)
+    if missing:
+        remedy = (
+            "give a model saved with its head (of ELECTRA the generator); --model classifier-scorer takes text "
+            "classifiers"
+        )
+        raise source.untrained("masked-language head", missing[0], remedy)
+    _check_mask(tokenizer, source)
+    source.check_vocabulary(model, tokenizer)
+    check_max_length(max_length, room_of(model, None))
+    settings: dict[str, Any] = {"device": source.device, "max_length": max_length}
+    return source.target_of(model, lambda size: MaskedTarget(model, tokenizer, batch_size=size, **settings))
+
+
+def _check_mask(tokenizer: Any, source: ModelSource) -> None:
+    if tokenizer.mask_token_id is None:
+        named = source.tokenizer is None or isinstance(source.tokenizer, str | Path)
+        raise TargetError(
+            f"{source.tokenizer_name if named else type(tokenizer).__name__}: the tokenizer has no mask token: give it "
+            "its mask_token, or name the one the model was trained with, tokenizer=…"
+        )

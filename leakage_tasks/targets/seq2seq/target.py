@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
-from leakage_tasks.targets.causal.target import ROWS, CausalTarget, inference, room_of
-from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.causal.target import ROWS, CausalTarget
+from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.tokens.automaton import parse
-from leakage_tasks.targets.tokens.token_paths import token_pieces
 
 Source = Callable[[str], str]
 """The source sentence that stands beside a target sentence."""
@@ -50,7 +48,7 @@ def source_by_text(canary: Canary) -> Source:
     return filled
 
 
-class Seq2SeqTarget:
+class Seq2SeqTarget(TextModel):
     """An encoder-decoder model, which reads a source sentence before it writes; implements ``ReadsSource``.
 
     The cost of a target sentence is its log-perplexity given the source (The Secret Sharer, section 7.4), as the
@@ -63,7 +61,8 @@ class Seq2SeqTarget:
     Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
     that as well before the target, and its cost is not counted
     (:func:`~leakage_tasks.targets.seq2seq.languages.speech`). Raises TargetError for a code of ``languages`` that the
-    tokenizer lacks, and for a model without a start token.
+    tokenizer lacks, and for a model without a start token. ``settings`` are those of
+    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
     def __init__(
@@ -71,31 +70,19 @@ class Seq2SeqTarget:
         model: Any,
         tokenizer: Any,
         *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
-        autocast: torch.dtype | None = None,
-        cached: bool = True,
         encode_source: Callable[[str], list[int]] | None = None,
         languages: Languages | None = None,
+        **settings: Any,
     ) -> None:
         spoken = speech(model, tokenizer, languages or Languages())
         if not spoken.opening:
             raise TargetError(
                 "the model's config has no decoder_start_token_id: set it to the token its decoder begins with"
             )
-        self.model = model
-        self.tokenizer = spoken.tokenizer
-        self.device = torch.device(device if device is not None else model.device)
-        self.batch_size = batch_size
-        self.max_length = max_length or room_of(model.config)
-        self.autocast = autocast
-        self.cached = cached
+        super().__init__(model, spoken.tokenizer, **settings)
         self.opening = spoken.opening
         self.marked = spoken.marked
-        self._encode_source = encode_source or spoken.tokenizer.encode
-        self.limit, self.whole_texts = RowLimit(), RowLimit()
-        self.spelling = cache(lambda: token_pieces(self.tokenizer, model.config.get_text_config().vocab_size))
+        self.source_tokens = encode_source or spoken.tokenizer.encode
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
@@ -115,10 +102,6 @@ class Seq2SeqTarget:
         """Tokens of target sentences, without special ones."""
         return self.tokenizer(text_target=list(texts), add_special_tokens=False)["input_ids"]
 
-    def source_tokens(self, text: str) -> list[int]:
-        """Tokens of a source sentence of any length, special ones included."""
-        return self._encode_source(text)
-
     def encode_source(self, text: str) -> list[int]:
         """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
         tokens = self.source_tokens(text)
@@ -128,9 +111,9 @@ class Seq2SeqTarget:
             )
         return tokens
 
-    def forced(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
+    def teacher_forced_logits(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
         """Logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
-        with inference(self.device, self.autocast):
+        with self.inference():
             out = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=written, use_cache=False)
             return out.logits.float()
 
@@ -202,7 +185,7 @@ class FilledSource:
         labels, real = (part.to(family.device) for part in padded(targets, 0))
         opening = torch.tensor([family.opening], device=family.device).expand(len(labels), -1)
         written = torch.cat([opening, labels[:, :-1]], dim=1)
-        logits = family.forced(ids, mask, written)[:, len(family.opening) - 1 :]
+        logits = family.teacher_forced_logits(ids, mask, written)[:, len(family.opening) - 1 :]
         return row_bits(logits, labels, real)
 
 
@@ -226,7 +209,7 @@ class TeacherForced:
         family = self._family
         read = torch.tensor([list(source)], device=family.device)
         written = torch.tensor([[*family.opening, *target]], device=family.device)
-        logits = family.forced(read, torch.ones_like(read), written[:, :-1])[0, -len(target) :]
+        logits = family.teacher_forced_logits(read, torch.ones_like(read), written[:, :-1])[0, -len(target) :]
         own = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
         return -float(own.cpu().double().sum()) / LN2
 

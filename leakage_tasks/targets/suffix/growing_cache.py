@@ -161,13 +161,13 @@ class WholeStateCache:
 
     def branch(self, parents: Tensor) -> None:
         """See :class:`GrowingCache`."""
-        self._state = self._picked(torch.cat([torch.arange(self.rows), parents.cpu()]))
+        self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
     def select(self, rows: Tensor) -> WholeStateCache:
         """See :class:`GrowingCache`."""
-        return WholeStateCache(self._picked(rows.cpu()), self._growth)
+        return WholeStateCache(self._pick(rows.cpu()), self._growth)
 
-    def _picked(self, rows: Tensor) -> RowState:
+    def _pick(self, rows: Tensor) -> RowState:
         return pick([self._state], torch.zeros_like(rows), rows)
 
 

@@ -131,13 +131,13 @@ def draw(found: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
         if len(here):
             own = slice(first, first + len(part))
             scaled = (part - found.most[own, None]) / found.temperature
-            tokens[here] = _drawn(scaled, found.least[own], rows[here] - first, uniforms[here])
+            tokens[here] = _draw_tokens(scaled, found.least[own], rows[here] - first, uniforms[here])
         first += len(part)
     return tokens
 
 
-def _drawn(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
-    ids, weights, count = _kept(scaled, least)
+def _draw_tokens(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
+    ids, weights, count = _kept_tokens(scaled, least)
     running = weights.cumsum(1)
     draws, rank = _within(rows, len(scaled))
     sought = running.new_zeros(len(scaled), int(draws.max()))
@@ -147,7 +147,7 @@ def _drawn(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Ten
     return place if ids is None else ids[rows, place]
 
 
-def _kept(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
     """Ids of the kept tokens ``[n, k]`` (None: all), their weights (0 where a row has fewer), how many, ``[n]``."""
     if bool(least.isneginf().all()):
         return None, scaled.double().exp(), torch.full_like(least, scaled.shape[1], dtype=torch.long)

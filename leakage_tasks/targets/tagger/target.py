@@ -16,13 +16,14 @@ from torch.nn.functional import pad
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.nlu_inputs import UNKNOWN
 from leakage_tasks.models.tag_costs import tag_costs
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.label_model import LabelModel, label_bits
 from leakage_tasks.targets.label_names import config_names, some_of
+from leakage_tasks.targets.loading import ModelSource
 from leakage_tasks.targets.relaxation import Reader, Relaxation, open_row
-from leakage_tasks.targets.tagger.vocabulary_check import VocabularyCheck
-from leakage_tasks.targets.tagger.word_ids import WordIds
+from leakage_tasks.targets.tagger.words import VocabularyCheck, WordIds
 from leakage_tasks.targets.tokens.slot_tokens import Cut
 
 WORDS_ON_CPU = 1 << 12
@@ -34,16 +35,15 @@ class TaggerModel(LabelModel):
     """An :class:`~leakage_tasks.models.nlu_tagger.NLUTagger` and its tokenizer; ``labels`` are the intents.
 
     Probabilities are normalised in float64 whatever the model's precision. With a character layer, words outside the
-    vocabulary have numbers past it in token rows.
+    vocabulary have numbers past it in token rows. ``settings`` are those of
+    :class:`~leakage_tasks.targets.batches.RowModel`.
     """
 
     kind = "intent"
     remedy = "use one of these, or a model trained with that intent"
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, device: torch.device | str | None = None, batch_size: int | None = None
-    ) -> None:
-        super().__init__(model, tokenizer, int(model.config.pad_token_id), device, batch_size, tokens=WORDS_ON_CPU)
+    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
+        super().__init__(model, tokenizer, int(model.config.pad_token_id), tokens=WORDS_ON_CPU, **settings)
         self.labels = tuple(config_names(model.config))
         self.words = WordIds(tokenizer, model.config)
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
@@ -172,3 +172,44 @@ class _Tagging(Reader[TaggerTarget]):
         """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         bits = self._target.bits(embedded, mask, self._tags[which])
         return bits.gather(1, self._labels[which][:, None])[:, 0]
+
+
+def load_tagger(pretrained: Any, **loading: Any) -> TaggerTarget:
+    """An NLU tagger and its tokenizer, by folder, hub name or as objects, as a target.
+
+    ``loading`` is for :class:`~leakage_tasks.targets.loading.ModelSource`. Raises TargetError for a model that is no
+    trained NLU tagger, that cannot be loaded or that the tokenizer does not fit, and OptionError for a missing or
+    unusable argument.
+    """
+    from leakage_tasks.models import register
+    from leakage_tasks.models.nlu_tagger import NLUTagger
+
+    register()
+    source = ModelSource(pretrained, **loading)
+    kind = getattr(source.config, "model_type", None)
+    if kind != "nlu-tagger":
+        raise TargetError(
+            f"{source.name}: a {kind} model, no NLU tagger: give the folder that 'leakage train-nlu' wrote, or use "
+            "--model classifier-scorer for other text classifiers"
+        )
+    model, missing = source.read_model(NLUTagger)
+    if missing:
+        raise source.untrained("NLU tagger", missing[-1], "give the folder that was saved after training")
+    tokenizer = source.read_tokenizer()
+    _check_words(model.config, tokenizer, source.tokenizer_name)
+    return source.target_of(model, lambda size: TaggerTarget(model, tokenizer, device=source.device, batch_size=size))
+
+
+def _check_words(config: Any, tokenizer: Any, name: str) -> None:
+    """Raise TargetError unless the tokenizer has a number for each word, as the model has."""
+    kind = type(tokenizer.backend_tokenizer.model).__name__ if getattr(tokenizer, "is_fast", False) else "slow"
+    if kind != "WordLevel" or UNKNOWN not in tokenizer.get_vocab():
+        differs = f"its tokenizer ({kind}) does not number whole words, of which {UNKNOWN} is one: name the one"
+    elif len(tokenizer) != config.vocab_size:
+        differs = f"the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}: name the one"
+    elif tokenizer.pad_token_id != config.pad_token_id:
+        padding = f"token {tokenizer.pad_token_id}, the model's {config.pad_token_id}"
+        differs = f"the tokenizer's padding is {padding}: name the tokenizer"
+    else:
+        return
+    raise TargetError(f"{name}: {differs} the tagger was saved with, tokenizer=…")

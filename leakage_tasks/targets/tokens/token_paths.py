@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -42,7 +43,7 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Pat
         return TriePaths(space, encode)
     pieces, probes = spelling(), _probes(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
-    prefix, text = _shared(space, encoded + _cut_short(space, encode, pieces), pieces)
+    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
     if _holds(space, probes, encoded, prefix, text, pieces):
         return AutomatonPaths(space, encode, prefix, text, pieces)
     if space.size <= ENUMERATE_AT_MOST:
@@ -94,12 +95,11 @@ def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, 
     return [(*tokens, -1) for tokens in encode([space.prefix[:at] for at in cuts])] if cuts else []
 
 
-def _shared(space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]) -> tuple[tuple[int, ...], str]:
+def _shared_prefix(
+    space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]
+) -> tuple[tuple[int, ...], str]:
     """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
-    prefix = encoded[0]
-    for tokens in encoded:
-        same = (n for n, (left, right) in enumerate(zip(prefix, tokens, strict=False)) if left != right)
-        prefix = prefix[: next(same, min(len(prefix), len(tokens) - 1))]
+    prefix = tuple(os.path.commonprefix(encoded)[: min(map(len, encoded)) - 1])
     while prefix:
         text = _spell(prefix, pieces, space.prefix)
         if text is not None:

@@ -29,8 +29,7 @@ from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.loading import load_causal_target
-from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
+from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes, load_causal_target
 from leakage_tasks.tasks.answer_attacks import answer_by_order
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 
