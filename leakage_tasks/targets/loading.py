@@ -48,10 +48,9 @@ class ModelSource:
             raise OptionError(f"dtype={dtype!r}: expected auto, float32, bfloat16 or float16")
         if most is not None and not is_number(most):
             raise OptionError(f"max_batch_size={most!r}: expected a number from 1: correct it or leave it out")
-        named = self.is_named
-        self.config = (
-            read_config(self.pretrained, **self._passed) if named else getattr(self.pretrained, "config", None)
-        )
+        self.config = getattr(self.pretrained, "config", None)
+        if self.is_named:
+            self.config = read_config(self.pretrained, **self._passed)
 
     @property
     def is_named(self) -> bool:
