@@ -2,42 +2,81 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.targets.batches import RowModel, texts_at_once
+from leakage_tasks.targets.harness.target import as_target
 
+Given = TypeVar("Given")
 Answer = tuple[float, bool]
 """A natural log of a probability, and whether what it is of is the likeliest."""
 
 
 class LocalLM(LM):
-    """A `transformers` model in this process, from the folder or hub name ``pretrained``.
+    """A `transformers` model in this process, from the folder or hub name ``pretrained``; ``target`` is its target.
 
-    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Under ``accelerate
-    launch`` each process has its own copy.
+    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Other options are for
+    :class:`~leakage_tasks.targets.loading.ModelSource` and what loads the target. Under ``accelerate launch`` each
+    process has its own copy. What such a model cannot do raises TargetError.
     """
 
-    tokenizer: Any
+    no_probability: str
+    """What it says, after its name, to who asks for the probability of running text."""
+    no_text: str
+    """The same of who asks it to write."""
 
-    def __init__(self, pretrained: Any, revision: str | None, batch_size: int | str | None, device: str | None) -> None:
+    def __init__(
+        self, pretrained: Any, batch_size: int | str | None = None, device: str | None = None, **options: Any
+    ) -> None:
         super().__init__()
         self._join_processes(device)
         self.batch_size = batch_size
-        self.pretrained, self.revision = str(pretrained), revision
+        self.pretrained, self.revision = str(pretrained), options.get("revision")
+        self._loading = {"device": self._device, "batch_size": texts_at_once(batch_size), **options}
+
+    @property
+    @abstractmethod
+    def target(self) -> RowModel:
+        """What attacks ask."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        return self.target.tokenizer
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens the model can read, special ones included; None where it does not say."""
+        return self.target.max_length
 
     @property
     def tokenizer_name(self) -> str:
         """Name of the tokenizer, for the harness' request cache."""
         return str(self.tokenizer.name_or_path).replace("/", "__")
 
-    def _described(self, model: Any) -> dict[str, Any]:
-        """What a results file should say about any model; no network is asked."""
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+        """Raises TargetError: such a model gives running text no probability."""
+        raise TargetError(f"{type(self).__name__} {self.no_probability}")
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Raises TargetError: such a model writes no text."""
+        raise TargetError(f"{type(self).__name__} writes no text, {self.no_text}: leave out tasks that generate")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Raises TargetError: such a model has no chat template."""
+        raise TargetError(f"{type(self).__name__} has no chat template: run it without --apply_chat_template")
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What a results file should say about the model; no network is asked."""
+        model = self.target.model
         return {
             "model_num_parameters": int(model.num_parameters()),
             "model_dtype": str(model.dtype),
@@ -45,7 +84,7 @@ class LocalLM(LM):
             "model_sha": getattr(model.config, "_commit_hash", None) or "",
         }
 
-    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Answer]) -> list[Answer]:
+    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Given]) -> list[Given]:
         """The answers, put into the harness' cache as those to requests of this kind."""
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
@@ -95,3 +134,8 @@ def usable(device: str | None) -> torch.device:
         raise OptionError(
             f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"
         ) from None
+
+
+@as_target.register
+def _(lm: LocalLM, texts: Sequence[str] = (), private: bool = False) -> RowModel:
+    return lm.target

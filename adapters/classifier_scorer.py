@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
@@ -21,12 +20,9 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
-from leakage_tasks.targets.classifier.label_names import LabelNames, Labels, bare_name
-from leakage_tasks.targets.classifier.loading import load_classifier
-from leakage_tasks.targets.classifier.target import ClassifierTarget
-from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.classifier.target import ClassifierTarget, load_classifier
+from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
 
@@ -36,6 +32,14 @@ class LabelScorerLM(LocalLM):
     classifier: ClassifierTarget | TaggerTarget
     too_long = "shorten it"
     """What to do about a text that does not fit; ``{}`` stands for the number of tokens that do."""
+
+    no_probability = "gives texts no probability, only labels: leave out tasks that need one"
+    no_text = "it labels it"
+
+    @property
+    def target(self) -> ClassifierTarget | TaggerTarget:
+        """See :class:`~adapters.base.LocalLM`."""
+        return self.classifier
 
     @cached_property
     def _names(self) -> LabelNames:
@@ -117,41 +121,15 @@ class LabelScorerLM(LocalLM):
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         return self.classifier.encode(texts)
 
-    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Raises TargetError: a classifier gives a text no probability."""
-        raise TargetError(
-            f"{type(self).__name__} gives texts no probability, only labels: leave out tasks that need one"
-        )
-
-    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Raises TargetError: a classifier writes no text."""
-        raise TargetError(f"{type(self).__name__} writes no text, it labels it: leave out tasks that generate")
-
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Raises TargetError: a classifier has no chat template."""
-        raise TargetError(f"{type(self).__name__} has no chat template: run it without --apply_chat_template")
-
-    # -- what the evaluator asks about ----------------------------------------------------------------------
-
-    @property
-    def tokenizer(self) -> Any:
-        """The classifier's tokenizer."""
-        return self.classifier.tokenizer
-
-    @property
-    def max_length(self) -> int | None:
-        """Tokens the classifier can read, special ones included; None where it does not say."""
-        return self.classifier.max_length
-
     def get_model_info(self) -> dict[str, Any]:
         """What a results file should say about the model; no network is asked."""
-        return {**self._described(self.classifier.model), "model_labels": list(self.classifier.labels)}
+        return {**super().get_model_info(), "model_labels": list(self.classifier.labels)}
 
 
 class ClassifierScorerLM(LabelScorerLM):
     """Any `transformers` sequence classifier; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.classifier.loading.load_classifier`, ``batch_size`` and
+    Takes the arguments of :func:`~leakage_tasks.targets.classifier.target.load_classifier`, ``batch_size`` and
     ``device`` as :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores
     calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack
     ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their first ``max_length``
@@ -169,35 +147,17 @@ class ClassifierScorerLM(LabelScorerLM):
         truncate: bool = False,
         reference: Any = None,
         generator: str | None = None,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        dtype: str | torch.dtype = "auto",
-        max_length: int | None = None,
-        batch_size: int | str | None = None,
-        max_batch_size: int | None = None,
-        device: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(pretrained, revision, batch_size, device)
-        common: dict[str, Any] = {
-            "trust_remote_code": trust_remote_code,
-            "dtype": dtype,
-            "device": self._device,
-            "batch_size": texts_at_once(batch_size),
-            "max_batch_size": max_batch_size,
-        }
+        super().__init__(pretrained, **options)
+        common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
         other = load_classifier(reference, **common) if reference is not None else None
         self.classifier = load_classifier(
-            pretrained,
-            tokenizer=tokenizer,
-            labels=labels,
-            revision=revision,
-            max_length=max_length,
-            reference=other,
-            **common,
+            pretrained, tokenizer=tokenizer, labels=labels, reference=other, **self._loading
         )
         if generator is not None:
-            proposing = load_generator(generator, self._device, common["batch_size"])
-            self.classifier = GeneratingTarget.of(self.classifier, proposing)
+            proposing = load_generator(generator, self._device, self._loading["batch_size"])
+            self.classifier = GeneratingTarget(self.classifier, proposing)
         self.truncate = truncate is True
         if self.truncate:
             self.tokenizer.truncation_side = "right"
@@ -206,8 +166,3 @@ class ClassifierScorerLM(LabelScorerLM):
         if not self.truncate or self.max_length is None or not texts:
             return super()._tokens(texts)
         return self.tokenizer(list(texts), truncation=True, max_length=self.max_length, verbose=False)["input_ids"]
-
-
-@as_target.register
-def _(lm: LabelScorerLM, texts: Sequence[str] = (), private: bool = False) -> ClassifierTarget | TaggerTarget:
-    return lm.classifier

@@ -20,10 +20,9 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
-from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
-from leakage_tasks.targets.masked.model import MaskedModel
-from leakage_tasks.targets.masked.rows import Query
+from leakage_tasks.targets.loading import is_number
+from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
@@ -61,16 +60,17 @@ class FrankensteinLM(ClassifierScorerLM):
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed)
-        self._masked = None if model is None else MaskedModel(model, self.tokenizer, **self._reading)
+        self._masked = None if model is None else self._reading(model)
         if save is not None and self.rank == 0:
             self._save(Path(save))
         source = base if head == TRAIN else head
         self.generator = self._generator(generator, source)
-        self.classifier = GeneratingTarget.of(self.classifier, self.generator)
+        self.classifier = GeneratingTarget(self.classifier, self.generator)
 
-    @property
-    def _reading(self) -> dict[str, Any]:
-        return {"device": self._device, "batch_size": texts_at_once(self.batch_size), "max_length": self.max_length}
+    def _reading(self, model: Any) -> MaskedTarget:
+        """A masked language model that reads as the classifier does."""
+        settings = {name: self._loading[name] for name in ("device", "batch_size")}
+        return MaskedTarget(model, self.tokenizer, max_length=self.max_length, **settings)
 
     def _frankenstein(self, head: str, text: str | None, base: str | None, epochs: int, seed: int) -> Any:
         classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
@@ -90,9 +90,9 @@ class FrankensteinLM(ClassifierScorerLM):
     def _generator(self, generator: str, source: str | None) -> ProposesValues:
         if generator == FRANKENSTEIN:
             assert self._masked is not None
-            return MaskedGenerator(self._masked.model, self.tokenizer, generator, **self._reading)
+            return MaskedGenerator(self._masked, generator)
         if generator != PRETRAINED:
-            return load_generator(generator, self._device, self._reading["batch_size"])
+            return load_generator(generator, self._device, self._loading["batch_size"])
         loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
@@ -100,7 +100,7 @@ class FrankensteinLM(ClassifierScorerLM):
                 f"head={source}: was put together from a classifier's encoder, so it is no pretrained model: give the "
                 "base model itself, or use generator=frankenstein"
             )
-        return MaskedGenerator(model, self.tokenizer, generator, **self._reading)
+        return MaskedGenerator(self._reading(model), generator)
 
     def _save(self, folder: Path) -> None:
         assert self._masked is not None
@@ -119,7 +119,8 @@ class FrankensteinLM(ClassifierScorerLM):
         """
         masked = self._with_head()
         queries = [masked.continuation(*request.args) for request in requests]
-        return self._remembered("loglikelihood", requests, self._pseudo(queries, disable_tqdm))
+        answers = pseudo_log_likelihoods(masked, queries, disable_tqdm or self.rank != 0)
+        return self._remembered("loglikelihood", requests, answers)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
         """For each text its pseudo-log-likelihood in nats.
@@ -128,22 +129,18 @@ class FrankensteinLM(ClassifierScorerLM):
         """
         masked = self._with_head()
         pieces = [list(masked.pieces(request.args[0])) for request in requests]
-        scores = iter(self._pseudo([query for queries in pieces for query in queries], disable_tqdm))
+        asked = [query for queries in pieces for query in queries]
+        scores = iter(pseudo_log_likelihoods(masked, asked, disable_tqdm or self.rank != 0))
         sums = [sum(next(scores)[0] for _ in queries) for queries in pieces]
-        for request, value in zip(requests, sums, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, value)
-        return sums
+        return self._remembered("loglikelihood_rolling", requests, sums)
 
-    def _with_head(self) -> MaskedModel:
+    def _with_head(self) -> MaskedTarget:
         if self._masked is None:
             raise TargetError(
                 "without a masked-language head the model gives texts no likelihood: pass head=BASE in --model_args, "
                 "or use --model classifier-scorer for labels"
             )
         return self._masked
-
-    def _pseudo(self, queries: Sequence[Query], disable_tqdm: bool) -> list[Answer]:
-        return pseudo_log_likelihoods(self._with_head(), queries, disable_tqdm or self.rank != 0)
 
     def get_model_info(self) -> dict[str, Any]:
         """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
@@ -167,7 +164,7 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         )
     if head == TRAIN and base is None and generator == PRETRAINED:
         raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
-    if not isinstance(head_epochs, int) or isinstance(head_epochs, bool) or head_epochs < 1:
+    if not is_number(head_epochs):
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
         _check_place(Path(save))

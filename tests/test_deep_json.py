@@ -15,7 +15,7 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.reading.samples import read_samples
 from leakage_tasks.report.reading.training_log import read_curves, read_history
-from leakage_tasks.targets.classifier.label_names import read_labels
+from leakage_tasks.targets.label_names import read_labels
 
 DEEP = '{"a":' * 100_000
 READERS: dict[str, Callable[[Path], object]] = {

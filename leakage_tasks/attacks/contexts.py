@@ -16,8 +16,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.targets.causal.in_context import CausalInContext, costs_together, reads_alike
-from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.causal.target import CausalInContext, CausalTarget, costs_together, reads_alike
 
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16

@@ -14,8 +14,7 @@ from leakage_tasks.selftest.rows import SelfTestRow, skipped
 from leakage_tasks.selftest.subject import Subject
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.target import HarnessScorer, HarnessSeq2Seq
-from leakage_tasks.targets.seq2seq.target import source_by_text
-from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+from leakage_tasks.targets.seq2seq.target import TeacherForced, source_by_text
 from leakage_tasks.tasks import label_accuracy as _requests  # noqa: F401  (gives harness models the request type)
 
 NAME = "fast against plain"

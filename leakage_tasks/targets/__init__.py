@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.causal.target import CausalTarget
     from leakage_tasks.targets.classifier.target import ClassifierTarget
     from leakage_tasks.targets.masked.target import MaskedTarget
+    from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
-    from leakage_tasks.targets.tagger.relaxation import Relaxation
     from leakage_tasks.targets.tagger.target import TaggerTarget
 
 __all__ = [
@@ -49,18 +49,13 @@ __all__ = [
     "TaggerTarget",
 ]
 
-_WITH_TORCH = {
-    "CausalTarget": "causal.target",
-    "ClassifierTarget": "classifier.target",
-    "MaskedTarget": "masked.target",
-    "Relaxation": "tagger.relaxation",
-    "Seq2SeqTarget": "seq2seq.target",
-    "TaggerTarget": "tagger.target",
-}
+_FAMILIES = ("CausalTarget", "ClassifierTarget", "MaskedTarget", "Seq2SeqTarget", "TaggerTarget")
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch when it is asked for."""
-    if name in _WITH_TORCH:
-        return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    """Import what needs torch when it is asked for: a family's target is in ``FAMILY.target``."""
+    if name in _FAMILIES:
+        return getattr(import_module(f"{__name__}.{name.removesuffix('Target').lower()}.target"), name)
+    if name == "Relaxation":
+        return import_module(f"{__name__}.relaxation").Relaxation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,9 @@
-"""Token rows as batches: how many at once, and padded to one length."""
+"""Models that read token rows: how many rows at once, padded to one length, and how long they may be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
 
 TOKENS_ON_CPU = 1 << 11
@@ -24,36 +26,52 @@ Ask = Callable[..., Tensor]
 """Answers token ids and attention mask ``[n, length]``, and what stands beside each row, with a ``[n, width]``."""
 
 
-class RowBatches:
-    """Asks a model about token rows of any lengths, as many at once as it can take.
+class RowModel:
+    """A model with its tokenizer, asked about token rows of any lengths, as many at once as it can take.
 
     A model that reads the padding like any other token (FNet, ConvBERT) is asked about rows of one length at a time.
     ``batch_size`` counts rows of full length (``max_length``); None leaves the number to the kind of device, which is
-    to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows, ``dtype``
-    what the model computes in, ``most_rows`` how many rows it may ever be asked about at once.
+    to hold ``tokens`` of them where it is a CPU. ``padding`` is the token that stands after shorter rows, ``most_rows``
+    how many rows the model may ever be asked about at once.
     """
 
     def __init__(
         self,
-        device: torch.device,
-        batch_size: int | None,
-        max_length: int | None,
+        model: Any,
+        tokenizer: Any,
         padding: int,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
         tokens: int = TOKENS_ON_CPU,
-        dtype: torch.dtype = torch.float32,
         most_rows: int = MOST_ROWS,
     ) -> None:
-        self.device, self.max_length = device, max_length
-        self._batch_size, self._padding, self._tokens = batch_size, padding, tokens
-        self._limit = RowLimit(most_rows)
+        self.model = model.eval()
+        self.tokenizer, self.padding = tokenizer, padding
+        self.device = torch.device(device if device is not None else model.device)
+        self.max_length = max_length or room_of(model, tokenizer)
+        self._batch_size, self._tokens = batch_size, tokens
+        self.limit = RowLimit(most_rows)
         self._reads_padding: bool | None = None
-        self._noise = READ if dtype.itemsize > 2 else READ_IN_HALF
+        self._noise = READ if model.dtype.itemsize > 2 else READ_IN_HALF
 
-    def size(self, length: int) -> int:
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each text, with the special tokens the model was trained with."""
+        only = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+        return self.tokenizer(list(texts), **only)["input_ids"] if texts else []
+
+    def length(self, text: str) -> int:
+        """Tokens of a text, special ones included."""
+        return len(self.encode([text])[0])
+
+    def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        return rows_at_once(self.device, length, self._batch_size, self.max_length, self._limit.most, self._tokens)
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, self.limit.most, self._tokens)
 
-    def costs(self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray) -> FloatArray:
+    def row_costs(
+        self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray
+    ) -> FloatArray:
         """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
 
         ``beside`` are arrays ``[rows, …]`` of which ``ask`` is given the part that belongs to its rows, as tensors.
@@ -67,15 +85,15 @@ class RowBatches:
         first = 0
         while first < len(order):
             # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
-            ahead = order[min(first + self.size(len(rows[order[first]])), len(order)) - 1]
-            chosen = order[first : first + self.size(len(rows[ahead]))]
-            self._check_length(len(rows[chosen[-1]]))
+            ahead = order[min(first + self.batch(len(rows[order[first]])), len(order)) - 1]
+            chosen = order[first : first + self.batch(len(rows[ahead]))]
+            check_fits(len(rows[chosen[-1]]), self.max_length)
             own = [each[chosen] for each in more]
             if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
                 own = [each[: len(chosen)] for each in own]
-            with self._limit.halving(len(chosen)):
-                found[chosen] = _asked(*padded([rows[place] for place in chosen], self._padding), ask, own)
+            with self.limit.halving(len(chosen)):
+                found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
                 first += len(chosen)
         return found
 
@@ -85,34 +103,36 @@ class RowBatches:
         The row is the first of those that ``beside`` is of.
         """
         if self._reads_padding is None:
-            ids, mask = padded([row], self._padding)
+            ids, mask = padded([row], self.padding)
             room = PROBED if self.max_length is None else min(PROBED, self.max_length - len(row))
-            longer, covered = ids.new_full((1, room), self._padding), mask.new_zeros((1, room))
+            longer, covered = ids.new_full((1, room), self.padding), mask.new_zeros((1, room))
             own = [each[:1] for each in beside]
-            with self._limit.halving(1):
-                alone = _asked(ids, mask, ask, own)
-                among = _asked(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
+            with self.limit.halving(1):
+                alone = _answer(ids, mask, ask, own)
+                among = _answer(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
                 self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
         return bool(self._reads_padding)
 
     def _equally_long(self, rows: IntArray, width: int, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
         if not len(rows):
             return np.zeros((0, width))
-        self._check_length(rows.shape[1])
+        check_fits(rows.shape[1], self.max_length)
         ids = torch.from_numpy(np.ascontiguousarray(rows))
         mask = torch.ones_like(ids)
 
         def ask_part(part: slice) -> FloatArray:
-            return _asked(ids[part], mask[part], ask, [each[part] for each in beside])
+            return _answer(ids[part], mask[part], ask, [each[part] for each in beside])
 
-        return np.concatenate(self._limit.parts(len(ids), ask_part, self.size(rows.shape[1])))
-
-    def _check_length(self, length: int) -> None:
-        if self.max_length is not None and length > self.max_length:
-            raise TargetError(f"a text of {length} tokens does not fit the model's {self.max_length}: shorten it")
+        return np.concatenate(self.limit.parts(len(ids), ask_part, self.batch(rows.shape[1])))
 
 
-def _asked(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
+def check_fits(length: int, room: int | None) -> None:
+    """Raise TargetError for a text of more tokens than the model has room for."""
+    if room is not None and length > room:
+        raise TargetError(f"a text of {length} tokens does not fit the model's {room}: shorten it")
+
+
+def _answer(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
     with torch.inference_mode():
         return ask(ids, mask, *beside).cpu().numpy()
 
@@ -136,6 +156,11 @@ def rows_at_once(
     return max(1, min(tokens // max(length, 1), most))
 
 
+def in_half_precision(model: Any, autocast: Any = None) -> bool:
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
+    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
+
+
 def texts_at_once(asked: int | str | None) -> int | None:
     """A number of texts; None, which lets the target choose, for ``auto``, ``auto:N`` and the harness' default of 1."""
     if asked is None or str(asked) == "1" or str(asked).startswith("auto"):
@@ -153,3 +178,23 @@ def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]
         ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
         mask[place, : len(row)] = 1
     return ids, mask
+
+
+def row_bits(logits: Tensor, tokens: Tensor, mask: Tensor) -> FloatArray:
+    """Costs in bits ``[n]`` of rows of ``tokens`` ``[n, length]`` by ``logits`` ``[n, length, V]``, where masked 1."""
+    costs = logits.logsumexp(-1) - logits.gather(-1, tokens[..., None])[..., 0]
+    return ((costs * mask).cpu().double().sum(1) / LN2).numpy()
+
+
+def room_of(model: Any, tokenizer: Any) -> int | None:
+    """Tokens a model can read, special ones included; None where neither it nor its tokenizer says."""
+    embeddings = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None)
+    # RoBERTa's kind counts positions from after the padding token's number.
+    table = next((m for name, m in model.named_modules() if name.endswith("position_embeddings")), None)
+    unused = getattr(table, "padding_idx", None)
+    lost = 0 if unused is None else int(unused) + 1
+    room = embeddings - lost if embeddings else None
+    own = getattr(tokenizer, "model_max_length", None)
+    # XLNet's kind says -1 for any number.
+    known = [size for size in (room, own) if size and 0 < size < 10**9]
+    return min(known) if known else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
 
@@ -54,6 +56,8 @@ class RowLimit:
         It is for a block in a loop that goes on until all is done, ``rows`` at a time. Raises TargetError, which names
         ``remedy``, where ``rows`` is no more than ``least``, which cannot be less.
         """
+        from accelerate.utils.memory import clear_device_cache
+
         try:
             yield
             return
@@ -68,7 +72,8 @@ class RowLimit:
             traceback.clear_frames(error.__traceback__)
         self.most = max(least, -(-rows // 2))
         log.info("out of memory for %d rows (%s): %d at a time from here on", rows, said, self.most)
-        _give_back()
+        # What nothing refers to any longer is freed, on whatever device.
+        clear_device_cache(garbage_collection=True)
 
     def parts(self, rows: int, ask: Callable[[slice], Answer], at_once: int = MOST_ROWS) -> list[Answer]:
         """What ``ask`` answers to slices of ``rows`` rows, in their order, each of ``at_once`` rows at the most.
@@ -84,12 +89,21 @@ class RowLimit:
                 first = part.stop
         return found
 
+    def by_length(
+        self, lengths: Sequence[int], at_once: int, ask: Callable[..., FloatArray], *beside: Sequence[Any]
+    ) -> FloatArray:
+        """What ``ask`` answers to texts of ``lengths`` ``[n]``, of which those of about one length share a batch.
 
-def _give_back() -> None:
-    """Free what nothing refers to any longer, on whatever device."""
-    from accelerate.utils.memory import clear_device_cache
+        It is given of each sequence ``beside`` what belongs to the batch's texts.
+        """
+        order = sorted(range(len(lengths)), key=lambda place: lengths[place])
 
-    clear_device_cache(garbage_collection=True)
+        def ask_part(part: slice) -> FloatArray:
+            return ask(*([each[place] for place in order[part]] for each in beside))
+
+        found = np.zeros(len(lengths))
+        found[order] = np.concatenate([*self.parts(len(order), ask_part, at_once), found[:0]])
+        return found
 
 
 def bytes_for_rows(device: torch.device) -> int:

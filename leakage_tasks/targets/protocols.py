@@ -16,12 +16,11 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 if TYPE_CHECKING:
+    from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
     from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
-    from leakage_tasks.targets.tagger.relaxation import Relaxation
 
 
 @runtime_checkable
@@ -33,11 +32,9 @@ class ScoresSequences(Protocol):
 
     def length(self, text: str) -> int | None:
         """Tokens of a text, None where the model does not say."""
-        ...
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """Log-perplexity of each text in bits, shape ``[len(texts)]``."""
-        ...
 
 
 @runtime_checkable
@@ -49,7 +46,6 @@ class ScoresUpTo(Protocol):
 
         Of any other text it is a figure above ``most`` that is at most its cost, and above those of the cheapest.
         """
-        ...
 
 
 @runtime_checkable
@@ -59,7 +55,6 @@ class FillsMasks(Protocol):
     def pseudo_log_likelihoods(self, queries: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
         """For each text's tokens and some places: the sum of their log-probabilities in nats, each token masked in
         turn, and whether each is the likeliest."""
-        ...
 
 
 @runtime_checkable
@@ -68,7 +63,6 @@ class ReadsSource(Protocol):
 
     def given(self, canary: Canary) -> ScoresSequences:
         """The model after the source sentence of a canary that has one: a target for the canary's own text."""
-        ...
 
 
 @runtime_checkable
@@ -80,7 +74,6 @@ class TakesContext(Protocol):
 
         Raises TargetError where the model or its tokenizer cannot keep the two apart.
         """
-        ...
 
 
 @runtime_checkable
@@ -89,7 +82,6 @@ class CompletesText(Protocol):
 
     def complete(self, text: str, characters: int) -> str:
         """The model's greedy continuation of ``text``, at least ``characters`` long unless it ends."""
-        ...
 
 
 class Paths(Protocol):
@@ -109,31 +101,24 @@ class Paths(Protocol):
 
     def table(self, states: IntArray) -> IntArray:
         """State after each column's token, −1 where it cannot follow; shape ``[n, A]``."""
-        ...
 
     def ends(self, states: IntArray) -> BoolArray:
         """Whether a filled text may end in each state."""
-        ...
 
     def goes_on(self, states: IntArray) -> BoolArray:
         """Whether any token may follow each state."""
-        ...
 
     def to_come(self, states: IntArray) -> IntArray:
         """How much may come after each state at most, in a unit that becomes less along every path, ``[n]``."""
-        ...
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """For each path ``[n, d]`` and the end it leads to ``[n]``: the fillings it is the canonical tokens of."""
-        ...
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
         """How many fillings each path spells, shape ``[n]``: the lengths of :meth:`fillings`' lists."""
-        ...
 
     def path(self, filling: Filling) -> tuple[int, ...]:
         """The tokens of a filling after ``prefix``."""
-        ...
 
 
 @runtime_checkable
@@ -142,11 +127,9 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
     def paths(self, space: Space) -> Paths:
         """The token paths of a space. Raises TargetError where the tokenizer does not round-trip it."""
-        ...
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """Read ``prefix``: a state of one row, the cost of the prefix, costs of what may follow ``[1, A]``."""
-        ...
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -156,15 +139,31 @@ class PredictsNextToken(ScoresSequences, Protocol):
         Text i is row ``rows[i]`` of ``states[which[i]]``. Returns a state of n rows and the costs of the
         tokens ``columns`` after each text, shape ``[n, A]``.
         """
-        ...
 
     def rows(self, length: int) -> int:
         """How many texts of ``length`` tokens one batch may hold."""
-        ...
 
     def state_bytes(self, state: Any) -> int:
         """Memory a state keeps occupied."""
-        ...
+
+
+class TokenRows(Protocol):
+    """Token rows of a space's fillings, about which a text classifier or tagger is asked."""
+
+    def of(self, values: IntArray) -> IntArray | list[list[int]]:
+        """Rows of the texts whose first k slots hold ``values`` ``[n, k]`` (places in the slots' alphabets).
+
+        With k below the number of slots the text ends before the next open slot.
+        """
+
+    def single(self, slot: int) -> IntArray | None:
+        """The one token of each value of ``slot``, None where some value has several."""
+
+    def tokens(self, slot: int) -> list[list[int]]:
+        """The tokens of each value of ``slot`` in its place."""
+
+    def column(self, slot: int) -> int | None:
+        """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
 
 
 @runtime_checkable
@@ -177,23 +176,18 @@ class ScoresLabels(Protocol):
 
     def length(self, text: str) -> int | None:
         """Tokens of a text, special ones included."""
-        ...
 
     def place_of(self, label: str | None) -> int:
         """Number of a class. Raises TargetError for one the model does not know, and for None."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, special ones included."""
-        ...
 
     def rows(self, space: Space) -> TokenRows:
         """Token rows of a space's fillings."""
-        ...
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """−log2 P(label | row) in bits, shape ``[n, labels]``."""
-        ...
 
 
 @runtime_checkable
@@ -202,18 +196,15 @@ class DifferentiableInputs(Protocol):
 
     def embeddings(self) -> Any:
         """The input embedding matrix, a tensor ``[vocabulary, dimensions]``."""
-        ...
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one pass takes."""
-        ...
 
     def label_costs_of(self, rows: IntArray, embedded: Any) -> Any:
         """Costs in bits ``[n, labels]`` of rows ``[n, length]`` whose embeddings are ``embedded``, with gradients.
 
         ``embedded`` is a tensor ``[n, length, dimensions]``; the rows only say which places are padding.
         """
-        ...
 
 
 @runtime_checkable
@@ -225,7 +216,6 @@ class RelaxesTokens(Protocol):
 
         Raises TargetError where a value of a slot is not one token that the model knows.
         """
-        ...
 
 
 @runtime_checkable
@@ -237,7 +227,6 @@ class ReadsTags(Protocol):
 
         Raises TargetError for tags that do not fit the canary's text or that the model does not know.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -260,7 +249,6 @@ class ProposesValues(Protocol):
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
         """A proposal for ``slot`` after each of ``heads``, the values of the slots before it; later slots are open."""
-        ...
 
 
 @runtime_checkable
@@ -276,7 +264,6 @@ class DrawsSuffixes(Protocol):
 
     def unfit(self, pair: Pair) -> str | None:
         """Why the target cannot take a pair, None if it can."""
-        ...
 
     def draw(
         self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
@@ -286,22 +273,17 @@ class DrawsSuffixes(Protocol):
         ``uniforms`` ``[prefixes, K, L]`` say how many draws of how many tokens there are to be, and are the random
         numbers they are made from where the target can take them. A search ignores K.
         """
-        ...
 
     def score(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
     ) -> list[SuffixCosts]:
         """Costs of each suffix's tokens after its prefix; all prefixes have one length, and so have the suffixes."""
-        ...
 
     def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
         """Own costs in bits of the tokens of each continuation, of any length, after one prefix."""
-        ...
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts of token rows."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of texts, without special ones."""
-        ...

@@ -30,7 +30,7 @@ from leakage_tasks.report.reading.findings import _findings
 from leakage_tasks.report.reading.results_file import read_run
 from leakage_tasks.report.reading.samples import read_samples
 from leakage_tasks.report.reading.training_log import read_curves, read_history
-from leakage_tasks.targets.classifier.label_names import _json as read_labels
+from leakage_tasks.targets.label_names import _json as read_labels
 from leakage_tasks.tasks.heldout_text import documents
 
 DEEP = "[" * 100_000

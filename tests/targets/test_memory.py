@@ -21,7 +21,7 @@ from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget, TaggerTarget
 from leakage_tasks.targets.classifier.generators import MaskedGenerator
-from leakage_tasks.targets.masked.model import MaskedModel
+from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.memory import RowLimit, out_of_memory
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
@@ -76,11 +76,11 @@ def proposed() -> ArrayLike:
     values = {"words": word_list("words", WHOLE_WORDS)}
     space = parse_template("the {words} is {words}", values)
     heads = [(word,) for word in WHOLE_WORDS]
-    return [made.costs for made in MaskedGenerator(masked(), mask_tokenizer()).propose(space, heads, 1)]
+    return [made.costs for made in MaskedGenerator(MaskedTarget(masked(), mask_tokenizer())).propose(space, heads, 1)]
 
 
 def pseudo() -> ArrayLike:
-    model = MaskedModel(masked(), mask_tokenizer())
+    model = MaskedTarget(masked(), mask_tokenizer())
     queries = [query for text in ("the river is green.", "stone") for query in model.pieces(text)]
     return [value for value, _ in model.pseudo_log_likelihoods(queries)]
 
@@ -197,7 +197,7 @@ def test_a_tagger_survives_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target.model, "read", small)
     assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
     assert refused
-    target.batches._limit.most = 100
+    target.limit.most = 100
     assert view.label_costs(target.encode([pin("1", "2").text] * 3)) == pytest.approx(whole, abs=1e-6)
 
 

@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import load_causal
-from leakage_tasks.targets.masked.loading import load_masked
+from leakage_tasks.targets.masked.target import load_masked
 from tests.encoders import save_base
 
 Maker = Callable[[Path], Any]

@@ -23,7 +23,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.memory import RowLimit
 
 if TYPE_CHECKING:
-    from leakage_tasks.targets.tagger.relaxation import Relaxation
+    from leakage_tasks.targets.relaxation import Relaxation
 
 DOUBLE = "double"
 """The value of the setting ``arithmetic`` that stands for float64."""

@@ -19,7 +19,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.stats.bits import LN2
 
 if TYPE_CHECKING:
-    from leakage_tasks.targets.tagger.relaxation import Relaxation
+    from leakage_tasks.targets.relaxation import Relaxation
 
 DECAY = 0.995
 """The learning rate is multiplied by it after each step (appendix B)."""

@@ -94,7 +94,7 @@ def tuning_record(folder: Path) -> dict[str, Any]:
 
 
 def _loaded(victim: Victim, data: str, shared: Path) -> Any:
-    from leakage_tasks.targets.causal.loading import load_causal_target
+    from leakage_tasks.targets.suffix.target import load_causal_target
     from leakage_tasks.training.rows import chosen_device
 
     # A model of the lab's own is so small that a GPU would only change its last digits.

@@ -103,6 +103,7 @@ def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[
     from leakage_tasks.models.frankenstein import graft, pretrained_mlm
     from leakage_tasks.research.classifiers.experiment import base_of
     from leakage_tasks.targets.classifier.generators import ExhaustiveGenerator, GeneratingTarget, MaskedGenerator
+    from leakage_tasks.targets.masked.target import MaskedTarget
 
     base = base_of(ground, shared)
     models = {
@@ -110,5 +111,5 @@ def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[
         "frankenstein": graft(target.model, base, tokenizer=target.tokenizer),
     }
     generators: dict[str, Any] = {"exhaustive": ExhaustiveGenerator()}
-    generators |= {name: MaskedGenerator(model, target.tokenizer, name) for name, model in models.items()}
-    return {name: GeneratingTarget.of(target, generator) for name, generator in generators.items()}
+    generators |= {name: MaskedGenerator(MaskedTarget(model, target.tokenizer), name) for name, model in models.items()}
+    return {name: GeneratingTarget(target, generator) for name, generator in generators.items()}

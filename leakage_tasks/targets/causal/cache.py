@@ -7,8 +7,8 @@ Attention caches keep the shared prefix once and store per row only what came af
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,8 @@ class RowState:
                 torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
                 for shared, own in zip(self.prefix, tensors, strict=True)
             ]
-        return _fill(self.shell, iter(tensors))
+        left = iter(tensors)
+        return _map_tensors(self.shell, lambda _: next(left))
 
 
 def of_prefix(cache: Any) -> RowState:
@@ -72,16 +73,12 @@ def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
     used = which.unique().tolist()
     first = states[used[0]]
     if len(used) == 1:
-        return _with(first, [tensor.index_select(0, rows.to(tensor.device)) for tensor in first.tensors])
+        return replace(first, tensors=[tensor.index_select(0, rows.to(tensor.device)) for tensor in first.tensors])
     order = torch.argsort(which, stable=True)
     back = torch.argsort(order)
     parts = [[tensor.index_select(0, rows[which == n].to(tensor.device)) for tensor in states[n].tensors] for n in used]
     joined = [torch.cat(column).index_select(0, back.to(column[0].device)) for column in zip(*parts, strict=True)]
-    return _with(first, joined)
-
-
-def _with(state: RowState, tensors: list[Tensor]) -> RowState:
-    return RowState(state.shell, tensors, state.prefix, state.length)
+    return replace(first, tensors=joined)
 
 
 def attention_only(cache: Any) -> bool:
@@ -92,31 +89,30 @@ def attention_only(cache: Any) -> bool:
     return len(layers) > 0 and all(type(layer) is DynamicLayer and layer.keys is not None for layer in layers)
 
 
-def _collect(node: Any) -> list[Tensor]:
+def _collect(cache: Any) -> list[Tensor]:
     """Every tensor with a batch dimension in a cache, in a fixed order."""
-    if isinstance(node, Tensor):
-        return [node] if node.dim() else []
-    if isinstance(node, (list, tuple)):
-        return [tensor for item in node for tensor in _collect(item)]
-    if isinstance(node, dict):
-        return [tensor for item in node.values() for tensor in _collect(item)]
-    if _holds_tensors(node):
-        return [tensor for item in vars(node).values() for tensor in _collect(item)]
-    return []
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    _map_tensors(cache, note)
+    return found
 
 
-def _fill(node: Any, tensors: Any) -> Any:
-    """A copy of a cache with its tensors replaced, in the order of :func:`_collect`."""
+def _map_tensors(node: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A copy of a cache with each of its tensors that has a batch dimension changed."""
     if isinstance(node, Tensor):
-        return next(tensors) if node.dim() else node
+        return change(node) if node.dim() else node
     if isinstance(node, (list, tuple)):
-        return type(node)([_fill(item, tensors) for item in node])
+        return type(node)([_map_tensors(item, change) for item in node])
     if isinstance(node, dict):
-        return type(node)({name: _fill(item, tensors) for name, item in node.items()})
+        return type(node)({name: _map_tensors(item, change) for name, item in node.items()})
     if _holds_tensors(node):
         twin = copy.copy(node)
         for name, item in vars(node).items():
-            setattr(twin, name, _fill(item, tensors))
+            setattr(twin, name, _map_tensors(item, change))
         return twin
     return node
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,8 @@ def last_slot_costs(target: CausalTarget, before: str, alphabet: Alphabet) -> Fl
     trie = TriePaths(space, target.encode)
     _check_room(target, len(trie.prefix) + 1)
     memory, whole, following = target.start(trie.prefix, trie.columns)
-    shared = _shared(target.encode([before])[0], trie.prefix) if before else 0
+    own = target.encode([before])[0] if before else []
+    shared = len(os.path.commonprefix([own, list(trie.prefix)]))
     extra = whole - target.start(trie.prefix[:shared], trie.columns)[1] if shared < len(trie.prefix) else 0.0
     costs = np.full(len(alphabet), np.nan)
     root = _Texts(np.array([trie.root]), np.zeros(1), len(trie.prefix), memory, following)
@@ -98,9 +100,3 @@ def _check_room(target: CausalTarget, length: int) -> None:
         raise TargetError(
             f"a text of {length} tokens or more does not fit the generator's {target.max_length}: shorten it"
         )
-
-
-def _shared(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading tokens two texts share."""
-    same = (n for n, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
-    return next(same, min(len(left), len(right)))

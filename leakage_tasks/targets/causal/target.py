@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,20 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, after, of_prefix, pick
-from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER, RowLimit
+from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
+from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import Encode
-from leakage_tasks.targets.tokens.token_paths import ENUMERATE, Pieces, lay_out, token_pieces
+from leakage_tasks.targets.tokens.token_paths import lay_out
 
 ROWS = 512
-ANY_LENGTH = 2048
-"""Tokens to read at most with a model that sets no bound."""
 IN_CACHE = 1 << 19
 """Logits normalised at once on a CPU: few enough to stay in its cache."""
 
 
-class CausalTarget:
+class CausalTarget(TextModel):
     """Scores and extends texts with a causal language model.
 
     Implements ``ScoresSequences`` and ``PredictsNextToken``. What log-perplexity is
@@ -37,35 +37,16 @@ class CausalTarget:
     special tokens the tokenizer would add; a text that itself begins with that token is not given another.
     Tokens that straddle template and secret belong to the path of the filling and are scored in full.
 
-    Costs are computed in float32 whatever the model's precision. ``cached=False`` reads every text anew from
-    its first token; it is what the cached pass is checked against.
+    Costs are computed in float32 whatever the model's precision. ``settings`` are those of
+    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        prefix_token: int | None = None,
-        max_length: int | None = None,
-        autocast: torch.dtype | None = None,
-        cached: bool = True,
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.device = torch.device(device if device is not None else model.device)
-        self.cached = cached
-        self.max_length = max_length or room_of(model.config)
-        self.batch_size = batch_size
-        self._autocast = autocast
-        self.limit, self.whole_texts = RowLimit(), RowLimit()
+    def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
+        super().__init__(model, tokenizer, **settings)
         self._row_bytes = self._token_bytes = 1.0
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
-        self._pieces: Pieces | None = None
         self._stepper = model
         prompt = getattr(model, "active_peft_config", None)
         if prompt is not None and prompt.is_prompt_learning:
@@ -87,23 +68,11 @@ class CausalTarget:
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        return self._laid_out(space, self.encode)
-
-    def _laid_out(self, space: Space, encode: Encode) -> Paths:
-        # A small space is laid out from the encodings alone, so the whole vocabulary need not be spelled.
-        return lay_out(space, encode, Pieces() if space.size <= ENUMERATE else self._spelling())
+        return lay_out(space, self.encode, self.spelling)
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
-        from leakage_tasks.targets.causal.in_context import CausalInContext
-
         return CausalInContext(self, context, space)
-
-    def _spelling(self) -> Pieces:
-        """The text each token adds, found out once."""
-        if self._pieces is None:
-            self._pieces = token_pieces(self.tokenizer, self.model.config.get_text_config().vocab_size)
-        return self._pieces
 
     def rows(self, length: int) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
@@ -215,29 +184,18 @@ class CausalTarget:
     def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
         """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
         longest = max(map(len, encoded), default=1)
-        if longest - 1 > self.max_length:
-            raise TargetError(f"a text of {longest - 1} tokens does not fit the model's {self.max_length}: shorten it")
-        found = np.zeros(len(encoded))
-        order = sorted(range(len(encoded)), key=lambda place: len(encoded[place]))
+        check_fits(longest - 1, self.max_length)
         # A whole text needs logits at every position, a frontier row at one only.
         size = max(1, min(self.rows(longest), 4 * ROWS // longest))
-        costs = self.whole_texts.parts(
-            len(order), lambda part: self._score([encoded[place] for place in order[part]]), size
-        )
-        found[order] = np.concatenate([*costs, np.zeros(0)])
-        return found
+        return self.whole_texts.by_length([len(tokens) for tokens in encoded], size, self._score, encoded)
 
-    def _score(self, encoded: list[list[int]]) -> FloatArray:
-        lengths = torch.tensor([len(tokens) for tokens in encoded], device=self.device)
-        width = int(lengths.max())
-        padded = torch.tensor([tokens + [0] * (width - len(tokens)) for tokens in encoded], device=self.device)
+    def _score(self, encoded: Sequence[list[int]]) -> FloatArray:
+        tokens, mask = (part.to(self.device) for part in padded(encoded, 0))
+        width = tokens.shape[1]
+        mask[:, : self.unscored] = 0
         with self.inference():
-            logits = self.model(input_ids=padded[:, :-1], use_cache=False).logits[:, 1 - width :].float()
-        picked = logits.gather(-1, padded[:, 1:, None])[..., 0]
-        costs = logits.logsumexp(-1) - picked
-        places = torch.arange(1, width, device=self.device)[None]
-        real = (places >= self.unscored) & (places < lengths[:, None])
-        return ((costs * real).cpu().double().sum(1) / LN2).numpy()
+            logits = self.model(input_ids=tokens[:, :-1], use_cache=False).logits[:, 1 - width :].float()
+        return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
     def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
         """Read texts ``[n, P]`` from their first token, behind the soft prompt if there is one.
@@ -255,24 +213,62 @@ class CausalTarget:
         out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache})
         return out.logits.float(), self._cache_of(out)
 
-    # -- running --------------------------------------------------------------------------------------------
 
-    def inference(self) -> contextlib.AbstractContextManager[None]:
-        """No gradients, and the harness' mixed precision where it is on."""
-        return inference(self.device, self._autocast)
+class CausalInContext(CausalTarget):
+    """A causal model in a context, for the fillings of one space.
+
+    Implements ``ScoresSequences`` and ``PredictsNextToken``. Texts are the canary's own, without the context.
+    """
+
+    def __init__(self, plain: CausalTarget, context: Context, space: Space) -> None:
+        start = start_token(context, plain._prefix_token, plain.tokenizer)
+        vars(self).update(vars(plain))
+        self._plain, self._after = plain, context.after
+        self._row_bytes = self._token_bytes = 1.0
+        plain_text = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        decode = partial(self.tokenizer.decode, **plain_text)
+        self._lead = lead_of(context, space, plain.encode, decode, start)
+        self.unscored = max(1, len(self._lead.tokens))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens that each text has a cost for, those that it shares with its context included."""
+        return self._on([self._lead.rest + text + self._after for text in texts])
+
+    def _on(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
+
+    def rows(self, length: int) -> int:
+        """See :class:`CausalTarget`; the lead is in memory too."""
+        return super().rows(length + len(self._lead.tokens))
+
+    def paths(self, space: Space) -> Paths:
+        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        first, *inner, last = space.pieces
+        around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
+        found = lay_out(around, self._on, self.spelling)
+        if not (self._lead.tokens or found.prefix):
+            raise not_shared()
+        return found
+
+    def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
+        return self._lead.begin(tokens)
 
 
-@contextlib.contextmanager
-def inference(device: torch.device, autocast: torch.dtype | None) -> Iterator[None]:
-    """No gradients, and mixed precision of type ``autocast`` unless that is None."""
-    with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
-        yield
+def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
+    """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
+    rows = [target.token_rows(own) for target, own in zip(targets, texts, strict=True)]
+    found = np.zeros((len(rows), len(rows[0])))
+    for unscored in {target.unscored for target in targets}:
+        same = [place for place, target in enumerate(targets) if target.unscored == unscored]
+        costs = targets[same[0]].row_costs([row for place in same for row in rows[place]])
+        found[same] = costs.reshape(len(same), -1)
+    return found
 
 
-def room_of(config: Any) -> int:
-    """Tokens a model can read. XLNet's kind says −1 for any number."""
-    positions = getattr(config, "max_position_embeddings", None) or 0
-    return positions if positions > 0 else ANY_LENGTH
+def reads_alike(target: CausalTarget, context: Context) -> bool:
+    """Whether a context is the usual one under another name. Raises TargetError for one the model does not have."""
+    start = start_token(context, target._prefix_token, target.tokenizer)
+    return not (context.before or context.after) and start == target._prefix_token
 
 
 def _prefix_token(tokenizer: Any) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +16,12 @@ from torch import Tensor
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.generator import CausalGenerator
-from leakage_tasks.targets.causal.loading import load_causal_target
 from leakage_tasks.targets.classifier.target import ClassifierTarget
-from leakage_tasks.targets.masked.model import MaskedModel, to_bits
+from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
+from leakage_tasks.targets.suffix.target import load_causal_target
 
 __all__ = ["CausalGenerator", "ExhaustiveGenerator", "GeneratingTarget", "MaskedGenerator", "load_generator"]
 
@@ -33,23 +33,9 @@ BESIDE_LEFT, BESIDE_RIGHT = re.compile(r"(?:\s+|\s?\S*)\Z"), re.compile(r"\s+|\S
 class GeneratingTarget(ClassifierTarget):
     """A classifier with a generator of candidates: implements ``ProposesValues`` besides all a classifier does."""
 
-    def __init__(self, model: Any, tokenizer: Any, *arguments: Any, generator: ProposesValues, **options: Any) -> None:
-        super().__init__(model, tokenizer, *arguments, **options)
+    def __init__(self, target: ClassifierTarget, generator: ProposesValues) -> None:
+        vars(self).update(vars(target))
         self.generator = generator
-
-    @classmethod
-    def of(cls, target: ClassifierTarget, generator: ProposesValues) -> GeneratingTarget:
-        """The classifier of another target, with a generator."""
-        return cls(
-            target.model,
-            target.tokenizer,
-            target.labels,
-            device=target.device,
-            batch_size=target._batch_size,
-            max_length=target.max_length,
-            reference=target.reference,
-            generator=generator,
-        )
 
     @property
     def generator_name(self) -> str:
@@ -69,17 +55,8 @@ class MaskedGenerator:
     number is looked up once for the words next to the slot, and checked for every head.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        name: str = "masked",
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
-    ) -> None:
-        self.generator_name = name
-        self.masked = MaskedModel(model, tokenizer, device=device, batch_size=batch_size, max_length=max_length)
+    def __init__(self, masked: MaskedTarget, name: str = "masked") -> None:
+        self.generator_name, self.masked = name, masked
         self._tokens: dict[tuple[tuple[str, ...], str, str], IntArray] = {}
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
@@ -152,16 +129,18 @@ class MaskedGenerator:
         """The token of each value, for each head ``[A]``; ``rows`` hold the first value."""
         found = []
         for (left, right), row, column in zip(around, rows, columns.tolist(), strict=True):
-            key = (values, _match(BESIDE_LEFT.search(left)), _match(BESIDE_RIGHT.match(right)))
+            key = (values, BESIDE_LEFT.findall(left)[0], BESIDE_RIGHT.findall(right)[0])
             if key not in self._tokens:
-                self._tokens[key] = self._tokenized(values, left, right, row, column)
+                self._tokens[key] = self._tokens_between(values, left, right, row, column)
             tokens = self._tokens[key]
             if int(tokens[0]) != row[column]:
-                tokens = self._tokenized(values, left, right, row, column)
+                tokens = self._tokens_between(values, left, right, row, column)
             found.append(tokens)
         return found
 
-    def _tokenized(self, values: tuple[str, ...], left: str, right: str, row: Sequence[int], column: int) -> IntArray:
+    def _tokens_between(
+        self, values: tuple[str, ...], left: str, right: str, row: Sequence[int], column: int
+    ) -> IntArray:
         before, after = list(row[:column]), list(row[column + 1 :])
         tokens = []
         for value, found in zip(values, self.masked.encode([f"{left}{v}{right}" for v in values]), strict=True):
@@ -223,13 +202,9 @@ def _not_one(value: str, number: int) -> TargetError:
     )
 
 
-def _match(found: re.Match[str] | None) -> str:
-    return found.group() if found else ""
-
-
 def _proposals(logits: Tensor, tokens: Sequence[IntArray]) -> list[Proposal]:
     """Costs and places of each row's ``tokens``, from logits ``[n, vocabulary]``."""
-    costs = to_bits(logits.log_softmax(-1))
+    costs = (logits.log_softmax(-1).cpu() / -LN2).numpy()
     ordered = logits.sort(dim=-1).values.cpu().numpy()
     plain = logits.cpu().numpy()
     return [

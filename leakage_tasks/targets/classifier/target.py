@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,27 +12,26 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import RowBatches
-from leakage_tasks.targets.classifier.config import check_labels, config_names, padding_of, reads_token_types, room_of
-from leakage_tasks.targets.classifier.label_names import place_of
-from leakage_tasks.targets.tagger.relaxation import Relaxation, frozen, open_row
-from leakage_tasks.targets.tokens.slot_tokens import Cut, Segments, SpaceRows
+from leakage_tasks.targets.batches import room_of
+from leakage_tasks.targets.label_model import LabelModel, label_bits
+from leakage_tasks.targets.label_names import Labels, config_names, read_labels
+from leakage_tasks.targets.loading import ModelSource, check_max_length
+from leakage_tasks.targets.relaxation import Reader, Relaxation, open_row
 
 LESS_WITH_GRADIENTS = 8
 """How many times fewer rows one pass holds when it keeps all it computes, for gradients."""
 
 
-class ClassifierTarget:
+class ClassifierTarget(LabelModel):
     """Scores labels with a `transformers` sequence classifier, on token rows, with gradients where asked.
 
     Implements ``ScoresLabels``, ``DifferentiableInputs`` and ``RelaxesTokens``. ``labels`` are the classes' names by
     number (default: the model's ``id2label``); ``reference`` is another classifier to calibrate scores by. Logits are
-    normalised in float64 whatever the model's precision. ``batch_size`` counts texts of full length; shorter ones make
-    larger batches.
+    normalised in float64 whatever the model's precision. ``settings`` are those of
+    :class:`~leakage_tasks.targets.batches.RowModel`.
+
     Raises TargetError for a model or tokenizer that cannot be used this way.
     """
 
@@ -42,66 +41,24 @@ class ClassifierTarget:
         tokenizer: Any,
         labels: Sequence[str] | None = None,
         *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
         reference: ClassifierTarget | None = None,
+        **settings: Any,
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.device = torch.device(device if device is not None else model.device)
-        self.labels = tuple(labels or config_names(model.config))
-        self.max_length = max_length or room_of(model, tokenizer)
+        super().__init__(model, tokenizer, _padding_of(model, tokenizer), **settings)
         self.reference = reference
-        self._batch_size = batch_size
-        self._segments: dict[Any, Segments | None] = {}
-        self._places = {label: place for place, label in enumerate(self.labels)}
-        self._pad = padding_of(model, tokenizer)
-        self._batches = RowBatches(self.device, batch_size, self.max_length, self._pad, dtype=model.dtype)
-        self._typed = reads_token_types(model, tokenizer)
-        check_labels(self.labels, model.config)
-
-    def length(self, text: str) -> int:
-        """Tokens of a text, special ones included."""
-        return len(self.encode([text])[0])
-
-    def place_of(self, label: str | None) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        remedy = "name its classes with labels=FILE in --model_args, or use one of these"
-        return place_of(label, self._places, "label", remedy)
+        self._typed = _reads_token_types(model, tokenizer)
+        self.rename(labels or config_names(model.config))
 
     def rename(self, labels: Sequence[str]) -> None:
         """Give the classes other names, in the model's order. Raises TargetError unless there is one for each."""
-        check_labels(labels, self.model.config)
+        _check_labels(labels, self.model.config)
         self.labels = tuple(labels)
-        self._places = {label: place for place, label in enumerate(self.labels)}
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, with the special tokens the model was trained with."""
-        if not texts:
-            return []
-        only = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-        return self.tokenizer(list(texts), **only)["input_ids"]
-
-    def rows(self, space: Space) -> SpaceRows:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        return SpaceRows(space, self.encode, self._spans, self._segments)
-
-    def _spans(self, text: str) -> Cut | None:
-        if not self.tokenizer.is_fast:
-            return None
-        cut = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
-        return cut["input_ids"], cut["offset_mapping"]
 
     # -- scores ---------------------------------------------------------------------------------------------
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`. Raises TargetError for a row too long."""
-        return self._batches.costs(rows, len(self.labels), lambda ids, mask: label_bits(self._logits(ids, mask)))
-
-    def batch(self, length: int) -> int:
-        """How many rows of ``length`` tokens one forward pass takes."""
-        return self._batches.size(length)
+        return self.row_costs(rows, len(self.labels), lambda ids, mask: label_bits(self._logits(ids, mask)))
 
     def _logits(self, ids: Tensor, mask: Tensor) -> Tensor:
         inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
@@ -133,34 +90,30 @@ class ClassifierTarget:
             )
         remedy = "leave them out of the alphabet, or take another model"
         rows = [open_row(canary, self.rows(canary.attack_space), self._knows, remedy) for canary in canaries]
-        labels = [self.place_of(canary.label) for canary in canaries]
-        return Relaxation(rows, _Classifying(self, labels, double))
+        return Relaxation(rows, _Classifying(self, canaries, double))
 
     def _knows(self, token: int) -> bool:
         return token != self.tokenizer.unk_token_id
 
 
-class _Classifying:
-    """A classifier as a relaxation reads it, with the number of each canary's label."""
+class _Classifying(Reader[ClassifierTarget]):
+    """A classifier as a relaxation reads it."""
 
-    def __init__(self, target: ClassifierTarget, labels: Sequence[int], double: bool) -> None:
-        self._target = copy.copy(target)
-        self._target.model = frozen(target.model, double)
+    def __init__(self, target: ClassifierTarget, canaries: Sequence[Canary], double: bool) -> None:
+        super().__init__(target, canaries, double)
         self._embedding = self._target.model.get_input_embeddings()
-        self._labels = torch.tensor(labels, device=target.device)
-        self.device, self.dtype, self.padding = target.device, self._target.model.dtype, target._pad
-        self.soft = self.embed(torch.tensor([target._pad], device=target.device)).shape[-1]
+        self.soft = self.embed(torch.tensor([self.padding], device=self.device)).shape[-1]
 
     def batch(self, length: int) -> int:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         return max(1, self._target.batch(length) // LESS_WITH_GRADIENTS)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         return self._embedding(tokens)
 
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         lengths, bits = mask.sum(dim=1), embedded.new_empty(len(which), dtype=torch.double)
         # Rows of one length need no padding, which some models (FNet, ConvBERT) read like any other token.
         for length in lengths.unique().tolist():
@@ -169,11 +122,6 @@ class _Classifying:
             with _reading(self._target.model, ids, embedded[rows, :length]):
                 bits[rows] = label_bits(self._target._logits(ids, mask[rows, :length])).gather(1, labels[:, None])[:, 0]
         return bits
-
-
-def label_bits(logits: Tensor) -> Tensor:
-    """−log2 of the probabilities that ``logits`` ``[n, labels]`` give, float64."""
-    return logits.double().log_softmax(-1) / -LN2
 
 
 @contextlib.contextmanager
@@ -192,3 +140,103 @@ def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+def _check_labels(labels: Sequence[str], config: Any) -> None:
+    """Raise TargetError unless ``labels`` name the classes of a model that gives a text one of them."""
+    if config.num_labels < 2:
+        raise TargetError("the model has a single output, a regression head: use a classifier with two labels or more")
+    if getattr(config, "problem_type", None) == "multi_label_classification":
+        raise TargetError(
+            "the model gives each label a probability of its own (multi-label): use one with one label a text"
+        )
+    if len(labels) != config.num_labels or len(set(labels)) < len(labels):
+        raise TargetError(
+            f"{len(labels)} label names, {len(set(labels))} distinct, for a model of {config.num_labels} classes: "
+            "name each class once, in the model's order"
+        )
+
+
+def _reads_token_types(model: Any, tokenizer: Any) -> bool:
+    """Whether the model was trained on the token types its tokenizer gives, which of a single text must all be 0."""
+    types = tokenizer(["a"]).get("token_type_ids", [[]])[0]
+    if any(types):
+        raise TargetError(
+            f"the tokenizer ({type(tokenizer).__name__}) marks single texts with several token types, which is not "
+            "supported: use a model of BERT's or GPT's kind"
+        )
+    return bool(types) and "token_type_ids" in inspect.signature(model.forward).parameters
+
+
+def _padding_of(model: Any, tokenizer: Any) -> int:
+    """The padding token; a model that has none (GPT-2's kind) pads with the token that ends a text."""
+    for token in (tokenizer.pad_token_id, model.config.pad_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            if model.config.pad_token_id is None:
+                model.config.pad_token_id = token
+            return int(token)
+    return 0
+
+
+def load_classifier(
+    pretrained: Any,
+    *,
+    labels: Labels | None = None,
+    max_length: int | None = None,
+    reference: ClassifierTarget | None = None,
+    **loading: Any,
+) -> ClassifierTarget:
+    """A sequence classifier and its tokenizer, by folder, hub name or as objects, as a target.
+
+    ``labels`` is for :func:`~leakage_tasks.targets.label_names.read_labels`, ``loading`` for
+    :class:`~leakage_tasks.targets.loading.ModelSource`. Raises TargetError for a model that is no trained classifier
+    with one label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    source = ModelSource(pretrained, **loading)
+    names = None if labels is None else read_labels(labels, source.config.num_labels)
+    tokenizer = source.read_tokenizer()
+    if source.is_named and source.config.model_type == "nlu-tagger":
+        raise TargetError(f"{pretrained}: an nlu-tagger, no text classifier: use --model nlu-tagger")
+    unfit = "sequence classifier: give a model fine-tuned with AutoModelForSequenceClassification"
+    model, missing = source.read_model(AutoModelForSequenceClassification, unfit)
+    if missing:
+        remedy = (
+            "fine-tune it with AutoModelForSequenceClassification first, or give the folder that was saved after that"
+        )
+        raise source.untrained("sequence classifier", missing[-1], remedy)
+    source.check_vocabulary(model, tokenizer)
+    _settle_padding(model, tokenizer, source.tokenizer_name)
+    check_max_length(max_length, room_of(model, None))
+    if reference is not None and names is not None and reference.labels == tuple(config_names(model.config)):
+        reference.rename(names)
+    settings: dict[str, Any] = {"device": source.device, "max_length": max_length, "reference": reference}
+    target = source.target_of(
+        model, lambda size: ClassifierTarget(model, tokenizer, names, batch_size=size, **settings)
+    )
+    _check_reference(target)
+    return target
+
+
+def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
+    """One padding token for both: models that read a text's last token find it by the padding after it."""
+    config = model.config.get_text_config()
+    if tokenizer.pad_token_id is None:
+        number = config.pad_token_id if config.pad_token_id is not None else tokenizer.eos_token_id
+        if number is None:
+            raise TargetError(
+                f"{name}: the tokenizer has no padding token and none that ends a text: give it a pad_token"
+            )
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(number)
+    model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
+
+
+def _check_reference(target: ClassifierTarget) -> None:
+    other = target.reference
+    if other is not None and set(other.labels) != set(target.labels):
+        strange = sorted(set(other.labels) ^ set(target.labels))[0]
+        raise TargetError(
+            f"the reference classifier has other labels than the model ({strange!r} is known to one of them only): use "
+            "one trained on the same classes, with the same names in its config"
+        )

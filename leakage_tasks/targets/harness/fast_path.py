@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import os.path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import texts_at_once
+from leakage_tasks.targets.batches import in_half_precision, texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget
-from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
 TOLERANCE_BITS = 1e-3
 """How far two ways of computing one log-perplexity may differ in float32."""
@@ -47,40 +46,26 @@ def fast_target(
     for cached in (True, False):
         if reasons and not translates:
             check_order(lm, texts)
-        make = (
-            partial(seq2seq_target, lm, cached, languages) if translates else partial(causal_target, lm, cached, prefix)
-        )
-        found = _proved(lm, texts, private, prefix, make, plain)
-        if not isinstance(found, str):
+        try:
+            target: CausalTarget | Seq2SeqTarget
+            target = seq2seq_target(lm, cached, languages) if translates else causal_target(lm, cached, prefix)
+            reason = _disagreement(lm, target, texts, prefix, plain)
+        except Exception as error:
+            said = "" if private else " ".join(str(error).split())[:200]
+            kind = type(error).__name__
+            reason = said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
+        if reason is None:
             if reasons:
                 log.warning(
                     "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
                     "the same figures, but more slowly: lower budget=… if it takes too long",
                     *(name, reasons[0]),
                 )
-            return found
-        reasons.append(found)
+            return target
+        reasons.append(reason)
     for way, reason in zip(("with", "without"), reasons, strict=True):
         log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
     return plain
-
-
-def _proved(
-    lm: HFLM,
-    texts: Sequence[str],
-    private: bool,
-    prefix: int | None,
-    make: Callable[[], CausalTarget | Seq2SeqTarget],
-    plain: Any,
-) -> CausalTarget | Seq2SeqTarget | str:
-    """The fast target where it agrees with the ``plain`` way on ``texts``, else why it does not."""
-    try:
-        target = make()
-        return _disagreement(lm, target, texts, prefix, plain) or target
-    except Exception as error:
-        said = "" if private else " ".join(str(error).split())[:200]
-        kind = type(error).__name__
-        return said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
 
 
 def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
@@ -126,11 +111,6 @@ def check_order(lm: HFLM, texts: Sequence[str]) -> None:
         )
 
 
-def in_half_precision(model: Any, autocast: Any) -> bool:
-    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
-    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
-
-
 def _disagreement(
     lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None, plain: Any
 ) -> str | None:
@@ -142,11 +122,11 @@ def _disagreement(
         source = target.source_tokens(texts[0])[-target.max_length :]
         encoded = [tokens[: target.longest_target] for tokens in target.encode(texts)]
         requests = [((texts[0], text), source, tokens) for text, tokens in zip(texts, encoded, strict=True)]
-        ours = _stepped(GivenSource(target, source), encoded)
+        ours = _step_through(GivenSource(target, source), encoded)
     else:
         encoded = [tokens[: target.max_length] for tokens in target.encode(texts)]
         requests = [(("", text), *_split(prefix, tokens)) for text, tokens in zip(texts, encoded, strict=True)]
-        ours = _stepped(target, encoded)
+        ours = _step_through(target, encoded)
     if isinstance(plain, TeacherForced):
         whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
     else:
@@ -166,14 +146,12 @@ def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]
     return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
 
 
-def _stepped(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
+def _step_through(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
     """Log-perplexities as an attack computes them: what the texts share at once, then one token at a time together.
 
     The texts are rows of one batch, so a cache that mixes up rows or positions shows.
     """
-    shared = 0
-    while shared < min(map(len, encoded)) - 1 and len({tokens[shared] for tokens in encoded}) == 1:
-        shared += 1
+    shared = min(len(os.path.commonprefix(encoded)), min(map(len, encoded)) - 1)
     columns = np.unique(np.concatenate([np.array(tokens) for tokens in encoded]))
     state, cost, costs = target.start(encoded[0][:shared], columns)
     totals, rows = np.full(len(encoded), cost), np.zeros(len(encoded), dtype=np.int64)

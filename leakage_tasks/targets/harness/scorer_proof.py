@@ -68,7 +68,7 @@ def _example(canaries: Sequence[Canary]) -> Canary:
 
 def _prove_costs(scorer: ScoresSequences, space: Space, sentences: Sequence[str], *, words: bool) -> None:
     fillings = _fillings(space)
-    costs = _asked(scorer.log_perplexity, fillings)
+    costs = _costs_or_none(scorer.log_perplexity, fillings)
     if costs is None:
         return
     fitting = [each for each in sentences if _fits(scorer, f"{each} {max(sentences, key=len)}")]
@@ -84,7 +84,7 @@ def _prove_costs(scorer: ScoresSequences, space: Space, sentences: Sequence[str]
 def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Costs of sentences, of each with the next one after it, and of each with its words shuffled."""
     longer = [f"{first} {second}" for first, second in zip(sentences, [*sentences[1:], *sentences[:1]], strict=True)]
-    texts = [*sentences, *longer, *map(_shuffled, sentences)]
+    texts = [*sentences, *longer, *map(_shuffle_words, sentences)]
     try:
         costs = scorer.log_perplexity(texts) if texts else np.zeros(0)
     except Exception as error:  # Models that do not say how much they read fail in ways of their own.
@@ -104,7 +104,7 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> None:
     fillings = _fillings(canary.attack_space)
     # A tagger's loss is of the canary's tags as well, one a word, which fit no other text.
     others = () if isinstance(target, ReadsTags) else SENTENCES
-    costs = _asked(losses, [*fillings, *others])
+    costs = _costs_or_none(losses, [*fillings, *others])
     if costs is None:
         return
     _check_figures(costs, "label probability")
@@ -112,7 +112,7 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> None:
     _check_ties(costs[: len(fillings)], refuse=False)
 
 
-def _asked(ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str]) -> FloatArray | None:
+def _costs_or_none(ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str]) -> FloatArray | None:
     """Costs, or None where the model declines, which the attacks say in better words: of which canary, and why."""
     try:
         return ask(texts)
@@ -132,7 +132,7 @@ def _fillings(space: Space) -> list[str]:
     return [space.fill(filling) for filling in list(dict.fromkeys(drawn))[:FILLINGS]]
 
 
-def _shuffled(sentence: str) -> str:
+def _shuffle_words(sentence: str) -> str:
     words = sentence.split()
     random.Random(sentence).shuffle(words)
     return " ".join(words)

@@ -13,12 +13,17 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.harness.sampling import SPOKEN_ALONE, check_decoding, generation_settings, kinds
 from leakage_tasks.targets.harness.target import HarnessTarget
-from leakage_tasks.targets.harness.texts import HarnessTexts
+from leakage_tasks.targets.harness.texts import (
+    SPOKEN_ALONE,
+    HarnessTexts,
+    check_decoding,
+    generation_settings,
+    kinds,
+    text_tokens,
+)
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
-from leakage_tasks.targets.text_tokens import text_tokens
 
 Row = tuple[int, ...]
 MISSING = -1
@@ -198,14 +203,6 @@ def _survives(why: str | None) -> None:
 
 
 def _draws(rows: Sequence[Row], of_draw: Sequence[int], costs: Sequence[FloatArray]) -> SampledSuffixes:
+    tokens, which = (np.array(each, dtype=np.int64) for each in (rows, of_draw))
     own = np.stack(costs)
-    return SampledSuffixes(
-        tokens=np.array(rows, dtype=np.int64),
-        of_draw=np.array(of_draw, dtype=np.int64),
-        own=own,
-        drawn=own,
-        entropy=None,
-        margin=None,
-        nodes=0,
-        totals_only=True,
-    )
+    return SampledSuffixes(tokens, which, own, drawn=own, entropy=None, margin=None, totals_only=True)

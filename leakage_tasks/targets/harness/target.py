@@ -7,8 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
+from lm_eval.api.model import LM, TemplateLM
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries.canary import Canary
@@ -18,10 +17,11 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
+from leakage_tasks.targets.harness.texts import TextTokens, request, text_tokens
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
-from leakage_tasks.targets.seq2seq.target import Source, source_by_text
-from leakage_tasks.targets.seq2seq.teacher_forcing import TeacherForced
+from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_by_text
 
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
@@ -56,7 +56,7 @@ class HarnessScorer:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
-        requests = [_request("loglikelihood", (self._source(text), text), place) for place, text in enumerate(texts)]
+        requests = [request("loglikelihood", (self._source(text), text), place) for place, text in enumerate(texts)]
         return self._bits(lambda: self._lm.loglikelihood(requests))
 
     def _bits(self, ask: Callable[[], Sequence[tuple[float, bool]]]) -> FloatArray:
@@ -81,13 +81,92 @@ class HarnessTarget(HarnessScorer):
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
-        return self._lm.generate_until([_request("generate_until", (text, settings), 0)])[0]
+        return self._lm.generate_until([request("generate_until", (text, settings), 0)])[0]
 
     def in_context(self, context: Context, space: Space) -> HarnessTarget:
-        """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
-        from leakage_tasks.targets.harness.context import harness_in_context
+        """See :class:`~leakage_tasks.targets.protocols.TakesContext`; by token ids where the model takes them.
 
-        return harness_in_context(self._lm, context, space)
+        Raises TargetError for a start that only token ids can give it, on a model that takes none.
+        """
+        # Some models of this class send text all the same, and what reads it puts tokens of its own before.
+        if isinstance(self._lm, TemplateLM) and getattr(self._lm, "tokenized_requests", True):
+            try:
+                tokens = text_tokens(self._lm)
+            except TargetError:
+                return TextInContext(self._lm, context)
+            return TokensInContext(self._lm, context, space, tokens)
+        return TextInContext(self._lm, context)
+
+
+class TextInContext(HarnessTarget):
+    """A model that knows nothing but text; implements ``ScoresSequences`` and ``CompletesText``.
+
+    It gets the context as text, and splits the two as it does for every task.
+    """
+
+    def __init__(self, lm: LM, context: Context) -> None:
+        super().__init__(lm, lambda text: context.before)
+        self._context = context
+        if context.start != "auto":
+            raise TargetError(
+                f"context={context}: {type(lm).__name__} takes text and puts its own tokens before it: use "
+                "context=auto or a text"
+            )
+        if context.before and not context.before.strip():
+            raise TargetError(
+                f"context={context}: {type(lm).__name__} takes text, and of white space alone the harness makes no "
+                "context: use context=auto or a text"
+            )
+
+    def length(self, text: str) -> int | None:
+        """Tokens of a text and its context, None where the model does not say."""
+        return super().length(self._context.before + text + self._context.after)
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`."""
+        return super().log_perplexity([text + self._context.after for text in texts])
+
+    def complete(self, text: str, characters: int) -> str:
+        """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
+        return super().complete(self._context.before + text, characters)
+
+
+class TokensInContext(HarnessTarget):
+    """A model that takes token ids; implements ``ScoresSequences`` and ``CompletesText``.
+
+    It gets the same ones as :mod:`leakage_tasks.targets.causal.in_context` reads.
+    """
+
+    def __init__(self, lm: TemplateLM, context: Context, space: Space, tokens: TextTokens) -> None:
+        super().__init__(lm)
+        self._template, self._context, self._tokens = lm, context, tokens
+        start = start_token(context, lm.prefix_token_id, lm.tokenizer)
+        self._lead = lead_of(context, space, tokens.encode, lambda row: tokens.decode([row])[0], start)
+
+    def length(self, text: str) -> int:
+        """Tokens of a text and its context, the first one of all not counted."""
+        return len(self._read([text])[0]) - 1
+
+    def _read(self, texts: Sequence[str]) -> list[list[int]]:
+        """The lead and each text's tokens after it."""
+        around = [self._context.before + text + self._context.after for text in texts]
+        return [self._lead.begin(tokens) for tokens in self._lead.after(self._tokens.encode(around))]
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
+        read = max(1, len(self._lead.tokens))
+        # Without a key the harness caches nothing: its keys are texts, which do not tell contexts apart.
+        requests = [(None, tokens[:read], tokens[read:]) for tokens in self._read(texts)]
+        return self._bits(lambda: self._template._loglikelihood_tokens(requests, disable_tqdm=True))
+
+    def complete(self, text: str, characters: int) -> str:
+        """See :class:`~leakage_tasks.targets.protocols.CompletesText`. Raises TargetError for a start of its own."""
+        if self._context.start != "auto":
+            raise TargetError(
+                f"context={self._context}: what a model writes begins with the tokens the harness puts there: use "
+                "context=auto or a text"
+            )
+        return super().complete(self._context.before + text, characters)
 
 
 class HarnessSeq2Seq:
@@ -99,10 +178,6 @@ class HarnessSeq2Seq:
     def given(self, canary: Canary) -> HarnessScorer:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
         return HarnessScorer(self._lm, source_by_text(canary))
-
-
-def _request(kind: Any, arguments: tuple, place: int) -> Instance:
-    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)
 
 
 @singledispatch
@@ -121,7 +196,7 @@ def as_target(
     begin with the *last* token of a text. Where the decoder begins with such a token or a language code
     (:func:`~leakage_tasks.targets.seq2seq.languages.speech`), its figures are therefore of another text, and what the
     fast way has to agree with, and what takes its place if it does not, is one plain forward pass a text
-    (:class:`~leakage_tasks.targets.seq2seq.teacher_forcing.TeacherForced`), which shares neither cache nor batch with
+    (:class:`~leakage_tasks.targets.seq2seq.target.TeacherForced`), which shares neither cache nor batch with
     it.
 
     ``languages`` are for translation models. Raises TargetError for a code the tokenizer lacks, and for a causal
@@ -164,7 +239,7 @@ def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherFo
         )
     if not spoken.marked:
         return HarnessSeq2Seq(lm)
-    if not _scores_as_hflm(lm):
+    if any(getattr(type(lm), name) is not getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call")):
         log.warning(
             "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': its figures are of "
             "texts without that; use --model hf",
@@ -174,7 +249,3 @@ def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherFo
         return HarnessSeq2Seq(lm)
     log.info("leakage: the decoder reads '%s' before each target sentence; its cost is not counted", spoken.words)
     return TeacherForced(seq2seq_target(lm, languages=languages))
-
-
-def _scores_as_hflm(lm: HFLM) -> bool:
-    return all(getattr(type(lm), name) is getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call"))

@@ -1,4 +1,4 @@
-"""What a harness model is asked in text: how it goes on, and what a continuation costs."""
+"""What a harness model is asked in text: its tokens, how it goes on by which settings, what a continuation costs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,145 @@ from collections.abc import Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
+from lm_eval.api.model import LM, CachingLM
 
-from leakage_tasks.core.errors import TargetError
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.harness.sampling import kinds
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+
+REMEDY = "name the model's tokenizer with --metadata tokenizer=NAME (folder or hub name)"
+EXTRAS: dict[str, dict[str, Any]] = {
+    "HFLM": {"top_k": 0},
+    "VLLM": {"top_k": -1},
+    "SGLangLM": {"top_k": -1},
+    "SGLANGGENERATEAPI": {"top_k": -1},
+    "OpenAICompletionsAPI": {"seed": None},
+    "LocalCompletionsAPI": {"seed": None, "top_k": -1},
+    "TemplateAPI": {"seed": None},
+}
+"""What a class of models must be told besides, by name, since importing it may take a package that is not there.
+
+``top_k`` is how it is told to keep every token: left out, a server takes the one of the model's generation_config.
+The API models send the same ``seed`` with every request, and so would get the same answer every time; None undoes that.
+"""
+SEEDED = frozenset({"VLLM"})
+"""Models that take a seed for each request without answering each by itself for it."""
+CUT_OFF = {
+    "GGUFLM": "decodes greedily whatever it is asked and trims white space off what it returns",
+    "TextSynthLM": "decodes greedily whatever it is asked",
+}
+"""Models that cannot be drawn from, and why."""
+SPOKEN_ALONE = frozenset({"HFLM"})
+"""Models that turn what they generate into text without what stands before it."""
+
+
+def kinds(lm: Any) -> tuple[str, ...]:
+    """Names of the classes of a model, nearest first; a cache around it is looked through."""
+    while isinstance(lm, CachingLM):
+        lm = lm.lm
+    return tuple(each.__name__ for each in type(lm).__mro__)
+
+
+def check_decoding(lm: Any, scheme: DecodingConfig) -> None:
+    """Raise OptionError for a scheme that text does not allow, TargetError for a model that cannot be drawn from."""
+    name = kinds(lm)[0]
+    if scheme.decoding == "beam":
+        raise OptionError(
+            f"decoding=beam needs next-token probabilities and {name} takes and gives text: use decoding=sample or "
+            "greedy, or --model hf"
+        )
+    for kind in kinds(lm):
+        if scheme.decoding == "sample" and kind in CUT_OFF:
+            raise TargetError(f"{name} {CUT_OFF[kind]}: serve the model for --model local-completions, or use hf")
+
+
+def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: float) -> dict[str, Any]:
+    """Settings of one ``generate_until`` request for ``length`` tokens; ``uniform`` in [0, 1) seeds those that can be.
+
+    ``until`` is empty: the harness adds the end of text to it for most models, and there is no way around that.
+    """
+    extras = next((EXTRAS[kind] for kind in kinds(lm) if kind in EXTRAS), {})
+    if scheme.decoding == "greedy":
+        seed = {"seed": None} if "seed" in extras else {}
+        return {"until": [], "max_gen_toks": length, "do_sample": False, "temperature": 0.0, **seed}
+    settings = {
+        "until": [],
+        "max_gen_toks": length,
+        "do_sample": True,
+        "temperature": scheme.temperature,
+        "top_p": scheme.top_p,
+        **extras,
+    }
+    if scheme.top_k:
+        settings["top_k"] = scheme.top_k
+    if SEEDED.intersection(kinds(lm)):
+        settings["seed"] = int(uniform * (1 << 53))
+    return settings
+
+
+def request(kind: Any, arguments: tuple, place: int) -> Instance:
+    """A request as the harness makes them, the ``place``-th of its document."""
+    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)
+
+
+class TextTokens:
+    """A tokenizer of `transformers`, of `tiktoken`, or one behind a server (``encode`` and ``decode`` of one text).
+
+    ``vocabulary`` is the number of its ids, None where it does not say; ``special`` are ids that are no text, such as
+    the one that ends it. Raises TargetError for anything else.
+    """
+
+    def __init__(self, tokenizer: Any, end: int | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._ordinary = hasattr(tokenizer, "encode_ordinary")
+        self._many = callable(tokenizer) and hasattr(tokenizer, "decode")
+        if not (self._ordinary or self._many or (hasattr(tokenizer, "encode") and hasattr(tokenizer, "decode"))):
+            raise TargetError(f"the model's tokenizer is a {type(tokenizer).__name__}, which cannot be used: {REMEDY}")
+        size = getattr(tokenizer, "n_vocab", None) if self._ordinary else None
+        self.vocabulary: int | None = len(tokenizer) if self._many else size
+        self.special = frozenset(getattr(tokenizer, "all_special_ids", ())) | ({end} if end is not None else set())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each text, none of them special."""
+        if not texts:  # which some tokenizers of `transformers` cannot take
+            return []
+        if self._ordinary:
+            return [list(self._tokenizer.encode_ordinary(text)) for text in texts]
+        if self._many:
+            return [list(ids) for ids in self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+        return [list(self._tokenizer.encode(text)) for text in texts]
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each row, special tokens and all, spaces as they are."""
+        kept = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False} if self._many else {}
+        return [self._tokenizer.decode([int(token) for token in row], **kept) for row in rows]
+
+
+def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:
+    """The tokenizer given, by name or as it is, else the model's own.
+
+    Raises OptionError for a name that cannot be loaded, TargetError for a model that has no usable tokenizer.
+    """
+    if isinstance(tokenizer, str):
+        try:
+            tokenizer = load_tokenizer(tokenizer)
+        except SpaceError as error:
+            raise OptionError(str(error)) from None
+    found = tokenizer if tokenizer is not None else _quietly(lm, "tokenizer")
+    if found is None:
+        raise TargetError(f"{type(lm).__name__} does not say how it makes tokens of text: {REMEDY}")
+    end = _quietly(lm, "eot_token_id")
+    return TextTokens(found, end if isinstance(end, int) else getattr(found, "eot_token", None))
+
+
+def _quietly(lm: Any, name: str) -> Any:
+    """An attribute of a model; None where there is none, or where having it takes what is not there."""
+    try:
+        return getattr(lm, name, None)
+    except Exception:  # some models load their tokenizer, or ask a server for it, when they are asked
+        return None
 
 
 class HarnessTexts:
@@ -35,7 +168,7 @@ class HarnessTexts:
         if self._scores:
             return
         try:
-            self._lm.loglikelihood([_request("loglikelihood", ("", text), 0)])
+            self._lm.loglikelihood([request("loglikelihood", ("", text), 0)])
         except (NotImplementedError, AssertionError, ValueError) as error:
             raise TargetError(
                 f"{self._name} gives no log-likelihoods ({first_line(error)}), which suffix extraction needs: choose a "
@@ -59,7 +192,7 @@ class HarnessTexts:
 
     def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
         # An API's answer to no request at all is an error.
-        requests = [_request(kind, arguments, place) for place, arguments in enumerate(asked)]
+        requests = [request(kind, arguments, place) for place, arguments in enumerate(asked)]
         return list(getattr(self._lm, kind)(requests)) if requests else []
 
 
@@ -68,7 +201,3 @@ def _parts(context: str, continuation: str) -> tuple[tuple[str, str], tuple[str,
     trimmed = context.rstrip()
     space = context[len(trimmed) :]
     return (trimmed, space + continuation), (trimmed, space)
-
-
-def _request(kind: Any, arguments: tuple, place: int) -> Instance:
-    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)

@@ -85,9 +85,9 @@ class MaskedRows:
             for some in np.split(rows, np.flatnonzero(np.diff(np.cumsum(lengths[rows]) // TOGETHER)) + 1):
                 last = counts[some][:, None] - 1
                 asked = order[starts[some][:, None] + np.minimum(np.arange(last.max() + 1), last)]
-                yield MaskedCopies(self._made(some), self._column[some], self._tokens[asked], asked)
+                yield MaskedCopies(self._write_out(some), self._column[some], self._tokens[asked], asked)
 
-    def _made(self, rows: IntArray) -> IntArray | list[list[int]]:
+    def _write_out(self, rows: IntArray) -> IntArray | list[list[int]]:
         copies = [list(self._queries[text][0]) for text in self._text[rows]]
         for ids, column in zip(copies, self._column[rows], strict=True):
             ids[column] = self._mask

@@ -1,34 +1,48 @@
-"""A masked language model as a target: a text costs its pseudo-log-perplexity."""
+"""A masked language model as a target: what it puts at one place of each of many token rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.masked.model import MaskedModel
-from leakage_tasks.targets.masked.rows import Query, varying_places
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
+from leakage_tasks.targets.loading import ModelSource, check_max_length
+from leakage_tasks.targets.masked.rows import MaskedRows, Query, varying_places
+
+ROWS = 1024
+"""Most rows of logits over the vocabulary held at once."""
 
 
-class MaskedTarget(MaskedModel):
-    """Scores texts with a `transformers` masked language model.
+class MaskedTarget(RowModel):
+    """Scores texts, and fills masks, with a `transformers` masked language model.
 
     Implements ``ScoresSequences``, ``ScoresUpTo`` and ``FillsMasks``. The cost of a text is the sum over its tokens of
     −log2 P(token | all others), that token alone masked: the pseudo-log-likelihood of Salazar et al. 2020 ("Masked
     Language Model Scoring", Equation 1) in bits, its sign turned. A word of several tokens is masked token by token.
     The special tokens that the tokenizer puts around a text are read and not scored.
+
+    Logits are normalised in float64 whatever the model's precision. ``settings`` are those of
+    :class:`~leakage_tasks.targets.batches.RowModel`. Raises TargetError for a tokenizer without mask token.
     """
 
-    def length(self, text: str) -> int:
-        """Tokens of a text, special ones included."""
-        return len(self.encode([text])[0])
-
-    def batch(self, length: int) -> int:
-        """How many masked rows of ``length`` tokens one forward pass takes."""
-        return self._batches.size(length)
+    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
+        if tokenizer.mask_token_id is None:
+            raise TargetError(
+                f"the tokenizer of this {model.config.model_type} model has no mask token, so it has no masks to fill: "
+                "give it its mask_token, or take candidates from generator=causal:MODEL or generator=exhaustive"
+            )
+        padding = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
+        super().__init__(model, tokenizer, padding, most_rows=ROWS, **settings)
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """Pseudo-log-perplexity of each text in bits, shape ``[len(texts)]``.
@@ -58,6 +72,53 @@ class MaskedTarget(MaskedModel):
         settle(bits <= max([most, *bits[ahead]]))
         return bits
 
+    def logits(self, rows: Sequence[Sequence[int]], columns: IntArray) -> Iterator[tuple[list[int], Tensor]]:
+        """For each row its logits at the place ``columns`` ``[n]`` says, batch by batch.
+
+        Yields the numbers of some rows and their logits ``[batch, vocabulary]``, float64. Raises TargetError, before
+        anything is read, for a row too long.
+        """
+        check_fits(max(map(len, rows), default=0), self.max_length)
+        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        first = 0
+        while first < len(order):
+            batch = order[first : first + self.batch(len(rows[order[first]]))]
+            found = None
+            with self.limit.halving(len(batch)):
+                ids, mask = padded([rows[place] for place in batch], self.padding)
+                found = self._read(ids, mask, torch.from_numpy(columns[batch]))
+            if found is not None:
+                yield batch, found
+                first += len(batch)
+
+    def pseudo_log_likelihoods(self, queries: Sequence[Query]) -> list[tuple[float, bool]]:
+        """For each row and the places asked about in it: the sum of their tokens' log-probabilities in nats.
+
+        Each token is masked in turn, all others of the row are there (Salazar et al. 2020). The second value says
+        whether each of the tokens is the likeliest of the vocabulary at its place. Masked rows that are the same in
+        several texts are read once. Raises TargetError, before anything is read, for a row too long.
+        """
+        masked, costs, likeliest = self._answers(queries)
+        missed = masked.sums(1.0 - likeliest)
+        return list(zip((-masked.sums(costs) * LN2).tolist(), (missed == 0).tolist(), strict=True))
+
+    def continuation(self, context: str, continuation: str) -> Query:
+        """Both texts' tokens, asking about those of the continuation; one that both share is the continuation's."""
+        ids, special, ends = self._cut(context + continuation)
+        return ids, [place for place, end in enumerate(ends) if not special[place] and end > len(context)]
+
+    def pieces(self, text: str) -> Iterator[Query]:
+        """A text's tokens, asking about all, in as many rows as it takes, each between the text's special tokens."""
+        ids, special, _ = self._cut(text)
+        own = [place for place, is_special in enumerate(special) if not is_special]
+        if not own:
+            return
+        first, last = own[0], own[-1] + 1
+        room = max(1, (self.max_length or len(ids)) - len(ids) + last - first)
+        for start in range(first, last, room):
+            part = ids[start : min(start + room, last)]
+            yield [*ids[:first], *part, *ids[last:]], list(range(first, first + len(part)))
+
     def _bits(self, queries: Sequence[Query]) -> FloatArray:
         masked, costs, _ = self._answers(queries)
         return masked.sums(costs)
@@ -79,3 +140,92 @@ class MaskedTarget(MaskedModel):
         return [
             (ids, [n for n, around in enumerate(mask) if not around]) for ids, mask in zip(rows, special, strict=True)
         ]
+
+    def _cut(self, text: str) -> tuple[list[int], list[int], list[int]]:
+        """A text's tokens, which of them are special, and after how many of its characters each ends."""
+        if not self.tokenizer.is_fast:
+            raise TargetError("this tokenizer does not say which characters its tokens stand for: use its fast kind")
+        found = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+        return found["input_ids"], found["special_tokens_mask"], [end for _, end in found["offset_mapping"]]
+
+    def _answers(self, queries: Sequence[Query]) -> tuple[MaskedRows, FloatArray, NDArray[np.bool_]]:
+        """The masked rows; bits of each token asked about ``[asked]``, and whether it is the likeliest there."""
+        check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
+        masked = MaskedRows(queries, self.tokenizer.mask_token_id)
+        costs, likeliest = np.zeros(len(masked.query)), np.zeros(len(masked.query), dtype=bool)
+        for rows, columns, tokens, asked in masked.parts():
+            found = self.row_costs(rows, tokens.shape[1] + 1, self._token_costs, columns, tokens)
+            costs[asked], likeliest[asked] = found[:, :-1], found[:, -1:] == tokens
+        return masked, costs, likeliest
+
+    def _token_costs(self, ids: Tensor, mask: Tensor, columns: Tensor, tokens: Tensor) -> Tensor:
+        """Bits of ``tokens`` ``[n, width]`` at the columns, and the likeliest token there: ``[n, width + 1]``."""
+        logits = self._read(ids, mask, columns)
+        bits = logits.log_softmax(-1).gather(-1, tokens.to(logits.device)) / -LN2
+        return torch.cat([bits, logits.argmax(-1)[:, None]], dim=1)
+
+    def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
+        """Logits ``[n, vocabulary]`` at one column of each row, float64."""
+        columns = columns.to(self.device)
+        with torch.inference_mode(), _only_at(self.model, columns):
+            logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
+            whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
+            picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]
+            return picked.double()
+
+
+@contextlib.contextmanager
+def _only_at(model: Any, columns: Tensor) -> Iterator[None]:
+    """Have the output matrix multiply one place of each row: it is most of a small model's work.
+
+    Models whose last step is not that matrix do it everywhere.
+    """
+    matrix = model.get_output_embeddings()
+    if not isinstance(matrix, torch.nn.Linear) or len(matrix.weight) != model.config.vocab_size:
+        yield
+        return
+
+    def pick(_: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        hidden = inputs[0]
+        return (hidden[torch.arange(len(hidden), device=hidden.device), columns][:, None],)
+
+    hook = matrix.register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def load_masked(pretrained: Any, *, max_length: int | None = None, **loading: Any) -> MaskedTarget:
+    """A masked language model and its tokenizer, by folder, hub name or as objects, as a target.
+
+    ``loading`` is for :class:`~leakage_tasks.targets.loading.ModelSource`; ``batch_size`` counts masked rows of full
+    length. Raises TargetError for a model without a trained masked-language head, or that cannot be loaded, a tokenizer
+    that does not fit it or has no mask token, and OptionError for an argument that does not fit.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    source = ModelSource(pretrained, **loading)
+    tokenizer = source.read_tokenizer()
+    unfit = "masked language model: use --model hf for one that writes, or give one of BERT's kind"
+    model, missing = source.read_model(AutoModelForMaskedLM, unfit)
+    if missing:
+        remedy = (
+            "give a model saved with its head (of ELECTRA the generator); --model classifier-scorer takes text "
+            "classifiers"
+        )
+        raise source.untrained("masked-language head", missing[0], remedy)
+    _check_mask(tokenizer, source)
+    source.check_vocabulary(model, tokenizer)
+    check_max_length(max_length, room_of(model, None))
+    settings: dict[str, Any] = {"device": source.device, "max_length": max_length}
+    return source.target_of(model, lambda size: MaskedTarget(model, tokenizer, batch_size=size, **settings))
+
+
+def _check_mask(tokenizer: Any, source: ModelSource) -> None:
+    if tokenizer.mask_token_id is None:
+        named = source.tokenizer is None or isinstance(source.tokenizer, str | Path)
+        raise TargetError(
+            f"{source.tokenizer_name if named else type(tokenizer).__name__}: the tokenizer has no mask token: give it "
+            "its mask_token, or name the one the model was trained with, tokenizer=…"
+        )

@@ -61,7 +61,10 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
     for side in ("source", "target"):
         _check(getattr(languages, side), f"{side}_language", codes)
     configs = [model.config, getattr(model, "generation_config", None)]
-    start, forced = _declared("decoder_start_token_id", configs), _declared("forced_bos_token_id", configs[::-1])
+    start, forced = (
+        _token_in_configs("decoder_start_token_id", configs),
+        _token_in_configs("forced_bos_token_id", configs[::-1]),
+    )
     own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
     language = codes.get(languages.target or own or "")
     if language is not None:
@@ -88,7 +91,7 @@ def language_codes(tokenizer: Any) -> dict[str, int]:
     return {str(code): int(token) for code, token in listed.items() if token is not None and token != unknown}
 
 
-def _declared(name: str, configs: Sequence[Any]) -> int | None:
+def _token_in_configs(name: str, configs: Sequence[Any]) -> int | None:
     """The token that the first config which has one names."""
     for config in configs:
         token = getattr(config, name, None)

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import padded, rows_at_once
-from leakage_tasks.targets.causal.target import ROWS, CausalTarget, inference, room_of
-from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.causal.target import ROWS, CausalTarget
+from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.tokens.automaton import parse
-from leakage_tasks.targets.tokens.token_paths import Pieces
 
 Source = Callable[[str], str]
 """The source sentence that stands beside a target sentence."""
@@ -48,7 +48,7 @@ def source_by_text(canary: Canary) -> Source:
     return filled
 
 
-class Seq2SeqTarget:
+class Seq2SeqTarget(TextModel):
     """An encoder-decoder model, which reads a source sentence before it writes; implements ``ReadsSource``.
 
     The cost of a target sentence is its log-perplexity given the source (The Secret Sharer, section 7.4), as the
@@ -61,7 +61,8 @@ class Seq2SeqTarget:
     Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
     that as well before the target, and its cost is not counted
     (:func:`~leakage_tasks.targets.seq2seq.languages.speech`). Raises TargetError for a code of ``languages`` that the
-    tokenizer lacks, and for a model without a start token.
+    tokenizer lacks, and for a model without a start token. ``settings`` are those of
+    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
     def __init__(
@@ -69,31 +70,19 @@ class Seq2SeqTarget:
         model: Any,
         tokenizer: Any,
         *,
-        device: torch.device | str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
-        autocast: torch.dtype | None = None,
-        cached: bool = True,
         encode_source: Callable[[str], list[int]] | None = None,
         languages: Languages | None = None,
+        **settings: Any,
     ) -> None:
         spoken = speech(model, tokenizer, languages or Languages())
         if not spoken.opening:
             raise TargetError(
                 "the model's config has no decoder_start_token_id: set it to the token its decoder begins with"
             )
-        self.model = model
-        self.tokenizer = spoken.tokenizer
-        self.device = torch.device(device if device is not None else model.device)
-        self.batch_size = batch_size
-        self.max_length = max_length or room_of(model.config)
-        self.autocast = autocast
-        self.cached = cached
+        super().__init__(model, spoken.tokenizer, **settings)
         self.opening = spoken.opening
         self.marked = spoken.marked
-        self._encode_source = encode_source or spoken.tokenizer.encode
-        self.limit, self.whole_texts = RowLimit(), RowLimit()
-        self._pieces: Pieces | None = None
+        self.source_tokens = encode_source or spoken.tokenizer.encode
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
@@ -113,10 +102,6 @@ class Seq2SeqTarget:
         """Tokens of target sentences, without special ones."""
         return self.tokenizer(text_target=list(texts), add_special_tokens=False)["input_ids"]
 
-    def source_tokens(self, text: str) -> list[int]:
-        """Tokens of a source sentence of any length, special ones included."""
-        return self._encode_source(text)
-
     def encode_source(self, text: str) -> list[int]:
         """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
         tokens = self.source_tokens(text)
@@ -126,16 +111,16 @@ class Seq2SeqTarget:
             )
         return tokens
 
+    def teacher_forced_logits(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
+        """Logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
+        with self.inference():
+            out = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=written, use_cache=False)
+            return out.logits.float()
+
     @property
     def longest_target(self) -> int:
         """Tokens of the longest target sentence the decoder has room for after what it begins with."""
         return self.max_length - len(self.opening) + 1
-
-    def pieces(self, make: Callable[[], Pieces]) -> Pieces:
-        """The text each token adds, which is the same after all sources; ``make`` finds it out the first time."""
-        if self._pieces is None:
-            self._pieces = make()
-        return self._pieces
 
 
 class GivenSource(CausalTarget):
@@ -156,7 +141,7 @@ class GivenSource(CausalTarget):
             cached=family.cached,
         )
         self._family = family
-        self.limit, self.whole_texts = family.limit, family.whole_texts
+        self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of target sentences, without special ones."""
@@ -165,9 +150,6 @@ class GivenSource(CausalTarget):
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         # What the decoder begins with goes before whatever is written, itself included.
         return [self._prefix_token, *tokens]
-
-    def _spelling(self) -> Pieces:
-        return self._family.pieces(super()._spelling)
 
 
 class FilledSource:
@@ -191,19 +173,10 @@ class FilledSource:
         family = self._family
         sources = [family.encode_source(self._source(text)) for text in texts]
         targets = family.encode(texts)
-        longest = max(map(len, targets), default=0)
-        if longest > self.max_length:
-            raise TargetError(f"a text of {longest} tokens does not fit the model's {self.max_length}: shorten it")
+        check_fits(max(map(len, targets), default=0), self.max_length)
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-        order = sorted(range(len(texts)), key=lambda place: lengths[place])
         size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
-        found = np.zeros(len(texts))
-
-        def score(part: slice) -> FloatArray:
-            return self._score([sources[place] for place in order[part]], [targets[place] for place in order[part]])
-
-        found[order] = np.concatenate([*family.whole_texts.parts(len(order), score, size), np.zeros(0)])
-        return found
+        return family.whole_texts.by_length(lengths, size, self._score, sources, targets)
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
         """Costs of a batch, ``[n]``."""
@@ -211,13 +184,44 @@ class FilledSource:
         ids, mask = (part.to(family.device) for part in padded(sources, 0))
         labels, real = (part.to(family.device) for part in padded(targets, 0))
         opening = torch.tensor([family.opening], device=family.device).expand(len(labels), -1)
-        with inference(family.device, family.autocast):
-            out = family.model(
-                input_ids=ids,
-                attention_mask=mask,
-                decoder_input_ids=torch.cat([opening, labels[:, :-1]], dim=1),
-                use_cache=False,
-            )
-            logits = out.logits[:, len(family.opening) - 1 :].float()
-        costs = logits.logsumexp(-1) - logits.gather(-1, labels[..., None])[..., 0]
-        return ((costs * real).cpu().double().sum(1) / LN2).numpy()
+        written = torch.cat([opening, labels[:, :-1]], dim=1)
+        logits = family.teacher_forced_logits(ids, mask, written)[:, len(family.opening) - 1 :]
+        return row_bits(logits, labels, real)
+
+
+class TeacherForced:
+    """An encoder-decoder model by plain forward passes with the target before its eyes; implements ``ReadsSource``.
+
+    No cache, no batch, no padding, no encoder output that is kept: what a fast way is held against where the harness
+    itself does not score as ``generate`` writes. It takes from ``family`` how texts become tokens and what the decoder
+    begins with, nothing else.
+    """
+
+    def __init__(self, family: Seq2SeqTarget) -> None:
+        self._family = family
+
+    def given(self, canary: Canary) -> TeacherForcedScorer:
+        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
+        return TeacherForcedScorer(self._family, source_by_text(canary))
+
+    def bits(self, source: Sequence[int], target: Sequence[int]) -> float:
+        """−log2 P(target | source) of token ids, after what the decoder begins with."""
+        family = self._family
+        read = torch.tensor([list(source)], device=family.device)
+        written = torch.tensor([[*family.opening, *target]], device=family.device)
+        logits = family.teacher_forced_logits(read, torch.ones_like(read), written[:, :-1])[0, -len(target) :]
+        own = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
+        return -float(own.cpu().double().sum()) / LN2
+
+
+class TeacherForcedScorer(FilledSource):
+    """Such a model with the source sentence of each text known; implements ``ScoresSequences``."""
+
+    def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
+        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
+        plain = TeacherForced(self._family)
+        found = np.zeros(len(texts))
+        for place, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
+            check_fits(len(target), self.max_length)
+            found[place] = plain.bits(self._family.encode_source(self._source(text)), target)
+        return found

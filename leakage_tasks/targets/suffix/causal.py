@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.causal.growing_cache import GrowingCache, NoCache, growing_cache
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit, bytes_for_rows
+from leakage_tasks.targets.suffix.growing_cache import GrowingCache, NoCache, growing_cache
 
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192

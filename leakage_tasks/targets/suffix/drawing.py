@@ -16,12 +16,11 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.causal.growing_cache import GrowingCache
-from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
-from leakage_tasks.targets.suffix.truncation import Cut, cut, draw
+from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
 
 def draw_suffixes(
@@ -157,12 +156,9 @@ class _Drawing:
 def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
     """Own cost, cost by the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
     rows, chosen = (torch.from_numpy(each).to(logits.device) for each in (parents, tokens))
-    taken = logits[rows, chosen]
-    own = OwnFigures.of(logits)
-    picked = OwnFigures(own.log_total[rows], own.entropy[rows], own.top[rows])
-    by_scheme = (found.log_total[rows] - (taken - found.most[rows]) / found.temperature) / LN2
-    columns = [picked.bits(taken), by_scheme, picked.entropy, picked.margin(taken)]
-    return torch.stack(columns).double().cpu().numpy()
+    own, entropy, margin = own_figures(logits, rows, chosen)
+    by_scheme = (found.log_total[rows] - (logits[rows, chosen] - found.most[rows]) / found.temperature) / LN2
+    return torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
 
 
 def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> SampledSuffixes:

@@ -11,23 +11,24 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class SampledSuffixes:
-    """The ``n`` distinct suffixes of ``L`` tokens among ``K`` draws after one prefix, in order of their first draw.
-
-    Costs are in bits a token, shape ``[n, L]``: ``own`` under the model's own distribution, ``drawn`` under the
-    sampling scheme (``own`` for searches). ``entropy`` is that of the model's own next-token distribution in bits,
-    ``margin`` the token's probability less that of the likeliest other one, both ``[n, L]`` or None where the model
-    does not tell. With ``totals_only`` a suffix's cost is known as a whole, and spread evenly over its tokens.
-    ``of_draw`` ``[K]`` says which suffix each draw is. ``nodes`` counts the token positions that were computed.
-    """
+    """The ``n`` distinct suffixes of ``L`` tokens among ``K`` draws after one prefix, in order of their first draw."""
 
     tokens: IntArray
+    """``[n, L]``."""
     of_draw: IntArray
+    """Which suffix each draw is, ``[K]``."""
     own: FloatArray
+    """Costs in bits a token under the model's own distribution, ``[n, L]``."""
     drawn: FloatArray
+    """Those under the sampling scheme, ``[n, L]``; ``own`` for searches."""
     entropy: FloatArray | None
+    """That of the model's own next-token distribution in bits, ``[n, L]``; None where the model does not tell."""
     margin: FloatArray | None
+    """The token's probability less that of the likeliest other one, ``[n, L]``; None where the model does not tell."""
     nodes: int = 0
+    """Token positions that were computed."""
     totals_only: bool = False
+    """Whether a suffix's cost is known as a whole alone, and spread evenly over its tokens."""
 
     def first(self, samples: int, length: int) -> tuple[IntArray, IntArray]:
         """The distinct beginnings of ``length`` tokens among the first ``samples`` draws.

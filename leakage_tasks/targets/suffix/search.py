@@ -10,12 +10,11 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.causal.growing_cache import GrowingCache
-from leakage_tasks.targets.causal.next_tokens import OwnFigures
 from leakage_tasks.targets.memory import SMALLER
 from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
-from leakage_tasks.targets.suffix.truncation import check_numbers, slices
+from leakage_tasks.targets.suffix.truncation import check_numbers, own_figures, slices
 
 
 def beam_search(
@@ -77,11 +76,8 @@ class _Beams:
         return (first + place // most).reshape(-1), tokens.gather(1, place).reshape(-1)
 
     def _follow(self, step: int, parents: Tensor, tokens: Tensor) -> None:
-        own = OwnFigures.of(self.logits)
-        taken = self.logits[parents, tokens]
-        picked = OwnFigures(own.log_total[parents], own.entropy[parents], own.top[parents])
-        bits = picked.bits(taken)
-        figures = torch.stack([bits, bits, picked.entropy, picked.margin(taken)]).double().cpu().numpy()
+        bits, entropy, margin = own_figures(self.logits, parents, tokens)
+        figures = torch.stack([bits, bits, entropy, margin]).double().cpu().numpy()
         rows: IntArray = parents.cpu().numpy()
         if not np.array_equal(rows, np.arange(self.live.rows)):
             self.live = self.live.select(parents)

@@ -1,4 +1,4 @@
-"""What a sampling scheme makes of a model's next-token distributions, and tokens drawn from that."""
+"""A model's next-token distributions: what they say, what a sampling scheme makes of them, tokens drawn from that."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 FIRST_LOOK = 64
@@ -48,6 +49,31 @@ def check_numbers(values: Tensor) -> None:
     """Raise TargetError where a model's probabilities came out as no numbers."""
     if bool(values.isnan().any()):
         raise TargetError("the model gives probabilities that are no numbers: load it in dtype=bfloat16 or float32")
+
+
+def own_figures(logits: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the model's own distributions, by ``logits`` ``[m, V]``, say of ``tokens`` ``[n]`` after ``rows`` ``[n]``.
+
+    Each token's cost in bits, the distribution's entropy in bits, and the token's probability less that of the
+    likeliest other one; ``[n]`` each.
+    """
+    parts = [_facts(part) for part in slices(logits)]
+    log_total, entropy, top = (torch.cat(column)[rows] for column in zip(*parts, strict=True))
+    taken = logits[rows, tokens]
+    rival = torch.where(taken >= top[:, 0], top[:, 1], top[:, 0])
+    return (log_total - taken) / LN2, entropy, (taken - log_total).exp() - (rival - log_total).exp()
+
+
+def _facts(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of distributions: normaliser in nats, entropy in bits, the two largest logits."""
+    top = logits.topk(2, dim=1).values
+    shifted = logits - top[:, :1]
+    weights = shifted.exp()
+    total = weights.sum(1)
+    log_total = total.log()
+    # Some models rule tokens out with −inf, which a weight of 0 would turn into NaN.
+    entropy = log_total - (weights * shifted.clamp_(min=-1e6)).sum(1) / total
+    return log_total + top[:, 0], entropy / LN2, top
 
 
 def cut(logits: Tensor, scheme: DecodingConfig) -> Cut:
@@ -105,13 +131,13 @@ def draw(found: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
         if len(here):
             own = slice(first, first + len(part))
             scaled = (part - found.most[own, None]) / found.temperature
-            tokens[here] = _drawn(scaled, found.least[own], rows[here] - first, uniforms[here])
+            tokens[here] = _draw_tokens(scaled, found.least[own], rows[here] - first, uniforms[here])
         first += len(part)
     return tokens
 
 
-def _drawn(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
-    ids, weights, count = _kept(scaled, least)
+def _draw_tokens(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
+    ids, weights, count = _kept_tokens(scaled, least)
     running = weights.cumsum(1)
     draws, rank = _within(rows, len(scaled))
     sought = running.new_zeros(len(scaled), int(draws.max()))
@@ -121,7 +147,7 @@ def _drawn(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Ten
     return place if ids is None else ids[rows, place]
 
 
-def _kept(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
     """Ids of the kept tokens ``[n, k]`` (None: all), their weights (0 where a row has fewer), how many, ``[n]``."""
     if bool(least.isneginf().all()):
         return None, scaled.double().exp(), torch.full_like(least, scaled.shape[1], dtype=torch.long)

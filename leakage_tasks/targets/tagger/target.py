@@ -6,7 +6,6 @@ attacks by, section 4.1: the intent's cross-entropy and the CRF's, in bits.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,82 +14,51 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.models.tag_costs import tag_costs
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import RowBatches
-from leakage_tasks.targets.classifier.config import config_names, room_of
-from leakage_tasks.targets.classifier.label_names import place_of, some_of
-from leakage_tasks.targets.classifier.target import label_bits
-from leakage_tasks.targets.tagger.relaxation import Relaxation, frozen, open_row
-from leakage_tasks.targets.tagger.vocabulary_check import VocabularyCheck
-from leakage_tasks.targets.tagger.word_ids import WordIds
-from leakage_tasks.targets.tokens.slot_tokens import Segments, SpaceRows
+from leakage_tasks.targets.label_model import LabelModel, label_bits
+from leakage_tasks.targets.label_names import config_names, some_of
+from leakage_tasks.targets.loading import ModelSource
+from leakage_tasks.targets.relaxation import Reader, Relaxation, open_row
+from leakage_tasks.targets.tagger.words import VocabularyCheck, WordIds
+from leakage_tasks.targets.tokens.slot_tokens import Cut
 
 WORDS_ON_CPU = 1 << 12
 """Words a batch may hold by default."""
 ENUMERABLE = 1_000_000
 
 
-class TaggerTarget:
+class TaggerModel(LabelModel):
     """An :class:`~leakage_tasks.models.nlu_tagger.NLUTagger` and its tokenizer; ``labels`` are the intents.
 
-    Implements ``ScoresLabels`` for intents alone, and ``ReadsTags``. Probabilities are normalised in float64 whatever
-    the model's precision. With a character layer, words outside the vocabulary have numbers past it in token rows.
-    ``batch_size`` counts texts of full length; shorter ones make larger batches.
+    Probabilities are normalised in float64 whatever the model's precision. With a character layer, words outside the
+    vocabulary have numbers past it in token rows. ``settings`` are those of
+    :class:`~leakage_tasks.targets.batches.RowModel`.
     """
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, device: torch.device | str | None = None, batch_size: int | None = None
-    ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.device = torch.device(device if device is not None else model.device)
+    kind = "intent"
+    remedy = "use one of these, or a model trained with that intent"
+
+    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
+        super().__init__(model, tokenizer, int(model.config.pad_token_id), tokens=WORDS_ON_CPU, **settings)
         self.labels = tuple(config_names(model.config))
-        self.max_length = room_of(model, tokenizer)
-        self.padding = int(model.config.pad_token_id)
         self.words = WordIds(tokenizer, model.config)
-        self.batches = RowBatches(self.device, batch_size, self.max_length, self.padding, WORDS_ON_CPU, model.dtype)
-        self._places = {label: place for place, label in enumerate(self.labels)}
         self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
-        self._segments: dict[Any, Segments | None] = {}
         self._values = VocabularyCheck(self.words, bool(model.config.characters))
 
     def length(self, text: str) -> int:
         """Words of a text."""
         return len(text.split())
 
-    def place_of(self, label: str | None) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        return place_of(label, self._places, "intent", "use one of these, or a model trained with that intent")
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The number of each word of each text; words are what stands between white space."""
         return [self.words.of(text) for text in texts]
 
-    def rows(self, space: Space) -> SpaceRows:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        return SpaceRows(space, self.encode, self.words.cut, self._segments)
-
-    def batch(self, length: int) -> int:
-        """How many rows of ``length`` words one forward pass takes."""
-        return self.batches.size(length)
-
-    def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
-        """−log2 P(intent | row) in bits, ``[n, intents]``. Raises TargetError for a row too long."""
-        return self.batches.costs(
-            rows, len(self.labels), lambda ids, mask: self.bits(self.embed(ids), mask.to(self.device))
-        )
-
-    def tagged(self, canary: Canary) -> TaggedTarget:
-        """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone.
-
-        Raises TargetError for tags, or slots within longer words, that the model does not know; warns of values.
-        """
-        self._values.check(canary)
-        return TaggedTarget(self, self.tags_of(canary))
+    def _cut(self, text: str) -> Cut:
+        return self.words.cut(text)
 
     def tags_of(self, canary: Canary) -> list[int]:
         """Numbers of the tags of what the attacker knows of a canary's text; none where the canary has no tags.
@@ -136,7 +104,25 @@ class TaggerTarget:
         return intents + torch.where(tags[:, 0] < 0, 0.0, spent)[:, None]
 
 
-class TaggedTarget:
+class TaggerTarget(TaggerModel):
+    """A tagger asked about intents; implements ``ScoresLabels`` for these alone, and ``ReadsTags``."""
+
+    def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
+        """−log2 P(intent | row) in bits, ``[n, intents]``. Raises TargetError for a row too long."""
+        return self.row_costs(
+            rows, len(self.labels), lambda ids, mask: self.bits(self.embed(ids), mask.to(self.device))
+        )
+
+    def tagged(self, canary: Canary) -> TaggedTarget:
+        """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone.
+
+        Raises TargetError for tags, or slots within longer words, that the model does not know; warns of values.
+        """
+        self._values.check(canary)
+        return TaggedTarget(self, self.tags_of(canary))
+
+
+class TaggedTarget(TaggerModel):
     """A tagger asked about one canary's tags as well: costs are −log2 P(intent, tags | row) in bits.
 
     Implements ``ScoresLabels`` and ``RelaxesTokens``. Of a row that is not whole, the tags end with the row. Canaries
@@ -146,68 +132,84 @@ class TaggedTarget:
     budget = ENUMERABLE
 
     def __init__(self, tagger: TaggerTarget, tags: Sequence[int]) -> None:
-        self._tagger, self._tags = tagger, torch.tensor(tags, dtype=torch.long, device=tagger.device)
-        self.labels, self.max_length = tagger.labels, tagger.max_length
-
-    def length(self, text: str) -> int:
-        """Words of a text."""
-        return self._tagger.length(text)
-
-    def place_of(self, label: str | None) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        return self._tagger.place_of(label)
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The number of each word of each text."""
-        return self._tagger.encode(texts)
-
-    def rows(self, space: Space) -> SpaceRows:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
-        return self._tagger.rows(space)
+        vars(self).update(vars(tagger))
+        self._tagger, self._given = tagger, torch.tensor(tags, dtype=torch.long, device=tagger.device)
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """−log2 P(intent, tags | row) in bits, ``[n, intents]``. Raises TargetError for a row too long."""
-        return self._tagger.batches.costs(rows, len(self.labels), self._bits)
+        return self._tagger.row_costs(rows, len(self.labels), self._bits)
 
     def _bits(self, ids: Tensor, mask: Tensor) -> Tensor:
         # A row that goes on after its tags is padded, which the mask leaves out.
-        missing = ids.shape[1] - len(self._tags)
-        tags = pad(self._tags, (0, missing)).expand(len(ids), -1) if len(self._tags) else None
-        return self._tagger.bits(self._tagger.embed(ids), mask.to(self._tagger.device), tags)
+        missing = ids.shape[1] - len(self._given)
+        tags = pad(self._given, (0, missing)).expand(len(ids), -1) if len(self._given) else None
+        return self.bits(self.embed(ids), mask.to(self.device), tags)
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
         """See :class:`~leakage_tasks.targets.protocols.RelaxesTokens`."""
-        tagger = self._tagger
         remedy = "train it with leakage train-nlu --canaries FILE"
-        rows = [open_row(canary, tagger.rows(canary.attack_space), tagger.words.known, remedy) for canary in canaries]
-        longest = max(len(row.tokens) for row in rows)
-        return Relaxation(rows, _Tagging(tagger, canaries, longest, double))
+        rows = [open_row(canary, self.rows(canary.attack_space), self.words.known, remedy) for canary in canaries]
+        return Relaxation(rows, _Tagging(self._tagger, canaries, max(len(row.tokens) for row in rows), double))
 
 
-class _Tagging:
-    """A tagger as a relaxation reads it, with the numbers of each canary's intent and tags."""
+class _Tagging(Reader[TaggerTarget]):
+    """A tagger as a relaxation reads it, with the numbers of each canary's tags."""
 
     def __init__(self, tagger: TaggerTarget, canaries: Sequence[Canary], longest: int, double: bool) -> None:
-        self._tagger = copy.copy(tagger)
-        self._tagger.model = frozen(tagger.model, double)
-        for lstm in self._tagger.model.lstms:
+        super().__init__(tagger, canaries, double)
+        for lstm in self._target.model.lstms:
             # cuDNN gives gradients in training mode alone; these layers have no dropout of their own.
             lstm.train().flatten_parameters()
-        self._labels = torch.tensor([tagger.place_of(canary.label) for canary in canaries], device=tagger.device)
         tags = [tagger.tags_of(canary) for canary in canaries]
         self._tags = torch.tensor([own + [-1] * (longest - len(own)) for own in tags], device=tagger.device)
-        self.device, self.dtype, self.padding = tagger.device, self._tagger.model.dtype, tagger.padding
         self.soft = int(tagger.model.config.embedding_size)
 
-    def batch(self, length: int) -> int:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
-        return self._tagger.batch(length)
-
     def embed(self, tokens: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
-        return self._tagger.embed(tokens)
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
+        return self._target.embed(tokens)
 
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.tagger.relaxation.Reader`."""
-        bits = self._tagger.bits(embedded, mask, self._tags[which])
+        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
+        bits = self._target.bits(embedded, mask, self._tags[which])
         return bits.gather(1, self._labels[which][:, None])[:, 0]
+
+
+def load_tagger(pretrained: Any, **loading: Any) -> TaggerTarget:
+    """An NLU tagger and its tokenizer, by folder, hub name or as objects, as a target.
+
+    ``loading`` is for :class:`~leakage_tasks.targets.loading.ModelSource`. Raises TargetError for a model that is no
+    trained NLU tagger, that cannot be loaded or that the tokenizer does not fit, and OptionError for a missing or
+    unusable argument.
+    """
+    from leakage_tasks.models import register
+    from leakage_tasks.models.nlu_tagger import NLUTagger
+
+    register()
+    source = ModelSource(pretrained, **loading)
+    kind = getattr(source.config, "model_type", None)
+    if kind != "nlu-tagger":
+        raise TargetError(
+            f"{source.name}: a {kind} model, no NLU tagger: give the folder that 'leakage train-nlu' wrote, or use "
+            "--model classifier-scorer for other text classifiers"
+        )
+    model, missing = source.read_model(NLUTagger)
+    if missing:
+        raise source.untrained("NLU tagger", missing[-1], "give the folder that was saved after training")
+    tokenizer = source.read_tokenizer()
+    _check_words(model.config, tokenizer, source.tokenizer_name)
+    return source.target_of(model, lambda size: TaggerTarget(model, tokenizer, device=source.device, batch_size=size))
+
+
+def _check_words(config: Any, tokenizer: Any, name: str) -> None:
+    """Raise TargetError unless the tokenizer has a number for each word, as the model has."""
+    kind = type(tokenizer.backend_tokenizer.model).__name__ if getattr(tokenizer, "is_fast", False) else "slow"
+    if kind != "WordLevel" or UNKNOWN not in tokenizer.get_vocab():
+        differs = f"its tokenizer ({kind}) does not number whole words, of which {UNKNOWN} is one: name the one"
+    elif len(tokenizer) != config.vocab_size:
+        differs = f"the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}: name the one"
+    elif tokenizer.pad_token_id != config.pad_token_id:
+        padding = f"token {tokenizer.pad_token_id}, the model's {config.pad_token_id}"
+        differs = f"the tokenizer's padding is {padding}: name the tokenizer"
+    else:
+        return
+    raise TargetError(f"{name}: {differs} the tagger was saved with, tokenizer=…")

@@ -157,7 +157,7 @@ class _Pattern:
     def __init__(self, space: Space, consumed: str) -> None:
         self._literals = list(space.pieces)
         self._literals[0] = self._literals[0].removeprefix(consumed)
-        self._next = {id(slot): _next_characters(slot.values) for slot in space.slots}
+        self._next = {id(slot): next_characters(slot.values) for slot in space.slots}
         self._slots = space.slots
         self._longest = [max(map(len, slot.values)) for slot in space.slots]
         self._rest = [
@@ -214,7 +214,7 @@ class _Pattern:
         return (2 * len(self._slots), "") in state
 
 
-def _next_characters(values: Iterable[str]) -> dict[str, set[str]]:
+def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
     """What may follow each proper prefix of the values, the empty one included."""
     following: dict[str, set[str]] = {}
     for value in values:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class SpaceRows:
         self._encode = encode
         self._spans = spans
         self._known_segments = segments
-        self._parts: dict[int, _Parts | None] = {}
+        self._parts_of = cache(self._trusted_parts)
 
     def of(self, values: IntArray) -> IntArray | list[list[int]]:
         """Rows of the texts whose first slots hold ``values``, shape ``[n, k]``: places in the slots' alphabets.
@@ -104,12 +105,7 @@ class SpaceRows:
             return None
         return sum(map(len, parts.fixed[: slot + 1])) + slot
 
-    def _parts_of(self, known: int) -> _Parts | None:
-        if known not in self._parts:
-            self._parts[known] = self._trusted(known)
-        return self._parts[known]
-
-    def _trusted(self, known: int) -> _Parts | None:
+    def _trusted_parts(self, known: int) -> _Parts | None:
         """The parts of texts with ``known`` slots filled, once a sample of rows agrees with the tokenizer."""
         parts = self._cut(known)
         if parts is None:
@@ -131,7 +127,7 @@ class SpaceRows:
         tokens, spans = cut
         fixed, segments, done = [], [], 0
         for place, (start, end) in enumerate(slot_spans(self.space, head)):
-            if _joined(text, start) or _joined(text, end):
+            if _within_a_word(text, start) or _within_a_word(text, end):
                 return None
             # Many tokenizers write a word and the space before it as one token.
             own = inside(spans, start - text[:start][-1:].isspace(), end)
@@ -157,7 +153,7 @@ class SpaceRows:
         return self._known_segments[key]
 
 
-def _joined(text: str, place: int) -> bool:
+def _within_a_word(text: str, place: int) -> bool:
     """Whether letters or digits stand on both sides of ``place``, which a tokenizer may put into one token."""
     return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
 

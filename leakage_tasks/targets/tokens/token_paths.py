@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os.path
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, parse
+from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, next_characters, parse
 from leakage_tasks.targets.tokens.trie import TriePaths
-from leakage_tasks.targets.tokens.unproduced import unproduced
 
 ENUMERATE = 20_000
 """Spaces up to this size are laid out by enumeration at once; it is exact and quick."""
 ENUMERATE_AT_MOST = 1_000_000
 """Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
 PROBES = 64
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+"""How tokenizers with byte fallback write the token of a byte."""
 
 
 class Pieces(dict[int, str]):
@@ -25,25 +28,22 @@ class Pieces(dict[int, str]):
 
     @cached_property
     def continuations(self) -> dict[str, set[str]]:
-        """What may follow each beginning of a token's text, the whole and the empty one excepted."""
-        following: dict[str, set[str]] = {}
-        for text in self.values():
-            for length in range(1, len(text)):
-                following.setdefault(text[:length], set()).add(text[length])
-        return following
+        """What may follow each beginning of a token's text, the whole one excepted."""
+        return next_characters(self.values())
 
 
-def lay_out(space: Space, encode: Encode, pieces: Pieces) -> Paths:
+def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Paths:
     """The token paths of ``space``.
 
-    ``encode`` gives the tokens of texts without special tokens, ``pieces`` the text each ordinary token adds
-    after another one. Raises TargetError where the tokenizer does not round-trip the space's fillings.
+    ``encode`` gives the tokens of texts without special tokens, ``spelling`` the text each ordinary token adds
+    after another one, which a small space does not need. Raises TargetError where the tokenizer does not round-trip
+    the space's fillings.
     """
     if space.size <= ENUMERATE:
         return TriePaths(space, encode)
-    probes = _probes(space)
+    pieces, probes = spelling(), _probes(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
-    prefix, text = _shared(space, encoded + _cut_short(space, encode, pieces), pieces)
+    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
     if _holds(space, probes, encoded, prefix, text, pieces):
         return AutomatonPaths(space, encode, prefix, text, pieces)
     if space.size <= ENUMERATE_AT_MOST:
@@ -95,12 +95,11 @@ def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, 
     return [(*tokens, -1) for tokens in encode([space.prefix[:at] for at in cuts])] if cuts else []
 
 
-def _shared(space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]) -> tuple[tuple[int, ...], str]:
+def _shared_prefix(
+    space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]
+) -> tuple[tuple[int, ...], str]:
     """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
-    prefix = encoded[0]
-    for tokens in encoded:
-        same = (n for n, (left, right) in enumerate(zip(prefix, tokens, strict=False)) if left != right)
-        prefix = prefix[: next(same, min(len(prefix), len(tokens) - 1))]
+    prefix = tuple(os.path.commonprefix(encoded)[: min(map(len, encoded)) - 1])
     while prefix:
         text = _spell(prefix, pieces, space.prefix)
         if text is not None:
@@ -129,3 +128,37 @@ def _holds(
         if tokens[: len(prefix)] != prefix or spelled != space.fill(filling) or filling not in parse(space, spelled):
             return False
     return True
+
+
+def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:
+    """Those of ``pieces`` that ``tokenizer`` provably never gives, whatever it encodes.
+
+    Two kinds. The token of a byte where the character is an ordinary token as well: fallback takes bytes for characters
+    without a token alone. And, in byte-pair encoding, a token that its own characters are not merged to: merges
+    within a token of a text are those of the token by itself. What cannot be proven by the tokenizer's own encoding is
+    kept, such as added tokens, which are matched before the text is encoded.
+    """
+    added = set(tokenizer.added_tokens_decoder)
+    tokens = [token for token in pieces if token not in added]
+    names = dict(zip(tokens, tokenizer.convert_ids_to_tokens(tokens), strict=True))
+    of_bytes = {token for token, name in names.items() if BYTE.fullmatch(name)}
+    others = {token: name for token, name in names.items() if token not in of_bytes}
+    characters = {pieces[token] for token in others if len(pieces[token]) == 1}
+    replaced = [token for token in of_bytes if pieces[token] in characters]
+    return {token for token in replaced if _is_missing(tokenizer, token, pieces[token])} | _unmerged(tokenizer, others)
+
+
+def _is_missing(tokenizer: Any, token: int, text: str) -> bool:
+    """Whether ``token`` is not met where ``text`` stands alone, twice, first, last and between others."""
+    texts = [text, text * 2, f"a{text}", f"{text}a", f"0{text}0", f" {text} ", f"\n{text}\n", f".{text}."]
+    return not any(token in row for row in tokenizer(texts, add_special_tokens=False)["input_ids"])
+
+
+def _unmerged(tokenizer: Any, names: Mapping[int, str]) -> set[int]:
+    """Tokens of a byte-pair encoding that its merges do not lead to; none where that cannot be told from the token."""
+    from tokenizers.models import BPE
+
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if not isinstance(model, BPE) or model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix:
+        return set()
+    return {token for token, name in names.items() if [each.id for each in model.tokenize(name)] != [token]}

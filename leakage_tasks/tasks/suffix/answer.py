@@ -22,13 +22,12 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.version import __version__
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
-from leakage_tasks.targets.causal.loading import load_causal_target
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
+from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes, load_causal_target
 from leakage_tasks.tasks.answer_attacks import answer_by_order
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options

@@ -13,7 +13,6 @@ from leakage_tasks.canaries import Canary, parse_template, word_list
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal import target as causal
 from leakage_tasks.targets.causal.in_context import Lead
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.tokens import token_paths as paths
@@ -73,16 +72,16 @@ def check(target, tokenizer, canary, context, **settings):
 @pytest.mark.parametrize(("tokenizer", "large"), [(letters, True), (merging, False), (merging, True)])
 @pytest.mark.parametrize("context", CONTEXTS, ids=str)
 def test_ranks_and_costs_are_those_of_brute_force(tokenizer, context, large, monkeypatch):
-    for module in (paths, causal) if large else ():
-        monkeypatch.setattr(module, "ENUMERATE", 10)
+    if large:
+        monkeypatch.setattr(paths, "ENUMERATE", 10)
     target = CausalTarget(tiny_gpt2(tokenizer()), tokenizer())
     check(target, tokenizer(), CANARY, context, attacks=["exposure", "sampled"])
 
 
 @pytest.mark.parametrize("large", [False, True])
 def test_digits_of_a_context_that_join_those_of_the_secret_cost_with_them(large, monkeypatch):
-    for module in (paths, causal) if large else ():
-        monkeypatch.setattr(module, "ENUMERATE", 10)
+    if large:
+        monkeypatch.setattr(paths, "ENUMERATE", 10)
     context, tokenizer = Context(before="pin 1"), merging()
     alone = tokenizer(context.before)["input_ids"]
     keeps = {tokenizer(f"{context.before}{secret}")["input_ids"][: len(alone)] == alone for secret in range(100, 1000)}

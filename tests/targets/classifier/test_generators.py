@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, BertConfig, PreTrainedTokenizerFa
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import Space, parse_template
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets import CausalTarget, ClassifierTarget, MaskedTarget
 from leakage_tasks.targets.classifier import generators
 from leakage_tasks.targets.classifier.generators import (
     CausalGenerator,
@@ -66,7 +66,7 @@ def tokens(tokenizer: Any, values: tuple[str, ...]) -> list[int]:
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_costs_are_those_of_the_masked_model(folders: dict[str, Path], name: str, batch_size: int | None) -> None:
     model, tokenizer = loaded(folders, name)
-    made = MaskedGenerator(model, tokenizer, batch_size=batch_size).propose(
+    made = MaskedGenerator(MaskedTarget(model, tokenizer, batch_size=batch_size)).propose(
         space("the pin is {words} of the."), [()], 0
     )
     expected = masked_costs(model, tokenizer, f"the pin is {tokenizer.mask_token} of the.")
@@ -77,7 +77,7 @@ def test_costs_are_those_of_the_masked_model(folders: dict[str, Path], name: str
 def test_earlier_slots_are_filled_and_later_ones_masked(folders: dict[str, Path], name: str) -> None:
     model, tokenizer = loaded(folders, name)
     heads = [("river",), ("seven",), ("light",)]
-    made = MaskedGenerator(model, tokenizer).propose(space("the {words:3}: pin."), heads, 1)
+    made = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(space("the {words:3}: pin."), heads, 1)
     mask = tokenizer.mask_token
     for (head,), proposal in zip(heads, made, strict=True):
         expected = masked_costs(model, tokenizer, f"the {head} {mask} {mask}: pin.")
@@ -86,7 +86,7 @@ def test_earlier_slots_are_filled_and_later_ones_masked(folders: dict[str, Path]
 
 def test_places_count_over_the_whole_vocabulary(folders: dict[str, Path]) -> None:
     model, tokenizer = loaded(folders, "bert")
-    (made,) = MaskedGenerator(model, tokenizer).propose(space("the pin is {words}."), [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(space("the pin is {words}."), [()], 0)
     costs = masked_costs(model, tokenizer, "the pin is [MASK].")
     expected = [1 + int((costs < costs[token]).sum()) for token in tokens(tokenizer, WORDS)]
     assert made.places.tolist() == expected
@@ -99,13 +99,15 @@ def test_tied_tokens_share_the_better_place(folders: dict[str, Path]) -> None:
         for parameter in model.cls.predictions.decoder.parameters():
             parameter.zero_()
         model.cls.predictions.decoder.bias[tokens(tokenizer, ("stone",))[0]] = 1.0
-    (made,) = MaskedGenerator(model, tokenizer).propose(space("the {words}", ("river", "stone", "cloud")), [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(
+        space("the {words}", ("river", "stone", "cloud")), [()], 0
+    )
     assert made.places.tolist() == [2, 1, 2]
 
 
 def test_heads_of_unequal_lengths_do_not_disturb_each_other(folders: dict[str, Path]) -> None:
     model, tokenizer = loaded(folders, "bert")
-    generator = MaskedGenerator(model, tokenizer)
+    generator = MaskedGenerator(MaskedTarget(model, tokenizer))
     uneven = Space(("the ", " ", "."), (word_list("spelled", ["river", "zzz", "ab"]), ALPHABET["words"]))
     together = generator.propose(uneven, [("zzz",), ("river",), ("ab",)], 1)
     alone = [generator.propose(uneven, [(head,)], 1)[0] for head in ("zzz", "river", "ab")]
@@ -115,7 +117,7 @@ def test_heads_of_unequal_lengths_do_not_disturb_each_other(folders: dict[str, P
 def test_a_value_means_its_token_in_its_own_context(folders: dict[str, Path]) -> None:
     model, tokenizer = loaded(folders, "bert")
     glued = Space(("the ", "", "."), (word_list("before", ["of ", "z"]), word_list("after", ["a", "b"])))
-    made = MaskedGenerator(model, tokenizer).propose(glued, [("of ",)], 1)
+    made = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(glued, [("of ",)], 1)
     expected = masked_costs(model, tokenizer, "the of [MASK].")
     assert made[0].costs == pytest.approx(expected[tokens(tokenizer, ("a", "b"))].numpy(), abs=1e-4)
 
@@ -126,7 +128,7 @@ def test_tokens_found_for_one_head_are_not_trusted_for_another(
     model, tokenizer = loaded(folders, "bert")
     monkeypatch.setattr(generators, "BESIDE_LEFT", re.compile(r"\Z"))
     glued = Space(("the ", "", "."), (word_list("before", ["of ", "z"]), word_list("after", ["a", "b"])))
-    made = MaskedGenerator(model, tokenizer).propose(glued, [("of ",), ("z",)], 1)
+    made = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(glued, [("of ",), ("z",)], 1)
     for before, proposal, wanted in zip(("of ", "z"), made, (["a", "b"], ["##a", "##b"]), strict=True):
         expected = masked_costs(model, tokenizer, f"the {before}[MASK].")
         assert proposal.costs == pytest.approx(expected[tokenizer.convert_tokens_to_ids(wanted)].numpy(), abs=1e-4)
@@ -146,7 +148,7 @@ def test_tokens_found_for_one_head_are_not_trusted_for_another(
 def test_what_a_mask_cannot_hold_is_refused(
     folders: dict[str, Path], name: str, template: str, words: tuple[str, ...], message: str
 ) -> None:
-    generator = MaskedGenerator(*loaded(folders, name))
+    generator = MaskedGenerator(MaskedTarget(*loaded(folders, name)))
     with pytest.raises(TargetError, match=message) as caught:
         generator.propose(space(template, words), [()], 0)
     assert "\n" not in str(caught.value)
@@ -155,13 +157,13 @@ def test_what_a_mask_cannot_hold_is_refused(
 def test_a_tokenizer_without_mask_is_refused(folders: dict[str, Path]) -> None:
     model, _ = loaded(folders, "bert")
     with pytest.raises(TargetError, match="has no mask token.*generator=causal:MODEL"):
-        MaskedGenerator(model, letters())
+        MaskedGenerator(MaskedTarget(model, letters()))
 
 
 def test_a_text_as_long_as_the_encoder_is_read(folders: dict[str, Path]) -> None:
     model, tokenizer = loaded(folders, "roberta")
     text = "the {words}" + " of" * (SHAPE["max_position_embeddings"] - 2 - 4)
-    (made,) = MaskedGenerator(model, tokenizer).propose(space(text), [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(space(text), [()], 0)
     assert np.isfinite(made.costs).all()
 
 
@@ -179,7 +181,7 @@ def test_a_mask_that_takes_or_leaves_white_space_stands_where_the_word_would(
     torch.manual_seed(0)
     model = AutoModelForMaskedLM.from_config(RobertaConfig(**{**SHAPE, "vocab_size": len(tokenizer)}, pad_token_id=1))
     asked = space(template)
-    (made,) = MaskedGenerator(model.eval(), tokenizer).propose(asked, [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model.eval(), tokenizer)).propose(asked, [()], 0)
     rows = [tokenizer(asked.fill((word,) * len(asked.slots)))["input_ids"] for word in WORDS]
     columns = [place for place, ids in enumerate(zip(*rows, strict=True)) if len(set(ids)) > 1]
     row = [tokenizer.mask_token_id if place in columns else token for place, token in enumerate(rows[0])]
@@ -300,8 +302,8 @@ def test_generators_that_are_none_are_refused(tmp_path: Path) -> None:
 
 def test_a_classifier_with_a_generator_scores_and_proposes(folders: dict[str, Path]) -> None:
     model, tokenizer = loaded(folders, "bert")
-    generator = MaskedGenerator(model, tokenizer, "some name")
-    target = GeneratingTarget(classifier_of(folders["bert"]), tokenizer, generator=generator, batch_size=2)
+    generator = MaskedGenerator(MaskedTarget(model, tokenizer), "some name")
+    target = GeneratingTarget(ClassifierTarget(classifier_of(folders["bert"]), tokenizer, batch_size=2), generator)
     assert isinstance(target, ProposesValues)
     assert isinstance(target, ScoresLabels)
     assert target.generator_name == "some name"
@@ -313,11 +315,9 @@ def test_a_classifier_with_a_generator_scores_and_proposes(folders: dict[str, Pa
 
 
 def test_another_targets_classifier_may_be_given_a_generator(folders: dict[str, Path]) -> None:
-    from leakage_tasks.targets import ClassifierTarget
-
     _, tokenizer = loaded(folders, "bert")
     plain = ClassifierTarget(classifier_of(folders["bert"]), tokenizer, ["a", "b", "c"], max_length=30)
-    made = GeneratingTarget.of(plain, ExhaustiveGenerator())
+    made = GeneratingTarget(plain, ExhaustiveGenerator())
     assert (made.labels, made.max_length, made.generator_name) == (("a", "b", "c"), 30, "exhaustive")
     rows = plain.encode(["the river is green."])
     assert np.array_equal(made.label_costs(rows), plain.label_costs(rows))
@@ -328,7 +328,7 @@ def test_a_head_that_is_no_plain_matrix_is_read_in_full(tmp_path: Path) -> None:
 
     folder = save_base(tmp_path / "deberta", DebertaV2Config(**SHAPE, legacy=False))
     model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    (made,) = MaskedGenerator(model, wordpiece()).propose(space("the pin is {words}."), [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model, wordpiece())).propose(space("the pin is {words}."), [()], 0)
     expected = masked_costs(model, wordpiece(), "the pin is [MASK].")
     assert made.costs == pytest.approx(expected[tokens(wordpiece(), WORDS)].numpy(), abs=1e-4)
 
@@ -336,7 +336,7 @@ def test_a_head_that_is_no_plain_matrix_is_read_in_full(tmp_path: Path) -> None:
 def test_a_model_with_more_rows_than_tokens_is_fine(tmp_path: Path) -> None:
     folder = save_base(tmp_path / "padded", BertConfig(**{**SHAPE, "vocab_size": 128}))
     model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    (made,) = MaskedGenerator(model, wordpiece()).propose(space("the pin is {words}."), [()], 0)
+    (made,) = MaskedGenerator(MaskedTarget(model, wordpiece())).propose(space("the pin is {words}."), [()], 0)
     costs = masked_costs(model, wordpiece(), "the pin is [MASK].")
     assert len(costs) == 128
     assert made.places.tolist() == [1 + int((costs < costs[one]).sum()) for one in tokens(wordpiece(), WORDS)]

@@ -17,7 +17,7 @@ from transformers import (
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import ClassifierTarget, DifferentiableInputs, ScoresLabels
-from leakage_tasks.targets.classifier.config import room_of
+from leakage_tasks.targets.batches import room_of
 from tests.oracles import direct_class_losses, tiny_bert, wordpiece
 
 TEXTS = ["the cat sat on the mat.", "a dog", "", "red blue green house tree runs fast", "the number is 7 1 2."]

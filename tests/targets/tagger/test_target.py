@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.models.nlu_inputs import nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger
 from leakage_tasks.targets import ReadsTags, RelaxesTokens, ScoresLabels, TaggerTarget
-from leakage_tasks.targets.tagger.loading import load_tagger
+from leakage_tasks.targets.tagger.target import load_tagger
 from tests.oracles import wordpiece
 from tests.taggers import ALPHABETS, INTENTS, TAGS, WORDS, direct_bits, pin, tiny_tagger, words_tokenizer
 

@@ -27,7 +27,7 @@ def encoder(tokenizer):
 
 def automaton(space, tokenizer, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
-    return lay_out(space, encoder(tokenizer), token_pieces(tokenizer, len(tokenizer)))
+    return lay_out(space, encoder(tokenizer), lambda: token_pieces(tokenizer, len(tokenizer)))
 
 
 def walk(paths, tokens):
@@ -98,7 +98,7 @@ def test_other_spellings_of_a_filling_count_for_nothing(monkeypatch):
 
 def test_words_that_begin_alike_and_slots_of_varying_length():
     space = parse_template("a {w:2} b", {"w": word_list("w", ["no", "not", "note", "t"])})
-    paths = lay_out(space, encoder(letters()), token_pieces(letters(), len(letters())))
+    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())))
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
@@ -107,7 +107,7 @@ def test_touching_slots_that_spell_one_text_are_that_many_fillings(limit, monkey
     monkeypatch.setattr(layout, "ENUMERATE", limit)
     space = parse_template("{w}{v}", {"w": word_list("w", ["a", "ab"]), "v": word_list("v", ["bc", "c"])})
     assert sorted(parse(space, "abc")) == [("a", "bc"), ("ab", "c")]
-    paths = lay_out(space, encoder(letters()), token_pieces(letters(), len(letters())))
+    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())))
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
     tokens = np.array([paths.path(("a", "bc"))])
     assert paths.count(np.array([walk(paths, tokens[0])]), tokens).tolist() == [2]
@@ -126,7 +126,7 @@ def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(mon
 def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
     lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
     with pytest.raises(TargetError, match="cannot be told apart"):
-        lay_out(parse_template("pin {digits:2}"), lossy, Pieces())
+        lay_out(parse_template("pin {digits:2}"), lossy, Pieces)
 
 
 def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
@@ -134,14 +134,16 @@ def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
     words = word_list("w", [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmnop" for c in "stuvwx"] + ["na\u0175"])
     with pytest.raises(TargetError, match="attack=sampled"):
-        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), token_pieces(merging(), len(merging())))
+        lay_out(
+            parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: token_pieces(merging(), len(merging()))
+        )
 
 
 def test_a_tokenizer_that_loses_characters_is_declined():
     space = parse_template("number {digits:9}")
     lossy = lambda texts: letters()([text.replace("7", "1") for text in texts], add_special_tokens=False)["input_ids"]  # noqa: E731
     with pytest.raises(TargetError, match="attack=sampled"):
-        lay_out(space, lossy, token_pieces(letters(), len(letters())))
+        lay_out(space, lossy, lambda: token_pieces(letters(), len(letters())))
 
 
 @settings(max_examples=40, deadline=None)
@@ -160,7 +162,7 @@ def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
     assert len(all_fillings(paths)) == space.size
     old, layout.ENUMERATE = layout.ENUMERATE, 0
     try:
-        walked = lay_out(space, encode, token_pieces(tokenizer, len(tokenizer)))
+        walked = lay_out(space, encode, lambda: token_pieces(tokenizer, len(tokenizer)))
     finally:
         layout.ENUMERATE = old
     assert sorted(all_fillings(walked)) == sorted(space.enumerate())

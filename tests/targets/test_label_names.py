@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.targets.classifier.label_names import LabelNames, read_labels
+from leakage_tasks.targets.label_names import LabelNames, read_labels
 
 
 def test_numbers_as_names_are_told_by_the_side_that_holds_text() -> None:

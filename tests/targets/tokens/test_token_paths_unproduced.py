@@ -14,11 +14,9 @@ from leakage_tasks.attacks.causal.random_descents import descend
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal import target as causal
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
-from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces
-from leakage_tasks.targets.tokens.unproduced import unproduced
+from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces, unproduced
 from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 TEMPLATE = "the pin is {digits:4}."
@@ -96,7 +94,7 @@ def test_an_added_token_is_kept_though_no_merge_leads_to_it(monkeypatch):
 def test_every_filling_has_exactly_one_path(kind, template, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     made, space = tokenizer(kind), parse_template(template)
-    paths = lay_out(space, encoder(made), token_pieces(made, len(made)))
+    paths = lay_out(space, encoder(made), lambda: token_pieces(made, len(made)))
     assert isinstance(paths, AutomatonPaths)
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
@@ -104,8 +102,7 @@ def test_every_filling_has_exactly_one_path(kind, template, monkeypatch):
 @pytest.fixture
 def llama_2(monkeypatch):
     """An untrained model with a tokenizer as Llama 2's, whose spaces are not enumerated."""
-    for module in (layout, causal):
-        monkeypatch.setattr(module, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
     made = tokenizer("byte fallback")
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -126,7 +123,8 @@ def share_of_draws_that_end_in_a_filling(target, draws=500):
 
 def test_every_draw_ends_in_a_filling(llama_2, monkeypatch):
     assert share_of_draws_that_end_in_a_filling(llama_2) == 1
-    monkeypatch.setattr(llama_2, "_pieces", every_piece(llama_2.tokenizer, monkeypatch))
+    pieces = every_piece(llama_2.tokenizer, monkeypatch)
+    monkeypatch.setattr(llama_2, "spelling", lambda: pieces)
     assert share_of_draws_that_end_in_a_filling(llama_2) < 0.1
 
 
@@ -155,5 +153,6 @@ def test_a_search_finds_ten_fillings_at_once(llama_2, monkeypatch):
     canary = Canary("c", "the pin is {digits:9}.", tuple("123456789"))
     found = run_attack("shortest-path", llama_2, [canary], goal="extraction", budget=500)[0]
     assert len(found.guesses) == 10
-    monkeypatch.setattr(llama_2, "_pieces", every_piece(llama_2.tokenizer, monkeypatch))
+    pieces = every_piece(llama_2.tokenizer, monkeypatch)
+    monkeypatch.setattr(llama_2, "spelling", lambda: pieces)
     assert not run_attack("shortest-path", llama_2, [canary], goal="extraction", budget=500)[0].guesses

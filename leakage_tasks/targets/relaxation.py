@@ -7,9 +7,10 @@ embedding is Wᵀa, a mixture a of its candidate values' embeddings W (Equation 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -19,8 +20,9 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import padded
-from leakage_tasks.targets.classifier.label_names import some_of
-from leakage_tasks.targets.tokens.token_rows import TokenRows
+from leakage_tasks.targets.label_model import LabelModel
+from leakage_tasks.targets.label_names import some_of
+from leakage_tasks.targets.protocols import TokenRows
 
 
 @dataclass(frozen=True)
@@ -32,26 +34,35 @@ class OpenRow:
     values: list[IntArray]
 
 
-class Reader(Protocol):
-    """A model with weights that stay as they are, which has been told what it is to predict for each canary."""
+Model = TypeVar("Model", bound=LabelModel)
 
-    device: torch.device
-    dtype: torch.dtype
-    padding: int
+
+class Reader(Generic[Model]):
+    """A model with weights that stay as they are, which has been told what it is to predict for each canary.
+
+    With ``double`` it computes in float64.
+    """
+
     soft: int
     """How much of what is read for a token is its embedding, see :class:`Relaxation`."""
 
+    def __init__(self, target: Model, canaries: Sequence[Canary], double: bool) -> None:
+        self._target = copy.copy(target)
+        self._target.model = frozen(target.model, double)
+        self._labels = torch.tensor([target.place_of(canary.label) for canary in canaries], device=target.device)
+        self.device, self.dtype, self.padding = target.device, self._target.model.dtype, target.padding
+
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens may be read at once, gradients included."""
-        ...
+        return self._target.batch(length)
 
+    @abstractmethod
     def embed(self, tokens: Tensor) -> Tensor:
         """What is read for tokens ``[…]``: ``[…, features]``."""
-        ...
 
+    @abstractmethod
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
         """Bits ``[n]`` of rows ``[n, length]`` of the canaries ``which`` that are read as ``embedded``."""
-        ...
 
 
 class Relaxation:
@@ -62,7 +73,7 @@ class Relaxation:
     (none: the two are equal). ``batch`` is how many rows one pass may hold. Everything is on ``device``, in ``dtype``.
     """
 
-    def __init__(self, rows: Sequence[OpenRow], reader: Reader) -> None:
+    def __init__(self, rows: Sequence[OpenRow], reader: Reader[Any]) -> None:
         self._reader = reader
         self.device, self.dtype, self.soft = reader.device, reader.dtype, reader.soft
         self.batch = reader.batch(max(len(row.tokens) for row in rows))

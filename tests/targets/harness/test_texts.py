@@ -8,7 +8,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.models.openai_completions import LocalCompletionsAPI, OpenAICompletionsAPI
 from lm_eval.models.utils import Collator, normalize_gen_kwargs
 
-from leakage_tasks.targets.harness.sampling import EXTRAS, generation_settings
+from leakage_tasks.targets.harness.texts import EXTRAS, generation_settings
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 SCHEME = DecodingConfig(temperature=0.8, top_p=0.7)

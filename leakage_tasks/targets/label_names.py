@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_text
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
@@ -19,20 +19,14 @@ DELIMITERS = ":;,-–—=>→|"
 """What may stand between a text and its label, besides white space."""
 
 
-def place_of(label: str | None, places: Mapping[str, int], kind: str, remedy: str) -> int:
-    """Number of a class; ``kind`` is what messages call it. Raises TargetError for none and for an unknown one."""
-    if label is None:
-        raise TargetError(
-            f"has no {kind}, which attacks on classifiers need: make canaries with --label and pass canaries=FILE"
-        )
-    if label not in places:
-        raise TargetError(f"the model knows no {kind} {label!r} (it has {some_of(list(places))}): {remedy}")
-    return places[label]
-
-
 def some_of(names: Sequence[str]) -> str:
     """The first of ``names``, as a message shows them."""
     return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+
+
+def config_names(config: Any) -> list[str]:
+    """The classes' names in a model's config, in order."""
+    return [str(config.id2label[place]) for place in range(config.num_labels)]
 
 
 class LabelNames:

@@ -3,7 +3,7 @@
 import pytest
 
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.targets.text_tokens import text_tokens
+from leakage_tasks.targets.harness.texts import text_tokens
 from tests.oracles import merging
 
 TEXT = "the pin is 1234, code ab7."

@@ -26,34 +26,28 @@ class GrowingCache(Protocol):
     @property
     def rows(self) -> int:
         """Texts there are."""
-        ...
 
     @property
     def row_bytes(self) -> int:
         """Memory a row takes at its full length."""
-        ...
 
     def feed(self) -> Any:
         """The cache that the next forward pass takes."""
-        ...
 
     def took(self, cache: Any) -> None:
         """Remember the cache that the pass gave back."""
-        ...
 
     def branch(self, parents: Tensor) -> None:
         """Add a copy of each of ``parents`` ``[n]`` after the last row."""
-        ...
 
     def select(self, rows: Tensor) -> GrowingCache:
         """A state of its own with ``rows`` ``[n]`` of this one."""
-        ...
 
 
 def growing_cache(cache: Any, length: int, more: int) -> GrowingCache:
     """The state of texts of ``length`` tokens from what the model returned for them; ``more`` are still to come."""
     if attention_only(cache):
-        return AttentionCache(cache, more)
+        return AttentionCache([RoomyLayer(each.keys, each.values, each.keys.shape[2] + more) for each in cache.layers])
     return WholeStateCache(of_rows(cache), (length + more) / length)
 
 
@@ -106,10 +100,8 @@ class AttentionCache:
 
     many_tokens = True
 
-    def __init__(self, cache: Any, more: int = 0, *, layers: list[RoomyLayer] | None = None) -> None:
-        self.layers = layers or [
-            RoomyLayer(layer.keys, layer.values, layer.keys.shape[2] + more) for layer in cache.layers
-        ]
+    def __init__(self, layers: list[RoomyLayer]) -> None:
+        self.layers = layers
         self._cache = DynamicCache()
         self._cache.layers[:] = self.layers
 
@@ -137,7 +129,7 @@ class AttentionCache:
 
     def select(self, rows: Tensor) -> AttentionCache:
         """See :class:`GrowingCache`."""
-        return AttentionCache(self._cache, layers=[layer.select(rows) for layer in self.layers])
+        return AttentionCache([layer.select(rows) for layer in self.layers])
 
 
 class WholeStateCache:
@@ -169,13 +161,13 @@ class WholeStateCache:
 
     def branch(self, parents: Tensor) -> None:
         """See :class:`GrowingCache`."""
-        self._state = self._picked(torch.cat([torch.arange(self.rows), parents.cpu()]))
+        self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
     def select(self, rows: Tensor) -> WholeStateCache:
         """See :class:`GrowingCache`."""
-        return WholeStateCache(self._picked(rows.cpu()), self._growth)
+        return WholeStateCache(self._pick(rows.cpu()), self._growth)
 
-    def _picked(self, rows: Tensor) -> RowState:
+    def _pick(self, rows: Tensor) -> RowState:
         return pick([self._state], torch.zeros_like(rows), rows)
 
 

@@ -1,0 +1,53 @@
+"""A model that writes text, as it runs: where, in which precision, how much at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+
+from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.tokens.token_paths import token_pieces
+
+ANY_LENGTH = 2048
+"""Tokens to read at most with a model that sets no bound."""
+
+
+class TextModel:
+    """A model that writes text, with its tokenizer.
+
+    ``batch_size`` counts texts of ``max_length`` tokens, which by default are those that the model can read.
+    ``autocast`` is the type of the harness' mixed precision, if it is on. ``cached=False`` reads every text anew from
+    its first token; it is what the cached pass is checked against.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        autocast: torch.dtype | None = None,
+        cached: bool = True,
+    ) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.device = torch.device(device if device is not None else model.device)
+        # XLNet's kind says −1 for any number.
+        positions = getattr(model.config, "max_position_embeddings", None) or 0
+        self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
+        self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
+        self.limit, self.whole_texts = RowLimit(), RowLimit()
+        self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
+        """The text each token adds, found out once."""
+
+    @contextlib.contextmanager
+    def inference(self) -> Iterator[None]:
+        """No gradients, and the harness' mixed precision where it is on."""
+        precision = torch.autocast(self.device.type, dtype=self.autocast, enabled=self.autocast is not None)
+        with torch.inference_mode(), precision:
+            yield
