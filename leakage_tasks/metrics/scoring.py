@@ -28,7 +28,7 @@ from leakage_tasks.core.option_types import SCHEME_TYPES
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
-from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -168,8 +168,8 @@ def _copies(found: Finding) -> tuple[bool, str, int]:
     return found.planted, found.kind, found.repetitions
 
 
-LEFT_OUT: Metric[Reading, Any] = Metric(
-    "left_out", lambda reading: None, count, None, "pairs that do not survive the way through text, left out"
+LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(
+    lambda reading: None, count
 )
 """Its values come of readings that there are not."""
 NULLS = ("recall", "recall_early_stop", "p_z")

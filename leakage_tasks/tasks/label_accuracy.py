@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.labels import labels_of
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.metric import Metric, headline, rate
+from leakage_tasks.metrics.metric import Metric, MetricSpec, one, rate
 from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.run_options import uncached
 
@@ -41,19 +41,22 @@ def _loss(answer: Any) -> float | None:
 
 
 METRICS: list[Metric] = [
-    *headline(
-        rate(
+    *rate(
+        MetricSpec(
             "acc",
-            _right,
-            "higher",
             "share of texts whose label is the likeliest of all the model knows",
-            "share of the commonest label, for a model that always gives that one",
+            chance="share of the commonest label, for a model that always gives that one",
+            better="higher",
+            title="Label accuracy",
+            headline=True,
+            count="n",
         ),
-        "Label accuracy",
-        count="n",
+        _right,
     ),
-    Metric("label_loss", _loss, mean, "lower", "cost of the right label, −log2 P(label | text), mean", "bits"),
-    Metric("n", lambda _: 1.0, count, None, "labelled texts"),
+    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", better="lower").row(
+        _loss, mean
+    ),
+    MetricSpec("n", "labelled texts").row(one, count),
 ]
 
 

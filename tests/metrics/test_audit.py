@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.audit import audit
-from leakage_tasks.metrics.pairing import match
+from leakage_tasks.metrics.audit import audit, match
 from leakage_tasks.stats.epsilon import row_bound, secret_bound, swap_bound
 from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.stats.membership import auc, auc_interval, tpr_at_low_fpr

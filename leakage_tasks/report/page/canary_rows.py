@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.metrics.suffix_values import p_z, recalled
+from leakage_tasks.metrics.suffixes import p_z, recalled
 from leakage_tasks.report.reading.findings import CanaryDetail, PairDetail
 from leakage_tasks.report.reading.format import NOTHING, number
 

@@ -10,7 +10,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFind
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.aggregates import Guessed
 from leakage_tasks.metrics.extraction import extracted
-from leakage_tasks.metrics.suffix_values import guessed
+from leakage_tasks.metrics.suffixes import guessed
 from leakage_tasks.report.plots.data import EXPOSURE, EXTRACTION, SUFFIXES, RunFindings, read_logged
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.recall import RecallCurve

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.aggregates import (
-    Aggregate,
-    Guessed,
-    early_stop,
-    early_stop_high,
-    early_stop_low,
-)
+from leakage_tasks.metrics.aggregates import Aggregate, Guessed, early_stop, early_stop_interval
 from leakage_tasks.pairs.submission import surest_first, wrong_allowed
 from leakage_tasks.report.plots.style import (
     DASHED,
@@ -100,14 +94,15 @@ def _draw(axes: Axes, each: RecallCurve, number: int) -> Entry:
         curve += [curve[-1]] * (each.allowed - len(curve))
     places = range(1, len(curve) + 1)
     path = axes.plot(places, curve, color=colour(number), linestyle=line(number), linewidth=1.8, zorder=2)[0]
-    value, low, high = (_end(of, each) for of in (early_stop, early_stop_low, early_stop_high))
+    ends = early_stop_interval(each.wrong)
+    value, low, high = (_value(of, each) for of in (early_stop(each.wrong), ends.low, ends.high))
     look: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "linestyle": "none", "zorder": 4}
     dot = axes.plot([each.allowed], [value], marker=marker(number), color=colour(number), **look)[0]
     stop = f"{value:.3f} (95 % interval {low:.3f} to {high:.3f}) at {each.allowed}"
     return (path, dot), f"{plain(each.name)}: {stop}; {curve[-1]:.3f} of {len(each.guesses):,} pairs at the end"
 
 
-def _end(of: Callable[[int | None], Aggregate[Guessed]], each: RecallCurve) -> float:
-    found = of(each.wrong)(each.guesses)
+def _value(of: Aggregate[Guessed], each: RecallCurve) -> float:
+    found = of(each.guesses)
     assert found is not None
     return found
