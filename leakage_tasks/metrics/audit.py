@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.stats.epsilon import fewest_pairs, row_bound, secret_bound
+from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
 FEWEST = 5
@@ -169,10 +169,10 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
 
 def _epsilon(figure: AuditFigure, matched: Matched, rows: int, delta: float) -> AuditFigure:
     """``figure`` with the bound on ε, a swap being ``rows`` rows; refused where even all guesses right bound none."""
-    best = row_bound(matched.pairs, matched.pairs, matched.pairs, rows, delta)
+    best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta, rows)
     if not best:
         return replace(figure, refused=_too_few(matched, delta, rows))
-    return replace(figure, value=row_bound(matched.right, matched.guesses, matched.pairs, rows, delta), best=best)
+    return replace(figure, value=swap_bound(matched.right, matched.guesses, matched.pairs, delta, rows), best=best)
 
 
 def _too_few(matched: Matched, delta: float, rows: int) -> str:

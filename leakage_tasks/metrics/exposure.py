@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ExposureRange, ExposureValue, maximum, mean, median
-from leakage_tasks.metrics.metric import COUNTS, Metric, MetricSpec, ValidityCheck, Value, controls, planted, with_ends
+from leakage_tasks.metrics.metric import (
+    COUNTS,
+    HEADLINE,
+    Metric,
+    MetricSpec,
+    ValidityCheck,
+    controls,
+    planted,
+)
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 
 ON_CLASSIFIERS = ("class-loss", "label-search", "mix-and-match")
@@ -77,23 +87,13 @@ def most(found: Finding) -> float | None:
     return found.exposure_ends[1] if found.exposure_ends is not None else found.exposure
 
 
-def bits(found: Finding) -> float | None:
-    """The exposure."""
-    return found.exposure
-
-
-def log_perplexity(found: Finding) -> float | None:
-    """What the whole canary costs, in bits."""
-    return found.log_perplexity
-
-
 def on_classifiers(found: Finding) -> bool:
     """Whether the attack was one on a classifier, not on a language model."""
     return found.attack in ON_CLASSIFIERS
 
 
-def _extra(name: str) -> Value:
-    return lambda found: found.extra.get(name)
+def _extra(name: str, found: Finding) -> Any:
+    return found.extra.get(name)
 
 
 def _two_ranks(name: str, words: str) -> list[Metric]:
@@ -104,8 +104,8 @@ def _two_ranks(name: str, words: str) -> list[Metric]:
 
     theirs = f"the same for controls, whose secret no model saw: what {name} is without a leak"
     return [
-        MetricSpec(name, words, better="higher").row(planted(_extra(name)), median, proposed),
-        MetricSpec(f"control_{name}", theirs).row(controls(_extra(name)), median, proposed),
+        MetricSpec(name, words, better="higher").row(planted(partial(_extra, name)), median, proposed),
+        MetricSpec(f"control_{name}", theirs).row(controls(partial(_extra, name)), median, proposed),
     ]
 
 
@@ -117,6 +117,7 @@ TWO_RANKS: list[Metric] = [
         "pruned_rank", "place of the secret by class loss among the candidates down to its own place, for words; median"
     ),
 ]
+bits, log_perplexity = attrgetter("exposure"), attrgetter("log_perplexity")
 CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
 BOUNDS_ONLY = ValidityCheck(
     1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
@@ -138,40 +139,34 @@ BELOW_CHANCE = dataclasses.replace(
     words="controls are less exposed than chance allows: fillings that cost the same, or a scorer that tells nothing, "
     "hide a leak as well",
 )
-EXPOSURE, LOW, HIGH = with_ends(
-    MetricSpec(
-        "exposure",
-        "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
-        "bits",
-        CHANCE,
-        better="lower",
-        title="Exposure, pooled",
-        headline=True,
-        control="control_exposure",
-        count="n_planted",
-    ).row(planted(bits), mean),
-    aggregates.BOOTSTRAP,
-)
+EXPOSURE, LOW, HIGH = HEADLINE(
+    "exposure",
+    "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
+    "bits",
+    CHANCE,
+    better="lower",
+    title="Exposure, pooled",
+    control="control_exposure",
+).average(planted(bits))
+KNOWN = MetricSpec(
+    "exposure_known",
+    "share of canaries whose exposure is more than a lower bound",
+    "share",
+    better="higher",
+    alarm=BOUNDS_ONLY,
+).row(planted(exposure_known), mean, lambda found: not extrapolated(found))
 METRICS: list[Metric[Finding, Any]] = [
     EXPOSURE,
     dataclasses.replace(LOW, value=planted(least)),
     dataclasses.replace(HIGH, value=planted(most)),
-    MetricSpec(
+    HEADLINE(
         "exposure_max",
         "exposure of the most exposed canary; by chance alone it grows with their number",
         "bits",
         better="lower",
         title="Exposure, maximum",
-        headline=True,
-        count="n_planted",
     ).row(planted(bits), maximum),
-    MetricSpec(
-        "exposure_known",
-        "share of canaries whose exposure is more than a lower bound",
-        "share",
-        better="higher",
-        alarm=BOUNDS_ONLY,
-    ).row(planted(exposure_known), mean, lambda found: not extrapolated(found)),
+    KNOWN,
     MetricSpec(
         "fit_kept",
         "share of canaries whose costs the Kolmogorov-Smirnov test lets pass as skew-normal; it says nothing of the "
@@ -201,7 +196,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "−log2 of the probability of the canary's label (on taggers label and tags), mean",
         "bits",
         better="higher",
-    ).row(planted(_extra("class_loss")), mean, on_classifiers),
+    ).row(planted(partial(_extra, "class_loss")), mean, on_classifiers),
     *TWO_RANKS,
     MetricSpec(
         "control_exposure", "mean exposure of controls; away from chance it shows a fault, not a leak", "bits", CHANCE
@@ -230,11 +225,8 @@ METRICS: list[Metric[Finding, Any]] = [
 
 def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
-    pooled, found = {each.name: each for each in METRICS}, tiers(copies)
+    found = tiers(copies)
     if not found:
         return pooled_brief(METRICS, "exposure")
-    own: list[Metric[Finding, Any]] = []
-    for tier in found:
-        own += tier.rows(EXPOSURE, "Exposure", aggregates.LOG_T, known)
-        own.append(tier.part(pooled["exposure_known"]))
+    own = [row for tier in found for row in (*tier.rows(EXPOSURE, aggregates.LOG_T, known), tier.part(KNOWN))]
     return [*own, *of_headline(METRICS, "missed_below", found[0])]

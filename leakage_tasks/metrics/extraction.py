@@ -7,16 +7,10 @@ from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
-from leakage_tasks.metrics.aggregates import (
-    BOOTSTRAP,
-    CLOPPER_PEARSON,
-    GuessOutcome,
-    hit_by_chance,
-    mean,
-    rate_shown_by,
-)
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import GuessOutcome, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
-from leakage_tasks.metrics.metric import COUNTS, Metric, MetricSpec, controls, planted, rate, with_ends
+from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 
 GUESS_COUNTS = (50, 100, 200)
@@ -101,7 +95,7 @@ def _among(k: int) -> list[Metric]:
     spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", better="lower")
     if k == SHOWN:
         spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True, count="n_planted")
-    return rate(spec, planted(partial(success_at, k)), on_classifiers)
+    return spec.rate(planted(partial(success_at, k)), on_classifiers)
 
 
 def _chance(k: int) -> Metric:
@@ -115,82 +109,53 @@ def _has_chances(found: Finding) -> bool:
     return on_classifiers(found) or inverted(found)
 
 
-EXTRACTED = rate(
-    MetricSpec(
-        "extracted",
-        "share of canaries whose best guess is the secret",
-        chance="1/|R|",
-        better="lower",
-        title="Extraction rate, pooled",
-        headline=True,
-        control="control_extracted",
-        count="n_planted",
-    ),
-    planted(extracted),
-    told,
-)
-CONTROLS = rate(
-    MetricSpec("control_extracted", "share of controls extracted; above chance it shows a fault"),
-    controls(extracted),
-    told,
+EXTRACTED = HEADLINE(
+    "extracted",
+    "share of canaries whose best guess is the secret",
+    chance="1/|R|",
+    better="lower",
+    title="Extraction rate, pooled",
+    control="control_extracted",
+).rate(planted(extracted), told)
+CONTROLS = MetricSpec("control_extracted", "share of controls extracted; above chance it shows a fault").rate(
+    controls(extracted), told
 )
 METRICS: list[Metric] = [
     *EXTRACTED,
-    *rate(
-        MetricSpec(
-            "success_at_10",
-            "share of canaries with the secret among the guesses offered, the ten best at most",
-            chance="10/|R|",
-            better="lower",
-            title="Success@10",
-            headline=True,
-            count="n_planted",
-        ),
-        planted(partial(success_at, 10)),
-    ),
+    *HEADLINE(
+        "success_at_10",
+        "share of canaries with the secret among the guesses offered, the ten best at most",
+        chance="10/|R|",
+        better="lower",
+        title="Success@10",
+    ).rate(planted(partial(success_at, 10))),
     *(metric for k in GUESS_COUNTS for metric in _among(k)),
     *(_chance(k) for k in (1, 10, *GUESS_COUNTS)),
-    *with_ends(
-        MetricSpec(
-            "hdt",
-            "share of slots wrong in the best guess (Hamming distance per token)",
-            "share",
-            "1 − 1/|alphabet|",
-            better="higher",
-            title="HDT",
-            headline=True,
-            count="n_planted",
-        ).row(planted(hamming_distance), mean, told),
-        BOOTSTRAP,
-    ),
-    *rate(
-        MetricSpec(
-            "extracted_unfinished",
-            "share of canaries that the relaxation alone gets out, before whole fillings are searched",
-            chance="1/|R|",
-            better="lower",
-        ),
-        planted(extracted_unfinished),
-        inverted,
-    ),
-    *with_ends(
-        MetricSpec(
-            "hdt_unfinished",
-            "share of slots wrong in the relaxation's own answer (Hamming distance per token)",
-            "share",
-            "1 − 1/|alphabet|",
-            better="higher",
-        ).row(planted(hdt_unfinished), mean, inverted),
-        BOOTSTRAP,
-    ),
-    *rate(
-        MetricSpec(
-            "overlooked",
-            "share of canaries whose secret has a lower loss than the best guess: the search missed it, not the model",
-        ),
-        planted(overlooked),
-        inverted,
-    ),
+    *HEADLINE(
+        "hdt",
+        "share of slots wrong in the best guess (Hamming distance per token)",
+        "share",
+        "1 − 1/|alphabet|",
+        better="higher",
+        title="HDT",
+    ).average(planted(hamming_distance), told),
+    *MetricSpec(
+        "extracted_unfinished",
+        "share of canaries that the relaxation alone gets out, before whole fillings are searched",
+        chance="1/|R|",
+        better="lower",
+    ).rate(planted(extracted_unfinished), inverted),
+    *MetricSpec(
+        "hdt_unfinished",
+        "share of slots wrong in the relaxation's own answer (Hamming distance per token)",
+        "share",
+        "1 − 1/|alphabet|",
+        better="higher",
+    ).average(planted(hdt_unfinished), inverted),
+    *MetricSpec(
+        "overlooked",
+        "share of canaries whose secret has a lower loss than the best guess: the search missed it, not the model",
+    ).rate(planted(overlooked), inverted),
     dataclasses.replace(CONTROLS[0], brief=True),
     *CONTROLS[1:],
     MetricSpec(
@@ -198,7 +163,7 @@ METRICS: list[Metric] = [
         "probability that guesses at random extract as many controls; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
-    ).row(controls(tried), hit_by_chance, brief=True),
+    ).row(controls(tried), aggregates.hit_by_chance, brief=True),
     *TWO_RANKS,
     MetricSpec(
         "shortlist_kept",
@@ -215,7 +180,7 @@ METRICS: list[Metric] = [
         "missed_below",
         "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
         "share",
-    ).row(planted(tried), rate_shown_by, brief=True),
+    ).row(planted(tried), aggregates.rate_shown_by, brief=True),
     *COUNTS,
 ]
 
@@ -225,5 +190,5 @@ def metrics(copies: Copies) -> list[Metric]:
     found = tiers(copies)
     if not found:
         return pooled_brief(METRICS, "extracted", "success_at_10")
-    own = [row for tier in found for row in tier.rows(EXTRACTED[0], "Extraction rate", CLOPPER_PEARSON, extracted)]
+    own = [row for tier in found for row in tier.rows(EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted)]
     return [*own, *of_headline(METRICS, "missed_below", found[0])]

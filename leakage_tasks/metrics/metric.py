@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import CLOPPER_PEARSON, Aggregate, Interval, One, count, mean
+from leakage_tasks.metrics.aggregates import BOOTSTRAP, CLOPPER_PEARSON, Aggregate, Interval, One, count, mean
 
 Found = TypeVar("Found")
 """What a metric is computed from for one document, most often a :class:`Finding`."""
@@ -82,6 +83,14 @@ class MetricSpec:
         """The row of a results table that is declared so."""
         return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, brief=brief)
 
+    def rate(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
+        """A share of documents with its Clopper-Pearson interval: three rows."""
+        return dataclasses.replace(self, unit="share").row(value, mean, applies).with_ends(CLOPPER_PEARSON)
+
+    def average(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
+        """A mean over documents with its bootstrap interval: three rows."""
+        return self.row(value, mean, applies).with_ends(BOOTSTRAP)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(MetricSpec, Generic[Found, One]):
@@ -107,27 +116,23 @@ class Metric(MetricSpec, Generic[Found, One]):
         said = dataclasses.asdict(spec)
         return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
 
+    def with_ends(
+        self, interval: Interval, value: Value[Found, Any] | None = None, applies: Applies[Found] | None = None
+    ) -> list[Metric[Found, Any]]:
+        """The row and the two ends of its 95 % interval, which may have values and results of their own."""
+        names = (f"{self.name}_ci_low", f"{self.name}_ci_high")
+        words = f"95 % {interval.kind} interval of {self.name}"
+        ends = [
+            MetricSpec(name, f"{words}, {end} end", self.unit, better=self.better).row(
+                value or self.value, aggregate, applies or self.applies, self.brief
+            )
+            for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
+        ]
+        return [dataclasses.replace(self, interval=names, interval_kind=interval.kind), *ends]
 
-def rate(spec: MetricSpec, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
-    """A share of documents with its Clopper-Pearson interval: three metrics."""
-    return with_ends(dataclasses.replace(spec, unit="share").row(value, mean, applies), CLOPPER_PEARSON)
 
-
-def with_ends(
-    figure: Metric[Found, Any],
-    interval: Interval,
-    value: Value[Found, Any] | None = None,
-    applies: Applies[Found] | None = None,
-) -> list[Metric[Found, Any]]:
-    """A figure and the two ends of its 95 % interval, of values of its own and on results of its own if given."""
-    names = (f"{figure.name}_ci_low", f"{figure.name}_ci_high")
-    ends = [
-        MetricSpec(
-            name, f"95 % {interval.kind} interval of {figure.name}, {end} end", figure.unit, better=figure.better
-        ).row(value or figure.value, aggregate, applies or figure.applies, figure.brief)
-        for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
-    ]
-    return [dataclasses.replace(figure, interval=names, interval_kind=interval.kind), *ends]
+HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
+"""What a headline of the canary tasks declares."""
 
 
 def too_few(documents: str) -> ValidityCheck:

@@ -10,17 +10,9 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import Choice, Reading
-from leakage_tasks.metrics.aggregates import (
-    BOOTSTRAP,
-    BY_CHANCE,
-    Guessed,
-    count,
-    early_stop,
-    early_stop_interval,
-    mean,
-    minimum,
-)
-from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, rate, too_few, with_ends
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import Guessed, count, mean, minimum
+from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
 
 LIKELY = 0.5
 """The p of (n, p)-discoverability."""
@@ -111,7 +103,7 @@ def _told(reading: Reading) -> bool:
 
 def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
-    return rate(MetricSpec(f"discoverable_{draws}", words, better="lower"), partial(discoverable, draws), _told)
+    return MetricSpec(f"discoverable_{draws}", words, better="lower").rate(partial(discoverable, draws), _told)
 
 
 def _hundred(reading: Reading) -> bool:
@@ -120,17 +112,17 @@ def _hundred(reading: Reading) -> bool:
 
 def _among(k: int, applies: Applies[Reading]) -> list[Row]:
     spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", better="lower")
-    return rate(spec, partial(recalled_among, k), applies)
+    return spec.rate(partial(recalled_among, k), applies)
 
 
 def _early_stop(wrong: int | None) -> list[Row]:
-    name, stop = "recall_early_stop", early_stop(wrong)
+    name, stop = "recall_early_stop", aggregates.early_stop(wrong)
     which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
     words = f"share of suffixes guessed right before wrong guess {which}, surest first"
     spec = MetricSpec(name, words, "share", better="lower", title="Recall, early stop", headline=True, count="n")
     theirs = f"{words}; the headline's guesses, ordered by this confidence"
     return [
-        *with_ends(spec.row(guessed, stop), early_stop_interval(wrong)),
+        *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
         MetricSpec(f"{name}_same_guesses", theirs, "share", better="lower").row(
             guessed_by_headline, stop, lambda reading: reading.kind == "confidence"
         ),
@@ -139,18 +131,14 @@ def _early_stop(wrong: int | None) -> list[Row]:
 
 def _guesses(wrong: int | None) -> list[Row]:
     off = "share of tokens wrong in the guess, mean"
+    hdt = MetricSpec("hdt", off, "share", better="higher", title="HDT", headline=True, count="n")
     recall = "share of suffixes guessed verbatim"
     return [
-        *rate(MetricSpec("recall", recall, better="lower", title="Recall", headline=True, count="n"), recalled),
+        *MetricSpec("recall", recall, better="lower", title="Recall", headline=True, count="n").rate(recalled),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *with_ends(
-            MetricSpec("hdt", off, "share", better="higher", title="HDT", headline=True, count="n").row(
-                hamming_distance, mean, _headline
-            ),
-            BOOTSTRAP,
-        ),
+        *hdt.average(hamming_distance, _headline),
     ]
 
 
@@ -167,12 +155,12 @@ def _probabilities() -> list[Row]:
     least = partial(MetricSpec, unit="bits", better="higher")
     share = partial(MetricSpec, unit="share", better="lower")
     return [
-        *with_ends(figure, BOOTSTRAP, applies=_told),
+        *figure.with_ends(aggregates.BOOTSTRAP, applies=_told),
         *(row for draws in DRAWS for row in _discoverable(draws)),
         share("expected_recall", among).row(expected, mean, _told),
-        share("drawn_range_low", f"{ends} lower end").row(expected, BY_CHANCE.low, _told),
-        share("drawn_range_high", f"{ends} upper end").row(expected, BY_CHANCE.high, _told),
-        *rate(share("drawn", "share of suffixes drawn at least once"), drawn, _headline),
+        share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
+        share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _told),
+        *share("drawn", "share of suffixes drawn at least once").rate(drawn, _headline),
         least("inextractability", bits).row(lambda reading: reading.view.p_z_bits, minimum, _told),
         least("inextractability_untruncated", whole).row(lambda reading: reading.view.own_bits, minimum, _headline),
     ]

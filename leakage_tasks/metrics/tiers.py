@@ -15,7 +15,7 @@ from typing import Any
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
-from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always, with_ends
+from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""
@@ -52,7 +52,7 @@ class Tier:
         return dataclasses.replace(self.only(row), name=f"{row.name}_x{self.copies}", alarm=None)
 
     def rows(
-        self, of: Metric[Finding, float], title: str, interval: Interval, bounds: Value[Finding, Any]
+        self, of: Metric[Finding, float], interval: Interval, bounds: Value[Finding, Any]
     ) -> list[Metric[Finding, Any]]:
         """The tier's part of a row about all canaries, with its count and with the ends of its interval.
 
@@ -64,14 +64,14 @@ class Tier:
             words=f"{own.words}{f'; fewer than {FEWEST} give no interval' if few else ''}",
             interval=None,
             interval_kind="",
-            title=f"{title}, {self.words}",
+            title=f"{of.title.removesuffix(', pooled')}, {self.words}",
             headline=self.first,
             count=f"n_x{self.copies}",
             of=of.name,
             copies=self.copies,
             brief=True,
         )
-        shown = [figure] if few else with_ends(figure, interval, self.value(bounds), always)
+        shown = [figure] if few else figure.with_ends(interval, self.value(bounds), always)
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
         alarm = ValidityCheck(FEWEST, why, "underpowered") if self.first else None
         # The number says why there is no interval; of more canaries it is one row too many.

@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.labels import labels_of
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.metric import Metric, MetricSpec, one, rate
+from leakage_tasks.metrics.metric import Metric, MetricSpec, one
 from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.run_options import uncached
 
@@ -41,18 +41,15 @@ def _loss(answer: Any) -> float | None:
 
 
 METRICS: list[Metric] = [
-    *rate(
-        MetricSpec(
-            "acc",
-            "share of texts whose label is the likeliest of all the model knows",
-            chance="share of the commonest label, for a model that always gives that one",
-            better="higher",
-            title="Label accuracy",
-            headline=True,
-            count="n",
-        ),
-        _right,
-    ),
+    *MetricSpec(
+        "acc",
+        "share of texts whose label is the likeliest of all the model knows",
+        chance="share of the commonest label, for a model that always gives that one",
+        better="higher",
+        title="Label accuracy",
+        headline=True,
+        count="n",
+    ).rate(_right),
     MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", better="lower").row(
         _loss, mean
     ),
