@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
-from leakage_tasks.attacks.suffix.pairs import uniforms  # noqa: E402
+from leakage_tasks.attacks.suffix.attack import uniforms  # noqa: E402
 from leakage_tasks.pairs import Pair  # noqa: E402
 from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
 from leakage_tasks.research.victims.pair_lm import PUBLIC, lab_pair_lm  # noqa: E402

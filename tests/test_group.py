@@ -25,7 +25,7 @@ from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.report.reading.results_file import every_row
 from leakage_tasks.tasks import plugin
 from leakage_tasks.tasks.answer_attacks import answer_by_order
@@ -258,8 +258,8 @@ class NeedsFile(LocalTask):
     OUTPUT_TYPE = "attack"
     DOCUMENTS, SOURCE = "things", "files"
     METRICS = [
-        Metric("size", lambda found: None, mean, None, "a size"),
-        Metric("n", lambda found: 1.0, count, None, "things"),
+        MetricSpec("size", "a size").row(lambda found: None, mean),
+        MetricSpec("n", "things").row(lambda found: 1.0, count),
     ]
 
     def __init__(self, config: Any = None) -> None:

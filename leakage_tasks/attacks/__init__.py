@@ -13,13 +13,8 @@ __all__ = ["ATTACKS", "Finding", "Guess", "finding_from_json", "run_attack"]
 
 def __getattr__(name: str) -> object:
     """Import the attacks when they are asked for: what only reads findings does without torch."""
-    if name == "ATTACKS":
-        from leakage_tasks.attacks import built_in  # noqa: F401
-        from leakage_tasks.attacks.registry import ATTACKS
+    if name not in ("ATTACKS", "run_attack"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from leakage_tasks.attacks import run
 
-        return ATTACKS
-    if name == "run_attack":
-        from leakage_tasks.attacks.run import run_attack
-
-        return run_attack
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(run, name)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.targets.protocols import (
-    CompletesText,
-    DifferentiableInputs,
-    FillsMasks,
-    PredictsNextToken,
-    ProposesValues,
-    RelaxesTokens,
-    ScoresLabels,
-    ScoresSequences,
-)
+from leakage_tasks.targets import protocols
 
 LIKELIHOOD = "black box: likelihoods of texts of the attacker's choice"
 MASKS = "black box: probabilities of tokens, each masked, in texts of the attacker's choice"
@@ -27,17 +18,17 @@ GRADIENTS = f"{WEIGHTS}, for gradients"
 SECOND = "and another model, which proposes candidates"
 REFERENCE = "and another classifier of the same labels"
 _TAKES: Mapping[type, str] = {
-    PredictsNextToken: NEXT_TOKEN,
-    ScoresSequences: LIKELIHOOD,
-    CompletesText: TEXT,
-    ScoresLabels: LABELS,
-    RelaxesTokens: GRADIENTS,
+    protocols.PredictsNextToken: NEXT_TOKEN,
+    protocols.ScoresSequences: LIKELIHOOD,
+    protocols.CompletesText: TEXT,
+    protocols.ScoresLabels: LABELS,
+    protocols.RelaxesTokens: GRADIENTS,
 }
 
 
 def reads_tags(target: Any) -> bool:
     """Whether a target's costs are a tagger's, of label and tags: it mixes words, but has no matrix of embeddings."""
-    return isinstance(target, RelaxesTokens) and not isinstance(target, DifferentiableInputs)
+    return isinstance(target, protocols.RelaxesTokens) and not isinstance(target, protocols.DifferentiableInputs)
 
 
 def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
@@ -50,11 +41,11 @@ def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> s
     if settings.get("shortlist"):
         return GRADIENTS
     need = next(need for need in needs if isinstance(target, need))
-    if need is ScoresLabels and reads_tags(target):
+    if need is protocols.ScoresLabels and reads_tags(target):
         return LABELS_AND_TAGS
-    if need is ScoresSequences and isinstance(target, FillsMasks):
+    if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
         return MASKS
-    if need is not ProposesValues:
+    if need is not protocols.ProposesValues:
         return _TAKES.get(need, "not declared")
     if target.generator_name == "frankenstein":
         return f"{WEIGHTS}, for candidates"

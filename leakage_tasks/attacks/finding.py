@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
@@ -139,14 +139,12 @@ def _check(data: dict[str, Any]) -> None:
     for name in ("canary", "attack", "kind", "manifest", "settings"):
         if not isinstance(data[name], str):
             raise ValueError(f"{name} is no text")
-    if not isinstance(data.get("coarse", False), bool):
-        raise ValueError("coarse is neither true nor false")
+    _check_truth("coarse is", data.get("coarse", False))
     if data["method"] not in _METHODS:
         raise ValueError("method is none that is known")
-    if not isinstance(data["planted"], bool):
-        raise ValueError("planted is neither true nor false")
-    if data["correct"] is not None and not all(isinstance(each, bool) for each in data["correct"]):
-        raise ValueError("correct holds what is neither true nor false")
+    _check_truth("planted is", data["planted"])
+    for mark in data["correct"] or ():
+        _check_truth("correct holds what is", mark)
     if not isinstance(data.get("extra", {}), dict):
         raise ValueError("extra is no object")
     for name, least in _NUMBERS.items():
@@ -160,10 +158,14 @@ def _check(data: dict[str, Any]) -> None:
     for guess in data["guesses"]:
         _check_number("score", guess["score"], -math.inf)
     if data["method"] == EXTRAPOLATED:
-        if not isinstance(data["extra"][FIT[-1]], bool):
-            raise ValueError(f"{FIT[-1]} is neither true nor false")
+        _check_truth(f"{FIT[-1]} is", data["extra"][FIT[-1]])
         for name, least in _LEAST_OF_FIT.items():
             _check_number(name, data["extra"][name], least)
+
+
+def _check_truth(what: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} neither true nor false")
 
 
 def _check_number(name: str, value: Any, least: float) -> None:
@@ -183,3 +185,8 @@ def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackRe
     place = next((n for n, guess in enumerate(guesses, 1) if guess.filling == secret), None)
     right = tuple(left == true for left, true in zip(best, secret, strict=True))
     return {"guesses": tuple(guesses), "correct": right, "place": place}
+
+
+def best_guesses(guesses: Iterable[Guess]) -> list[Guess]:
+    """The ten of the lowest scores; equal ones by their fillings."""
+    return sorted(guesses, key=lambda guess: (guess.score, guess.filling))[:GUESSES]

@@ -32,6 +32,24 @@ class AttackOption:
     choices: tuple[str, ...] = ()
     least: float | None = None
     decides: bool = True
+    most: float | None = None
+
+    def checked(self, value: Any) -> Any:
+        """``value``, if the option may have it. Raises OptionError for one that it may not."""
+        if value is None:
+            return None
+        if self.choices and value not in self.choices:
+            raise OptionError(f"{self.name}={value!r} is unknown: use {', '.join(self.choices)}")
+        needed = None
+        if isinstance(value, float) and not math.isfinite(value):
+            needed = "a number"
+        elif self.least is not None and value < self.least:
+            needed = f"{self.least} or more"
+        elif self.most is not None and value > self.most:
+            needed = f"{self.most} or less"
+        if needed:
+            raise OptionError(f"{self.name}={value} must be {needed}: it is {self.words}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,7 @@ class Attack:
 
     def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A value for each of the attack's settings. Raises OptionError for one that it cannot use."""
-        return {each.name: _settled(each, given.get(each.name, each.default)) for each in self.settings}
+        return {each.name: each.checked(given.get(each.name, each.default)) for each in self.settings}
 
 
 AUTO = "auto"
@@ -148,18 +166,6 @@ def settings_of(name: str) -> Iterable[AttackOption]:
 def known_settings() -> dict[str, AttackOption]:
     """The settings of all attacks by name; those of one name are the same for all that have it."""
     return {each.name: each for attack in ATTACKS.values() for each in attack.settings}
-
-
-def _settled(setting: AttackOption, value: Any) -> Any:
-    if value is None:
-        return None
-    if setting.choices and value not in setting.choices:
-        raise OptionError(f"{setting.name}={value!r} is unknown: use {', '.join(setting.choices)}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise OptionError(f"{setting.name}={value} must be a number: it is {setting.words}")
-    if setting.least is not None and value < setting.least:
-        raise OptionError(f"{setting.name}={value} must be {setting.least} or more: it is {setting.words}")
-    return value
 
 
 def _serves(target: Any, attack: Attack) -> bool:

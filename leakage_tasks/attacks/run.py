@@ -50,21 +50,17 @@ def run_attack(
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
     _check_settings(name, given)
-    targets = [_given(target, canary, context) for canary in canaries]
-    orders = [
-        AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
-        for own, canary in zip(targets, canaries, strict=True)
-    ]
-    chosen = [choose(name, goal, order) for order in orders]
-    for attack in chosen:
+    pairs = []
+    for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
+        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
+        pairs.append((choose(name, goal, order), order))
+    for attack, _ in pairs:
         _check_goal(attack, given)
-    settled = {attack.name: attack.resolve_options(given) for attack in chosen}
-    orders = [
-        dataclasses.replace(order, settings=settled[attack.name]) for order, attack in zip(orders, chosen, strict=True)
-    ]
-    for order in orders:
+    settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
+    pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
+    for _, order in pairs:
         _check(order.target, order.canary, context)
-    return _findings(list(zip(chosen, orders, strict=True)), progress)
+    return _findings(pairs, progress)
 
 
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
@@ -116,24 +112,19 @@ def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[
         spent[attack.name] += answers[-1].seconds
     shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
     return [
-        _finding(attack, order, shares.get(attack.name, answer.seconds), answer.found)
+        Finding(
+            canary=order.canary.id,
+            attack=attack.name,
+            planted=order.canary.planted,
+            repetitions=order.canary.repetitions,
+            kind=order.canary.kind,
+            log2_size=math.log2(order.canary.space.size),
+            seconds=shares.get(attack.name, answer.seconds),
+            access=access(attack.needs, order.target, order.settings),
+            **answer.found,
+        )
         for (attack, order), answer in zip(pairs, answers, strict=True)
     ]
-
-
-def _finding(attack: Attack, order: AttackRequest, seconds: float, found: AttackResult) -> Finding:
-    canary = order.canary
-    return Finding(
-        canary=canary.id,
-        attack=attack.name,
-        planted=canary.planted,
-        repetitions=canary.repetitions,
-        kind=canary.kind,
-        log2_size=math.log2(canary.space.size),
-        seconds=seconds,
-        access=access(attack.needs, order.target, order.settings),
-        **found,
-    )
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:
@@ -184,12 +175,7 @@ def _check(target: Any, canary: Canary, context: Context) -> None:
             "with: use fewer slots"
         )
     if length is not None and room is not None and length > room:
+        around, remedy = "", "shorten its template, or give the attacker less of it with 'known'"
         if context.before or context.after:
-            raise TargetError(
-                f"canary {canary.id!r} is {length} tokens long with its context, the model reads {room}: shorten "
-                "context=…, or the canary's template"
-            )
-        raise TargetError(
-            f"canary {canary.id!r} is {length} tokens long, the model reads {room}: shorten its template, "
-            "or give the attacker less of it with 'known'"
-        )
+            around, remedy = " with its context", "shorten context=…, or the canary's template"
+        raise TargetError(f"canary {canary.id!r} is {length} tokens long{around}, the model reads {room}: {remedy}")

@@ -7,18 +7,64 @@ the training tells them apart.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.pairing import Matched, bits_of, match
-from leakage_tasks.stats.epsilon import fewest_pairs, row_bound, secret_bound, swap_bound
+from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
 FEWEST = 5
 """Planted canaries, and controls, that an AUC takes."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Guesses at which canary of each pair was planted: the one of higher exposure; equals are no guess.
+
+    ``copies`` is how many texts the canary planted most has in the data, its supporting canaries' among them.
+    """
+
+    pairs: int
+    guesses: int
+    right: int
+    copies: int
+
+    @property
+    def words(self) -> str:
+        """What a bound on ε rests on."""
+        tied = self.pairs - self.guesses
+        return f"{self.right} of {self.guesses} pairs guessed right" + (f", {tied} tied" if tied else "")
+
+
+def match(findings: Iterable[Finding]) -> Matched:
+    """Planted canaries and controls of kind ``random`` and the same |R| in pairs, at random by their ids alone."""
+    groups: dict[float, tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
+    for found in findings:
+        if found.kind == "random" and found.exposure is not None:
+            groups[found.log2_size][not found.planted].append(found)
+    pairs = [
+        (planted, control)
+        for both in groups.values()
+        for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
+    ]
+    leads = [bits_of(planted) - bits_of(control) for planted, control in pairs]
+    copies = max((planted.repetitions + planted.supporting for planted, _ in pairs), default=1)
+    return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
+
+
+def _lot(found: Finding) -> str:
+    """A place in line that depends on the canary's id and nothing that was measured."""
+    return hashlib.sha256(f"pair:{found.canary}".encode()).hexdigest()
+
+
+def bits_of(found: Finding) -> float:
+    """The exposure of a finding that has one."""
+    assert found.exposure is not None
+    return found.exposure
 
 
 @dataclass(frozen=True)
@@ -53,11 +99,32 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     ranked = [found for found in findings if found.exposure is not None and found.kind != "supporting"]
     members, others = _comparable(ranked)
     matched = match(ranked)
+    rows = 2 * matched.copies
+    other = "" if delta else "; DP-SGD promises with a δ above 0, so score with its own before you compare"
+    swap = AuditFigure(
+        "epsilon",
+        "ε, one canary swapped",
+        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
+        "differing by one canary, with all its copies and supporting canaries, in the place of another; 0 shows "
+        "nothing, privacy least of all",
+        0.0,
+        matched.words,
+        lower_bound=True,
+    )
+    row = AuditFigure(
+        "epsilon_row",
+        "ε, one training row",
+        f"the same for one training row added or removed, the neighbour of DP-SGD: a swap changes up to {rows} rows, "
+        f"if each copy is a row of its own; many copies make it small, whatever leaked{other}",
+        0.0,
+        f"{matched.words}, up to {rows} rows a swap",
+        lower_bound=True,
+    )
     return [
         _auc(members, others),
         _tpr(members, others),
-        _epsilon(matched, delta),
-        _epsilon_row(matched, delta),
+        _epsilon(swap, matched, 1, delta),
+        _epsilon(row, matched, rows, delta),
         _epsilon_secret(ranked),
     ]
 
@@ -84,8 +151,7 @@ def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
         return replace(
             figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of like kind and |R|: {basis}"
         )
-    found = auc(members, others)
-    return replace(figure, value=found.value, low=found.low, high=found.high, best=1.0)
+    return replace(figure, **auc(members, others)._asdict(), best=1.0)
 
 
 def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
@@ -97,38 +163,16 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
     if len(others) < ONE_IN or not members:
         return replace(figure, refused=f"takes {ONE_IN} controls, and a planted canary of their kind and |R|: {basis}")
-    (value, low, high), hits, _ = tpr_at_low_fpr(members, others)
-    return replace(figure, value=value, low=low, high=high, best=1.0, basis=f"{hits} of {basis}")
+    rate, hits, _ = tpr_at_low_fpr(members, others)
+    return replace(figure, **rate._asdict(), best=1.0, basis=f"{hits} of {basis}")
 
 
-def _epsilon(matched: Matched, delta: float) -> AuditFigure:
-    words = (
-        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
-        "differing by one canary, with all its copies and supporting canaries, in the place of another; 0 shows "
-        "nothing, privacy least of all"
-    )
-    figure = AuditFigure("epsilon", "ε, one canary swapped", words, 0.0, matched.words, lower_bound=True)
-    best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta)
-    if not best:
-        return replace(figure, refused=_too_few(matched, delta, 1))
-    value = swap_bound(matched.right, matched.guesses, matched.pairs, delta)
-    return replace(figure, value=value, best=best)
-
-
-def _epsilon_row(matched: Matched, delta: float) -> AuditFigure:
-    rows = 2 * matched.copies
-    other = "" if delta else "; DP-SGD promises with a δ above 0, so score with its own before you compare"
-    words = (
-        f"the same for one training row added or removed, the neighbour of DP-SGD: a swap changes up to {rows} rows, "
-        f"if each copy is a row of its own; many copies make it small, whatever leaked{other}"
-    )
-    basis = f"{matched.words}, up to {rows} rows a swap"
-    figure = AuditFigure("epsilon_row", "ε, one training row", words, 0.0, basis, lower_bound=True)
-    best = row_bound(matched.pairs, matched.pairs, matched.pairs, rows, delta)
+def _epsilon(figure: AuditFigure, matched: Matched, rows: int, delta: float) -> AuditFigure:
+    """``figure`` with the bound on ε, a swap being ``rows`` rows; refused where even all guesses right bound none."""
+    best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta, rows)
     if not best:
         return replace(figure, refused=_too_few(matched, delta, rows))
-    value = row_bound(matched.right, matched.guesses, matched.pairs, rows, delta)
-    return replace(figure, value=value, best=best)
+    return replace(figure, value=swap_bound(matched.right, matched.guesses, matched.pairs, delta, rows), best=best)
 
 
 def _too_few(matched: Matched, delta: float, rows: int) -> str:
@@ -146,31 +190,22 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
         "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
     )
-    drawn = _most_alike([each for each in findings if each.kind == "random"])
+    random = [each for each in findings if each.kind == "random"]
+    sizes = Counter(each.log2_size for each in random if each.planted)
+    # Of the |R| that most planted canaries have, of equals the largest.
+    size = max(sizes, key=lambda size: (sizes[size], size), default=None)
+    drawn = [each for each in random if each.log2_size == size]
     planted = [each for each in drawn if each.planted]
     first = sum(each.method == "exact" and each.rank == 1 for each in planted)
     basis = f"{first} of {len(planted)} secrets proven likeliest"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
-    if not any(each.method == "exact" for each in planted):
+    if size is None or not any(each.method == "exact" for each in planted):
         return replace(figure, refused="takes an exact rank of a planted canary of kind 'random': there is none")
-    log_others = _log_others(_least(planted), len(drawn))
+    log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)
     if not best:
-        return replace(
-            figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{_least(planted):.3g} fillings"
-        )
+        return replace(figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
     return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
-
-
-def _most_alike(findings: Sequence[Finding]) -> list[Finding]:
-    """Those of the |R| that most planted canaries have, of equals the largest."""
-    sizes = Counter(each.log2_size for each in findings if each.planted)
-    most = max(sizes, key=lambda size: (sizes[size], size), default=None)
-    return [each for each in findings if each.log2_size == most]
-
-
-def _least(planted: Sequence[Finding]) -> float:
-    return min(each.log2_size for each in planted)
 
 
 def _log_others(log2_size: float, taken: int) -> float:

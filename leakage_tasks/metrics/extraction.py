@@ -1,4 +1,4 @@
-"""Metrics of the task ``canary_extraction``."""
+"""Metrics of the task ``canary_extraction``, and what the attack ``inversion`` adds to them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from functools import partial
 from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
-from leakage_tasks.metrics.aggregates import GuessOutcome, hit_by_chance, mean, rate_shown_by, share_high, share_low
-from leakage_tasks.metrics.classification import TWO_RANKS, on_classifiers
-from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
-from leakage_tasks.metrics.inversion import UNFINISHED, inverted
-from leakage_tasks.metrics.metric import Metric, average, controls, counts, headline, planted, rate
-from leakage_tasks.metrics.tiers import Copies, Ends, of_headline, pooled_brief, tiers
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import GuessOutcome, mean
+from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
+from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
+from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
 SHOWN = 100
 """The one of them that reports show without being asked."""
+MARGIN = 1e-6
+"""A secret is overlooked if its loss is lower by more than this share: less is rounding."""
 
 
 def told(found: Finding) -> bool:
@@ -63,128 +64,131 @@ def tried(found: Finding) -> GuessOutcome | None:
     return None if found.correct is None else GuessOutcome(all(found.correct), chance_at(1, found))
 
 
+def hamming_distance(found: Finding) -> float | None:
+    """Share of the slots that are wrong in the best guess (Hamming distance per token)."""
+    return None if found.correct is None else found.correct.count(False) / len(found.correct)
+
+
+def inverted(found: Finding) -> bool:
+    """Whether the attack relaxed tokens before it searched whole fillings."""
+    return "unfinished" in found.extra
+
+
+def extracted_unfinished(found: Finding) -> float:
+    """1 if the relaxation's own best answer is the secret."""
+    return float(all(found.extra["unfinished"]))
+
+
+def hdt_unfinished(found: Finding) -> float:
+    """Share of the slots that are wrong in the relaxation's own best answer."""
+    marks = found.extra["unfinished"]
+    return marks.count(False) / len(marks)
+
+
+def overlooked(found: Finding) -> float:
+    """1 if the secret has a lower loss than the best guess."""
+    return float(found.extra["secret_loss"] < found.extra["best_loss"] * (1 - MARGIN))
+
+
 def _among(k: int) -> list[Metric]:
     words = f"share of canaries with the secret among the {k} best guesses"
-    rows = rate(f"success_at_{k}", planted(partial(success_at, k)), "lower", words, f"{k}/|R|", on_classifiers)
-    return headline(rows, f"Success@{k}", count="n_planted") if k == SHOWN else rows
+    spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", better="lower")
+    if k == SHOWN:
+        spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True, count="n_planted")
+    return spec.rate(planted(partial(success_at, k)), on_classifiers)
 
 
 def _chance(k: int) -> Metric:
     guesses, row = ("one guess", "extracted") if k == 1 else (f"{k} different guesses", f"success_at_{k}")
     words = f"what {row} is for {guesses} at random, {k}/|R|, mean"
     applies = _has_chances if k <= GUESSES else on_classifiers
-    return Metric(f"chance_at_{k}", planted(partial(chance_at, k)), mean, None, words, "share", applies=applies)
+    return MetricSpec(f"chance_at_{k}", words, "share").row(planted(partial(chance_at, k)), mean, applies)
 
 
 def _has_chances(found: Finding) -> bool:
     return on_classifiers(found) or inverted(found)
 
 
-def hamming_distance(found: Finding) -> float | None:
-    """Share of the slots that are wrong in the best guess (Hamming distance per token)."""
-    return None if found.correct is None else found.correct.count(False) / len(found.correct)
-
-
-CONTROLS = rate(
-    "control_extracted",
-    controls(extracted),
-    None,
-    "share of controls extracted; above chance it shows a fault",
-    applies=told,
+EXTRACTED = HEADLINE(
+    "extracted",
+    "share of canaries whose best guess is the secret",
+    chance="1/|R|",
+    better="lower",
+    title="Extraction rate, pooled",
+    control="control_extracted",
+).rate(planted(extracted), told)
+CONTROLS = MetricSpec("control_extracted", "share of controls extracted; above chance it shows a fault").rate(
+    controls(extracted), told
 )
-ENDS = Ends(extracted, share_low, share_high, "Clopper-Pearson")
 METRICS: list[Metric] = [
-    *headline(
-        rate(
-            "extracted", planted(extracted), "lower", "share of canaries whose best guess is the secret", "1/|R|", told
-        ),
-        "Extraction rate, pooled",
-        control="control_extracted",
-        count="n_planted",
-    ),
-    *headline(
-        rate(
-            "success_at_10",
-            planted(lambda found: success_at(10, found)),
-            "lower",
-            "share of canaries with the secret among the guesses offered, the ten best at most",
-            "10/|R|",
-        ),
-        "Success@10",
-        count="n_planted",
-    ),
+    *EXTRACTED,
+    *HEADLINE(
+        "success_at_10",
+        "share of canaries with the secret among the guesses offered, the ten best at most",
+        chance="10/|R|",
+        better="lower",
+        title="Success@10",
+    ).rate(planted(partial(success_at, 10))),
     *(metric for k in GUESS_COUNTS for metric in _among(k)),
     *(_chance(k) for k in (1, 10, *GUESS_COUNTS)),
-    *headline(
-        average(
-            "hdt",
-            planted(hamming_distance),
-            "higher",
-            "share of slots wrong in the best guess (Hamming distance per token)",
-            "share",
-            "1 − 1/|alphabet|",
-            told,
-        ),
-        "HDT",
-        count="n_planted",
-    ),
-    *UNFINISHED,
+    *HEADLINE(
+        "hdt",
+        "share of slots wrong in the best guess (Hamming distance per token)",
+        "share",
+        "1 − 1/|alphabet|",
+        better="higher",
+        title="HDT",
+    ).average(planted(hamming_distance), told),
+    *MetricSpec(
+        "extracted_unfinished",
+        "share of canaries that the relaxation alone gets out, before whole fillings are searched",
+        chance="1/|R|",
+        better="lower",
+    ).rate(planted(extracted_unfinished), inverted),
+    *MetricSpec(
+        "hdt_unfinished",
+        "share of slots wrong in the relaxation's own answer (Hamming distance per token)",
+        "share",
+        "1 − 1/|alphabet|",
+        better="higher",
+    ).average(planted(hdt_unfinished), inverted),
+    *MetricSpec(
+        "overlooked",
+        "share of canaries whose secret has a lower loss than the best guess: the search missed it, not the model",
+    ).rate(planted(overlooked), inverted),
     dataclasses.replace(CONTROLS[0], brief=True),
     *CONTROLS[1:],
-    Metric(
+    MetricSpec(
         "control_p",
-        controls(tried),
-        hit_by_chance,
-        None,
         "probability that guesses at random extract as many controls; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
-        brief=True,
-    ),
+    ).row(controls(tried), aggregates.hit_by_chance, brief=True),
     *TWO_RANKS,
-    Metric(
+    MetricSpec(
         "shortlist_kept",
-        shortlist_kept,
-        mean,
-        None,
         "share of the ten best of all values that the gradient's shortlist kept, mean over slots",
         "share",
-        applies=lambda found: "shortlist_kept" in found.extra,
+    ).row(shortlist_kept, mean, lambda found: "shortlist_kept" in found.extra),
+    MetricSpec("model_calls", "sequences scored for a canary, mean").row(
+        planted(lambda found: None if found.model_calls is None else float(found.model_calls)), mean
     ),
-    Metric(
-        "model_calls",
-        planted(lambda found: None if found.model_calls is None else float(found.model_calls)),
-        mean,
-        None,
-        "sequences scored for a canary, mean",
+    MetricSpec("nodes", "nodes of the tree of partial fillings whose children a search priced for a canary, mean").row(
+        planted(lambda found: float(found.extra["nodes"])), mean, lambda found: "nodes" in found.extra
     ),
-    Metric(
-        "nodes",
-        planted(lambda found: float(found.extra["nodes"])),
-        mean,
-        None,
-        "nodes of the tree of partial fillings whose children a search priced for a canary, mean",
-        applies=lambda found: "nodes" in found.extra,
-    ),
-    Metric(
+    MetricSpec(
         "missed_below",
-        planted(tried),
-        rate_shown_by,
-        None,
         "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
         "share",
-        brief=True,
-    ),
-    *counts(),
+    ).row(planted(tried), aggregates.rate_shown_by, brief=True),
+    *COUNTS,
 ]
 
 
 def metrics(copies: Copies) -> list[Metric]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
-    pooled, found = {each.name: each for each in METRICS}, tiers(copies)
+    found = tiers(copies)
     if not found:
         return pooled_brief(METRICS, "extracted", "success_at_10")
-    own = [
-        row for tier in found for row in tier.rows(pooled["extracted"], ENDS, "Extraction rate", "control_extracted")
-    ]
+    own = [row for tier in found for row in tier.rows(EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted)]
     return [*own, *of_headline(METRICS, "missed_below", found[0])]

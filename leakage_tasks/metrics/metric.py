@@ -9,19 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import (
-    Aggregate,
-    One,
-    bootstrap_high,
-    bootstrap_low,
-    count,
-    mean,
-    share_high,
-    share_low,
-)
+from leakage_tasks.metrics.aggregates import BOOTSTRAP, CLOPPER_PEARSON, Aggregate, Interval, One, count, mean
 
 Found = TypeVar("Found")
 """What a metric is computed from for one document, most often a :class:`Finding`."""
@@ -51,128 +43,96 @@ class ValidityCheck:
     low: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class MetricSpec:
-    """What a metric declares about itself, which results files hold and reports go by.
-
-    ``words`` says what the number is, ``unit`` its unit, ``chance`` what it is for a model that never saw the
-    canaries (None where that depends on the model), ``interval`` the names of the metrics with its 95 % limits,
-    ``interval_kind`` how these are got. A ``headline`` is shown without being asked for, under ``title``, with the row
-    of its controls (``control``) and of the number of documents it rests on (``count``) beside it; ``alarm`` flags a
-    run. A row about the canaries planted ``copies`` times is part ``of`` the row about all of them.
-    """
-
-    name: str
-    words: str = ""
-    unit: str = ""
-    chance: str | None = None
-    better: Direction = None
-    interval: tuple[str, str] | None = None
-    interval_kind: str = ""
-    title: str = ""
-    headline: bool = False
-    control: str | None = None
-    count: str | None = None
-    of: str = ""
-    copies: int | None = None
-    alarm: ValidityCheck | None = None
+def always(found: Any) -> bool:
+    """The usual :data:`Applies`."""
+    return True
 
 
 @dataclass(frozen=True)
-class Metric(Generic[Found, One]):
-    """One row of a results table: how its value comes from what was found, and its :class:`MetricSpec`.
+class MetricSpec:
+    """What a metric declares about itself, which results files hold and reports go by."""
+
+    name: str
+    words: str = ""
+    """What the number is."""
+    unit: str = ""
+    chance: str | None = None
+    """What it is for a model that never saw the canaries; None where that depends on the model."""
+    better: Direction = None
+    interval: tuple[str, str] | None = None
+    """The names of the metrics with its 95 % limits."""
+    interval_kind: str = ""
+    """How these are got."""
+    title: str = ""
+    """What a headline is shown under."""
+    headline: bool = False
+    """Whether it is shown without being asked for."""
+    control: str | None = None
+    """The row of its controls, beside a headline."""
+    count: str | None = None
+    """The row of the number of documents that it rests on, beside a headline."""
+    of: str = ""
+    """The row about all canaries, of which this one about those planted ``copies`` times is part."""
+    copies: int | None = None
+    alarm: ValidityCheck | None = None
+    """What flags a run."""
+
+    def row(
+        self, value: Value[Found, One], aggregate: Aggregate[One], applies: Applies[Found] = always, brief: bool = False
+    ) -> Metric[Found, One]:
+        """The row of a results table that is declared so."""
+        return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, brief=brief)
+
+    def rate(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
+        """A share of documents with its Clopper-Pearson interval: three rows."""
+        return dataclasses.replace(self, unit="share").row(value, mean, applies).with_ends(CLOPPER_PEARSON)
+
+    def average(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
+        """A mean over documents with its bootstrap interval: three rows."""
+        return self.row(value, mean, applies).with_ends(BOOTSTRAP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(MetricSpec, Generic[Found, One]):
+    """One row of a results table: what it declares, and how its value comes from what was found.
 
     ``applies`` says which attacks' results have the row. The harness' table has the ``brief`` ones; a task without any
     has them all there.
     """
 
-    name: str
     value: Value[Found, One]
     aggregate: Aggregate[One]
-    better: Direction
-    words: str
-    unit: str = ""
-    chance: str | None = None
-    interval: tuple[str, str] | None = None
-    applies: Applies[Found] = lambda found: True
-    title: str = ""
-    headline: bool = False
-    control: str | None = None
-    count: str | None = None
-    alarm: ValidityCheck | None = None
-    of: str = ""
-    copies: int | None = None
-    brief: bool = False
-    interval_kind: str = ""
+    applies: Applies[Found]
+    brief: bool
 
     @property
     def higher_is_better(self) -> bool | None:
         """The harness' form of ``better``."""
         return None if self.better is None else self.better == "higher"
 
-    @property
-    def spec(self) -> MetricSpec:
-        """What it declares about itself."""
-        return MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
-
     def declaration(self) -> dict[str, Any]:
-        """The same by name, JSON-able and without its name and what is as usual."""
-        said = dataclasses.asdict(self.spec)
+        """What it declares by name, JSON-able and without its name and what is as usual."""
+        spec = MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
+        said = dataclasses.asdict(spec)
         return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
 
-
-def headline(
-    rows: list[Metric[Found, Any]], title: str, *, control: str | None = None, count: str | None = None
-) -> list[Metric[Found, Any]]:
-    """``rows`` with the first of them, whose ends the others are, a headline under ``title``."""
-    return [dataclasses.replace(rows[0], title=title, headline=True, control=control, count=count), *rows[1:]]
-
-
-def rate(
-    name: str,
-    value: Value[Found, float],
-    better: Direction,
-    words: str,
-    chance: str | None = None,
-    applies: Applies[Found] = lambda found: True,
-) -> list[Metric[Found, float]]:
-    """A share of documents with its Clopper-Pearson interval: three metrics."""
-    kind = "Clopper-Pearson"
-    return _with_interval(name, value, better, words, "share", chance, share_low, share_high, kind, applies)
+    def with_ends(
+        self, interval: Interval, value: Value[Found, Any] | None = None, applies: Applies[Found] | None = None
+    ) -> list[Metric[Found, Any]]:
+        """The row and the two ends of its 95 % interval, which may have values and results of their own."""
+        names = (f"{self.name}_ci_low", f"{self.name}_ci_high")
+        words = f"95 % {interval.kind} interval of {self.name}"
+        ends = [
+            MetricSpec(name, f"{words}, {end} end", self.unit, better=self.better).row(
+                value or self.value, aggregate, applies or self.applies, self.brief
+            )
+            for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
+        ]
+        return [dataclasses.replace(self, interval=names, interval_kind=interval.kind), *ends]
 
 
-def average(
-    name: str,
-    value: Value[Found, float],
-    better: Direction,
-    words: str,
-    unit: str,
-    chance: str | None,
-    applies: Applies[Found] = lambda found: True,
-) -> list[Metric[Found, float]]:
-    """A mean over documents with its bootstrap interval: three metrics."""
-    kind = "bootstrap"
-    return _with_interval(name, value, better, words, unit, chance, bootstrap_low, bootstrap_high, kind, applies)
-
-
-def _with_interval(
-    name: str,
-    value: Value[Found, float],
-    better: Direction,
-    words: str,
-    unit: str,
-    chance: str | None,
-    low: Aggregate[float],
-    high: Aggregate[float],
-    kind: str,
-    applies: Applies[Found] = lambda found: True,
-) -> list[Metric[Found, float]]:
-    ends = (f"{name}_ci_low", f"{name}_ci_high")
-    return [
-        Metric(name, value, mean, better, words, unit, chance, ends, applies, interval_kind=kind),
-        Metric(ends[0], value, low, better, f"95 % {kind} interval of {name}, lower end", unit, applies=applies),
-        Metric(ends[1], value, high, better, f"95 % {kind} interval of {name}, upper end", unit, applies=applies),
-    ]
+HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
+"""What a headline of the canary tasks declares."""
 
 
 def too_few(documents: str) -> ValidityCheck:
@@ -182,32 +142,14 @@ def too_few(documents: str) -> ValidityCheck:
     )
 
 
-def counts() -> list[Metric[Finding, float]]:
-    """How many canaries and controls a result rests on."""
-    few = too_few("canaries")
-    none = ValidityCheck(
-        1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
-    )
-    return [
-        Metric(
-            "n_planted",
-            lambda found: 1.0 if found.planted else None,
-            count,
-            None,
-            "canaries planted",
-            alarm=few,
-            brief=True,
-        ),
-        Metric(
-            "n_controls",
-            lambda found: None if found.planted else 1.0,
-            count,
-            None,
-            "controls, never planted",
-            alarm=none,
-            brief=True,
-        ),
-    ]
+def one(found: Any) -> float:
+    """The value of a count."""
+    return 1.0
+
+
+NO_CONTROLS = ValidityCheck(
+    1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
+)
 
 
 def planted(value: Value[Finding, One]) -> Value[Finding, One]:
@@ -218,3 +160,10 @@ def planted(value: Value[Finding, One]) -> Value[Finding, One]:
 def controls(value: Value[Finding, One]) -> Value[Finding, One]:
     """``value`` for controls only."""
     return lambda found: None if found.planted else value(found)
+
+
+COUNTS: list[Metric[Finding, Any]] = [
+    MetricSpec("n_planted", "canaries planted", alarm=too_few("canaries")).row(planted(one), count, brief=True),
+    MetricSpec("n_controls", "controls, never planted", alarm=NO_CONTROLS).row(controls(one), count, brief=True),
+]
+"""How many canaries and controls a result rests on."""

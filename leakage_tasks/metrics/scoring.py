@@ -14,21 +14,15 @@ from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.suffix import finding as suffix_finding
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
-from leakage_tasks.attacks.suffix.finding import (
-    HEADLINE,
-    Reading,
-    Selection,
-    left_out_reading,
-    selections,
-    suffix_finding_from_json,
-)
+from leakage_tasks.attacks.suffix.finding import Reading, Selection
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.core.option_types import SCHEME_TYPES
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
-from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -168,8 +162,8 @@ def _copies(found: Finding) -> tuple[bool, str, int]:
     return found.planted, found.kind, found.repetitions
 
 
-LEFT_OUT: Metric[Reading, Any] = Metric(
-    "left_out", lambda reading: None, count, None, "pairs that do not survive the way through text, left out"
+LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(
+    lambda reading: None, count
 )
 """Its values come of readings that there are not."""
 NULLS = ("recall", "recall_early_stop", "p_z")
@@ -179,27 +173,27 @@ NULLS = ("recall", "recall_early_stop", "p_z")
 def selection_of(column: str, order: Order) -> Selection:
     """What a column of ``suffix_extraction`` is read off, by its name."""
     known = [*CONFIDENCES, TRAINED]
-    views = [] if column in (HEADLINE, *known) else [column]
-    named = {each.name: each for each in selections(order.get("confidence", DEFAULT_CONFIDENCE), known, views)}
+    views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
+    named = {
+        each.name: each for each in suffix_finding.selections(order.get("confidence", DEFAULT_CONFIDENCE), known, views)
+    }
     return named[column]
 
 
 def reading_of(answer: str, column: str, order: Order) -> Reading | None:
     """What a column reads off one answer; None for a pair that was left out."""
-    return selection_of(column, order).reading(suffix_finding_from_json(answer))
+    return selection_of(column, order).reading(suffix_finding.suffix_finding_from_json(answer))
 
 
-@lru_cache
-def _suffix_rows(wrong: int | None) -> Sequence[Metric[Reading, Any]]:
-    return suffix_metrics(wrong)
+_suffix_rows = lru_cache(suffix_metrics)
 
 
 def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
-    selection, finding = selection_of(column, order), suffix_finding_from_json(answer)
+    selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.reading(finding)
     plain = DecodingConfig(**{name: order[name] for name in SCHEME_TYPES if name in order}).plain
-    like = reading or left_out_reading(finding, selection, plain)
+    like = reading or suffix_finding.left_out_reading(finding, selection, plain)
     rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:

@@ -5,145 +5,165 @@ What a model that never saw the pairs would score depends on how predictable the
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from functools import partial
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import Reading
-from leakage_tasks.metrics.aggregates import (
-    chance_high,
-    chance_low,
-    count,
-    early_stop,
-    early_stop_high,
-    early_stop_low,
-    mean,
-    minimum,
-)
-from leakage_tasks.metrics.metric import Applies, Direction, Metric, Value, average, headline, rate, too_few
-from leakage_tasks.metrics.suffix_values import (
-    LIKELY,
-    discoverable,
-    distinct,
-    drawn,
-    expected,
-    guessed,
-    guessed_by_headline,
-    hamming_distance,
-    node_share,
-    p_z,
-    recalled,
-    recalled_among,
-)
+from leakage_tasks.attacks.suffix.finding import Choice, Reading
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import Guessed, count, mean, minimum
+from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
 
+LIKELY = 0.5
+"""The p of (n, p)-discoverability."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
 Row = Metric[Reading, Any]
 
 
+def recalled(reading: Reading) -> float:
+    """1 if the suffix picked is the true one, token for token."""
+    return float(reading.choice.wrong == 0)
+
+
+def recalled_among(k: int, reading: Reading) -> float:
+    """1 if the true suffix is among the ``k`` surest drawn."""
+    return float(reading.choice.place is not None and reading.choice.place <= k)
+
+
+def hamming_distance(reading: Reading) -> float:
+    """Share of the tokens that are wrong in the suffix picked."""
+    return reading.choice.wrong
+
+
+def guessed(reading: Reading) -> Guessed:
+    """What ``recall_early_stop`` needs of one pair."""
+    return _guessed(reading, reading.choice, reading.choice.confidence)
+
+
+def guessed_by_headline(reading: Reading) -> Guessed:
+    """The same for the guess that the run's own confidence picks, with this confidence in it."""
+    return _guessed(reading, reading.view.choices[reading.finding.chosen_by], reading.choice.of_headline)
+
+
+def _guessed(reading: Reading, choice: Choice, confidence: float) -> Guessed:
+    return Guessed(choice.wrong == 0, confidence, choice.bits, reading.pair)
+
+
+def p_z(reading: Reading) -> float | None:
+    """Probability of the true suffix in one draw of the sampling scheme; None where the model does not tell."""
+    view = reading.view
+    if view.p_z_bits is not None:
+        return min(1.0, 2.0**-view.p_z_bits)
+    return 0.0 if view.reachable is False else None
+
+
+def drawn_within(draws: int, reading: Reading) -> float | None:
+    """Probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
+    probability = p_z(reading)
+    if probability is None or probability == 1:
+        return probability
+    return -math.expm1(draws * math.log1p(-probability))
+
+
+def discoverable(draws: int, reading: Reading) -> float | None:
+    """1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
+    probability = drawn_within(draws, reading)
+    return None if probability is None else float(probability >= LIKELY)
+
+
+def expected(reading: Reading) -> float | None:
+    """Probability that the true suffix is among the draws there were."""
+    return drawn_within(reading.view.samples, reading)
+
+
+def drawn(reading: Reading) -> float:
+    """1 if the true suffix was drawn."""
+    return float(reading.choice.place is not None)
+
+
+def distinct(reading: Reading) -> float:
+    """Different suffixes among the draws, as a share of them."""
+    return reading.view.distinct / reading.view.samples
+
+
+def node_share(reading: Reading) -> float:
+    """Token positions computed, as a share of those of as many separate draws."""
+    return reading.finding.nodes / (reading.finding.samples * reading.view.suffix_length)
+
+
 def _headline(reading: Reading) -> bool:
     return reading.kind == "headline"
-
-
-def _confidence(reading: Reading) -> bool:
-    return reading.kind == "confidence"
-
-
-def _hundred(reading: Reading) -> bool:
-    return _headline(reading) and reading.view.samples >= 100
 
 
 def _told(reading: Reading) -> bool:
     return _headline(reading) and reading.view.reachable is not None
 
 
-def _probable(reading: Reading) -> bool:
-    return reading.kind in ("headline", "length") and reading.view.reachable is not None
-
-
-def _computed(reading: Reading) -> bool:
-    return _headline(reading) and reading.finding.nodes > 0
-
-
 def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
-    return rate(f"discoverable_{draws}", partial(discoverable, draws), "lower", words, applies=_told)
+    return MetricSpec(f"discoverable_{draws}", words, better="lower").rate(partial(discoverable, draws), _told)
+
+
+def _hundred(reading: Reading) -> bool:
+    return _headline(reading) and reading.view.samples >= 100
 
 
 def _among(k: int, applies: Applies[Reading]) -> list[Row]:
-    words = f"share of suffixes among the {k} surest drawn"
-    return rate(f"recall_at_{k}", partial(recalled_among, k), "lower", words, applies=applies)
+    spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", better="lower")
+    return spec.rate(partial(recalled_among, k), applies)
 
 
 def _early_stop(wrong: int | None) -> list[Row]:
-    name, unit = "recall_early_stop", "share"
+    name, stop = "recall_early_stop", aggregates.early_stop(wrong)
     which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
     words = f"share of suffixes guessed right before wrong guess {which}, surest first"
+    spec = MetricSpec(name, words, "share", better="lower", title="Recall, early stop", headline=True, count="n")
     theirs = f"{words}; the headline's guesses, ordered by this confidence"
-    kind, stop = "bootstrap", early_stop(wrong)
-    told, ends = f"95 % {kind} interval of {name}", (f"{name}_ci_low", f"{name}_ci_high")
-    figure = Metric(name, guessed, stop, "lower", words, unit, interval=ends, interval_kind=kind)
     return [
-        *headline([figure], "Recall, early stop", count="n"),
-        Metric(ends[0], guessed, early_stop_low(wrong), "lower", f"{told}, lower end", unit),
-        Metric(ends[1], guessed, early_stop_high(wrong), "lower", f"{told}, upper end", unit),
-        Metric(f"{name}_same_guesses", guessed_by_headline, stop, "lower", theirs, unit, applies=_confidence),
+        *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
+        MetricSpec(f"{name}_same_guesses", theirs, "share", better="lower").row(
+            guessed_by_headline, stop, lambda reading: reading.kind == "confidence"
+        ),
     ]
 
 
 def _guesses(wrong: int | None) -> list[Row]:
     off = "share of tokens wrong in the guess, mean"
+    hdt = MetricSpec("hdt", off, "share", better="higher", title="HDT", headline=True, count="n")
+    recall = "share of suffixes guessed verbatim"
     return [
-        *headline(rate("recall", recalled, "lower", "share of suffixes guessed verbatim"), "Recall", count="n"),
+        *MetricSpec("recall", recall, better="lower", title="Recall", headline=True, count="n").rate(recalled),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *headline(average("hdt", hamming_distance, "higher", off, "share", None, _headline), "HDT", count="n"),
-    ]
-
-
-def _chance() -> list[Row]:
-    words = "probability of the exact suffix in one draw of the sampling scheme, mean"
-    value, *ends = headline(average("p_z", p_z, "lower", words, "probability", None, _probable), "p_z", count="n")
-    return [value, *(dataclasses.replace(end, applies=_told) for end in ends)]
-
-
-def _expected() -> list[Row]:
-    words = "share of suffixes expected among the draws, from p_z"
-    ends = "where 'drawn' falls in 95 % of runs, from p_z:"
-    return [
-        Metric("expected_recall", expected, mean, "lower", words, "share", applies=_told),
-        Metric("drawn_range_low", expected, chance_low, "lower", f"{ends} lower end", "share", applies=_told),
-        Metric("drawn_range_high", expected, chance_high, "lower", f"{ends} upper end", "share", applies=_told),
+        *hdt.average(hamming_distance, _headline),
     ]
 
 
 def _probabilities() -> list[Row]:
+    words = "probability of the exact suffix in one draw of the sampling scheme, mean"
+    chance = MetricSpec("p_z", words, "probability", better="lower", title="p_z", headline=True, count="n")
+    figure = chance.row(
+        p_z, mean, lambda reading: reading.kind in ("headline", "length") and reading.view.reachable is not None
+    )
+    among = "share of suffixes expected among the draws, from p_z"
+    ends = "where 'drawn' falls in 95 % of runs, from p_z:"
     bits = "−log2 of the largest p_z of any suffix, b of (l, b)-inextractability"
+    whole = "the same under the model's own distribution: temperature 1, nothing cut off"
+    least = partial(MetricSpec, unit="bits", better="higher")
+    share = partial(MetricSpec, unit="share", better="lower")
     return [
-        *_chance(),
+        *figure.with_ends(aggregates.BOOTSTRAP, applies=_told),
         *(row for draws in DRAWS for row in _discoverable(draws)),
-        *_expected(),
-        *rate("drawn", drawn, "lower", "share of suffixes drawn at least once", applies=_headline),
-        _least("inextractability", lambda reading: reading.view.p_z_bits, bits, _told),
-        _least(
-            "inextractability_untruncated",
-            lambda reading: reading.view.own_bits,
-            "the same under the model's own distribution: temperature 1, nothing cut off",
-            _headline,
-        ),
+        share("expected_recall", among).row(expected, mean, _told),
+        share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
+        share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _told),
+        *share("drawn", "share of suffixes drawn at least once").rate(drawn, _headline),
+        least("inextractability", bits).row(lambda reading: reading.view.p_z_bits, minimum, _told),
+        least("inextractability_untruncated", whole).row(lambda reading: reading.view.own_bits, minimum, _headline),
     ]
-
-
-def _least(name: str, value: Value[Reading, float], words: str, applies: Applies[Reading]) -> Row:
-    return Metric(name, value, minimum, "higher", words, "bits", applies=applies)
-
-
-def _plain(
-    name: str, value: Value[Reading, float], better: Direction, words: str, unit: str, applies: Applies[Reading]
-) -> Row:
-    return Metric(name, value, mean, better, words, unit, applies=applies)
 
 
 def _effort() -> list[Row]:
@@ -151,10 +171,12 @@ def _effort() -> list[Row]:
     shared = "token positions computed, as a share of those of separate draws, mean"
     calls = "sequences drawn or scored for a pair, mean"
     return [
-        _plain("distinct", distinct, None, different, "share", _headline),
-        _plain("node_share", node_share, None, shared, "share", _computed),
-        _plain("model_calls", lambda reading: float(reading.finding.model_calls), None, calls, "", _headline),
-        Metric("n", lambda reading: 1.0, count, None, "pairs", applies=_headline, alarm=too_few("pairs")),
+        MetricSpec("distinct", different, "share").row(distinct, mean, _headline),
+        MetricSpec("node_share", shared, "share").row(
+            node_share, mean, lambda reading: _headline(reading) and reading.finding.nodes > 0
+        ),
+        MetricSpec("model_calls", calls).row(lambda reading: float(reading.finding.model_calls), mean, _headline),
+        MetricSpec("n", "pairs", alarm=too_few("pairs")).row(one, count, _headline),
     ]
 
 

@@ -8,27 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import FEWEST, Aggregate, One, count
-from leakage_tasks.metrics.metric import Metric, ValidityCheck, Value
+from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
+from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
 Copies = Mapping[int, int]
 """By how often canaries were planted, how many there are."""
-
-
-@dataclass(frozen=True)
-class Ends:
-    """How an interval is got: by ``kind``, its ends from what ``value`` takes of each finding."""
-
-    value: Value[Finding, Any]
-    low: Aggregate[Any]
-    high: Aggregate[Any]
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -43,10 +33,6 @@ class Tier:
     def words(self) -> str:
         """``planted once``, ``planted 4 times``."""
         return planted_words(self.copies)
-
-    def name(self, row: str) -> str:
-        """The name of the tier's part of a row."""
-        return f"{row}_x{self.copies}"
 
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
         """``of`` for the tier's canaries only."""
@@ -63,43 +49,37 @@ class Tier:
 
     def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
         """The same under a name of its own, without an alarm."""
-        return dataclasses.replace(self.only(row), name=self.name(row.name), alarm=None)
+        return dataclasses.replace(self.only(row), name=f"{row.name}_x{self.copies}", alarm=None)
 
-    def rows(self, of: Metric[Finding, float], ends: Ends, title: str, control: str) -> list[Metric[Finding, Any]]:
-        """The tier's part of a row about all canaries, with its ends and its count; no ends of too few canaries."""
-        name, few = self.name(of.name), self.number < FEWEST
-        interval = (f"{name}_ci_low", f"{name}_ci_high")
-        why = f"; fewer than {FEWEST} give no interval" if few else ""
+    def rows(
+        self, of: Metric[Finding, float], interval: Interval, bounds: Value[Finding, Any]
+    ) -> list[Metric[Finding, Any]]:
+        """The tier's part of a row about all canaries, with its count and with the ends of its interval.
+
+        These come of ``bounds``, and of too few canaries there are none.
+        """
+        few, own = self.number < FEWEST, self.part(of)
         figure = dataclasses.replace(
-            of,
-            name=name,
-            value=self.value(of.value),
-            words=f"{of.words}; of canaries {self.words}{why}",
-            interval=None if few else interval,
-            interval_kind="" if few else ends.kind,
-            title=f"{title}, {self.words}",
+            own,
+            words=f"{own.words}{f'; fewer than {FEWEST} give no interval' if few else ''}",
+            interval=None,
+            interval_kind="",
+            title=f"{of.title.removesuffix(', pooled')}, {self.words}",
             headline=self.first,
-            control=control,
-            count=self.name("n"),
+            count=f"n_x{self.copies}",
             of=of.name,
             copies=self.copies,
             brief=True,
         )
-        return [figure, *([] if few else self._ends(figure, interval, ends)), self._count(of, few)]
-
-    def _ends(
-        self, figure: Metric[Finding, float], names: tuple[str, str], ends: Ends
-    ) -> Iterator[Metric[Finding, Any]]:
-        for name, aggregate, end in zip(names, (ends.low, ends.high), ("lower", "upper"), strict=True):
-            words = f"95 % {ends.kind} interval of {figure.name}, {end} end"
-            yield Metric(name, self.value(ends.value), aggregate, figure.better, words, figure.unit, brief=True)
-
-    def _count(self, of: Metric[Finding, float], few: bool) -> Metric[Finding, float]:
+        shown = [figure] if few else figure.with_ends(interval, self.value(bounds), always)
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
         alarm = ValidityCheck(FEWEST, why, "underpowered") if self.first else None
         # The number says why there is no interval; of more canaries it is one row too many.
-        value = self.value(lambda found: None if of.value(found) is None else 1.0)
-        return Metric(self.name("n"), value, count, None, f"canaries {self.words}", alarm=alarm, brief=few)
+        counted = self.value(lambda found: None if of.value(found) is None else 1.0)
+        return [
+            *shown,
+            MetricSpec(f"n_x{self.copies}", f"canaries {self.words}", alarm=alarm).row(counted, count, brief=few),
+        ]
 
 
 def tiers(copies: Copies) -> list[Tier]:

@@ -118,8 +118,8 @@ def _holm(found: Sequence[_Tested]) -> list[_Tested]:
 
 
 def _nothing(headline: _Tested) -> str:
-    planted = f" {headline.planted}" if headline.copies else ""
-    return f"p = {headline.p:.2g}{planted}{headline.missed and f'; would have missed {headline.missed}'}"
+    missed = headline.missed and f"; would have missed {headline.missed}"
+    return f"p = {headline.p:.2g}{_planted(headline.copies)}{missed}"
 
 
 def _times(copies: Sequence[int]) -> str:
@@ -155,18 +155,20 @@ def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
 
 def _exposed(copies: int, number: int, mean: float) -> _Tested:
     p = float(stats.gamma.sf(math.log(2) * mean * number, number))
-    planted = f" {planted_words(copies)}" if copies else ""
-    missed = f"a mean exposure below {least_exposure(number):.2f} bits"
-    return _Tested(copies, number, f"chance alone exposes {number} secrets{planted} as much", p, missed)
+    shown = f"chance alone exposes {number} secrets{_planted(copies)} as much"
+    return _Tested(copies, number, shown, p, f"a mean exposure below {least_exposure(number):.2f} bits")
 
 
 def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
     hits = round(rate * number)
     p = float(stats.binom.sf(hits - 1, number, chance))
-    planted = f" {planted_words(copies)}" if copies else ""
     missed = rate_shown(least_hits(number, chance), number)
     words = "" if missed is None else f"an extraction rate below {100 * missed:.2g} %"
-    return _Tested(copies, number, f"guesses at random extract {hits} of {number}{planted}", p, words)
+    return _Tested(copies, number, f"guesses at random extract {hits} of {number}{_planted(copies)}", p, words)
+
+
+def _planted(copies: int) -> str:
+    return f" {planted_words(copies)}" if copies else ""
 
 
 def _chance(tested: Mapping[str, Any]) -> float | None:

@@ -44,18 +44,10 @@ def p_value(right: int, guesses: int, pairs: int, epsilon: float, delta: float =
     return min(1.0, beta + 2 * pairs * delta * alpha)
 
 
-def swap_bound(right: int, guesses: int, pairs: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
+def swap_bound(right: int, guesses: int, pairs: int, delta: float = 0.0, rows: int = 1, alpha: float = ALPHA) -> float:
     """The largest ε that so many right guesses reject, for swaps of a canary for its twin; 0 if none.
 
-    Raises ValueError for counts and δ that cannot be.
-    """
-    return row_bound(right, guesses, pairs, 1, delta, alpha)
-
-
-def row_bound(right: int, guesses: int, pairs: int, rows: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
-    """The largest ε, of one row added or removed, that so many right guesses reject, a swap being ``rows`` of those.
-
-    Raises ValueError for counts and δ that cannot be.
+    Of one row added or removed where a swap is ``rows`` of those. Raises ValueError for counts and δ that cannot be.
     """
     if not (0 <= right <= guesses <= pairs and rows >= 1 and 0 <= delta < 1):
         raise ValueError(

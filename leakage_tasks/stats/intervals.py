@@ -133,7 +133,7 @@ def share_quantile(chances: Sequence[float], quantile: float) -> float:
     Raises ValueError for no trials.
     """
     # Rounding may leave the sum a hair short of a quantile that only the last number of hits reaches.
-    reached = np.searchsorted(_hits(chances).cumsum(), quantile * (1 - 1e-12))
+    reached = np.searchsorted(_hits(tuple(chances)).cumsum(), quantile * (1 - 1e-12))
     return min(int(reached), len(chances)) / len(chances)
 
 
@@ -142,10 +142,11 @@ def share_at_least(hits: int, chances: Sequence[float]) -> float:
 
     Raises ValueError for no trials.
     """
-    return min(1.0, float(_hits(chances)[hits:].sum()))
+    return min(1.0, float(_hits(tuple(chances))[hits:].sum()))
 
 
-def _hits(chances: Sequence[float]) -> NDArray[np.float64]:
+@lru_cache(maxsize=1)
+def _hits(chances: tuple[float, ...]) -> NDArray[np.float64]:
     """The probability of each number of hits ``[trials + 1]``."""
     if not chances:
         raise ValueError("no trials to hit")

@@ -16,7 +16,7 @@ from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks.attacks import Finding, run_attack
-from leakage_tasks.attacks.causal.extrapolated import warn_of_rejected
+from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding

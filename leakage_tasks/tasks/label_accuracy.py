@@ -21,7 +21,7 @@ from lm_eval.api.model import LM
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.metrics.aggregates import count, mean
-from leakage_tasks.metrics.metric import Metric, headline, rate
+from leakage_tasks.metrics.metric import Metric, MetricSpec, one
 from leakage_tasks.tasks.base_task import Document, LocalTask, uncached
 
 TASK = "label_accuracy"
@@ -39,19 +39,19 @@ def _loss(answer: Any) -> float | None:
 
 
 METRICS: list[Metric] = [
-    *headline(
-        rate(
-            "acc",
-            _right,
-            "higher",
-            "share of texts whose label is the likeliest of all the model knows",
-            "share of the commonest label, for a model that always gives that one",
-        ),
-        "Label accuracy",
+    *MetricSpec(
+        "acc",
+        "share of texts whose label is the likeliest of all the model knows",
+        chance="share of the commonest label, for a model that always gives that one",
+        better="higher",
+        title="Label accuracy",
+        headline=True,
         count="n",
+    ).rate(_right),
+    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", better="lower").row(
+        _loss, mean
     ),
-    Metric("label_loss", _loss, mean, "lower", "cost of the right label, −log2 P(label | text), mean", "bits"),
-    Metric("n", lambda _: 1.0, count, None, "labelled texts"),
+    MetricSpec("n", "labelled texts").row(one, count),
 ]
 
 

@@ -18,7 +18,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, recall_of
 from leakage_tasks.report.plots.recall import draw_recall
 from leakage_tasks.report.reading.training_log import EpochExposure
-from leakage_tasks.stats import skew_fit
+from leakage_tasks.stats import skew_normal
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
 from tests.report.logged import choice, finding, log, suffix
@@ -49,7 +49,7 @@ def plot(monkeypatch, capsys):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(skew_fit, "RESAMPLES", 19)
+    monkeypatch.setattr(skew_normal, "RESAMPLES", 19)
     canaries = [finding(f"c{n}", 10.0 ** (n % 6), n % 3, extra=COSTS) for n in range(12)]
     pairs = [suffix(n, {"calibrated": choice(n % 2 == 0, -n), "zlib": choice(n < 3, n)}) for n in range(20)]
     log(tmp_path / "runs", {EXPOSURE: canaries, EXTRACTION: canaries, SUFFIXES: pairs})

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.audit import audit
-from leakage_tasks.metrics.pairing import match
-from leakage_tasks.stats.epsilon import row_bound, secret_bound, swap_bound
+from leakage_tasks.metrics.audit import audit, match
+from leakage_tasks.stats.epsilon import secret_bound, swap_bound
 from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.stats.membership import auc, auc_interval, tpr_at_low_fpr
 
@@ -126,7 +125,7 @@ def test_all_figures_of_a_run_by_hand():
     assert 17 <= matched.right <= 18
     assert found["epsilon"].value == swap_bound(matched.right, 20, 20)
     assert found["epsilon"].best == swap_bound(20, 20, 20)
-    assert found["epsilon_row"].value == row_bound(matched.right, 20, 20, 6)
+    assert found["epsilon_row"].value == swap_bound(matched.right, 20, 20, rows=6)
     assert found["epsilon_secret"].value == 0
     assert found["epsilon_secret"].best == pytest.approx(secret_bound(20, 20, math.log(10**6 - 40)))
 

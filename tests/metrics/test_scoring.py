@@ -7,7 +7,7 @@ import pytest
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
 from leakage_tasks.core.unanswered import unanswered
-from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
@@ -135,7 +135,7 @@ def test_every_value_has_a_metric_that_says_how_it_aggregates():
 
 def test_a_new_task_is_known_once_registered(monkeypatch):
     monkeypatch.setattr("leakage_tasks.metrics.scoring.SCORINGS", dict(SCORINGS))
-    size = Metric("size", len, sum, None, "a size")
+    size = MetricSpec("size", "a size").row(len, sum)
     made = register_scoring(
         Scoring(
             "toy",

@@ -20,16 +20,13 @@ from scipy import stats
 from leakage_tasks.attacks.suffix.finding import Choice
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.aggregates import (
+    BY_CHANCE,
     Guessed,
-    chance_high,
-    chance_low,
     early_stop,
-    early_stop_high,
-    early_stop_low,
+    early_stop_interval,
     minimum,
 )
-from leakage_tasks.metrics.suffix_values import drawn_within, p_z
-from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
+from leakage_tasks.metrics.suffixes import DRAWS, METRICS, drawn_within, p_z, suffix_metrics
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
     read_submission,
@@ -147,7 +144,7 @@ def test_a_certain_suffix_is_certain(bits):
 def test_the_range_of_expected_recall_is_binomial_where_all_are_alike():
     chances = [0.3] * 50
     low, high = stats.binom.ppf([0.025, 0.975], 50, 0.3) / 50
-    assert (chance_low(chances), chance_high(chances)) == (low, high)
+    assert (BY_CHANCE.low(chances), BY_CHANCE.high(chances)) == (low, high)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
@@ -156,7 +153,7 @@ def test_the_range_of_expected_recall_is_that_of_all_outcomes(chances):
     for outcome in range(2 ** len(chances)):
         hits = [bool(outcome >> place & 1) for place in range(len(chances))]
         shares[sum(hits)] += math.prod(chance if hit else 1 - chance for chance, hit in zip(chances, hits, strict=True))
-    for end, level in ((chance_low, 0.025), (chance_high, 0.975)):
+    for end, level in ((BY_CHANCE.low, 0.025), (BY_CHANCE.high, 0.975)):
         below = [shares[: hits + 1].sum() for hits in range(len(shares))]
         # Where rounding decides whether the level is reached, either answer will do.
         fitting = [next(hits for hits, sum_ in enumerate(below) if sum_ >= level + nudge) for nudge in (-1e-9, 1e-9)]
@@ -164,7 +161,7 @@ def test_the_range_of_expected_recall_is_that_of_all_outcomes(chances):
 
 
 def test_a_certain_recall_has_no_range():
-    assert (chance_low([1.0, 0.0, 1.0]), chance_high([1.0, 0.0, 1.0])) == (2 / 3, 2 / 3)
+    assert (BY_CHANCE.low([1.0, 0.0, 1.0]), BY_CHANCE.high([1.0, 0.0, 1.0])) == (2 / 3, 2 / 3)
 
 
 def challenge(text, answers, wrong):
@@ -245,13 +242,13 @@ def test_the_early_stop_s_interval_is_that_of_resampled_pairs():
     """Pairs drawn with replacement and the rule applied to each lot, one at a time and with another generator."""
     stream = random.Random(5)
     values = [Guessed(stream.random() < 0.5, stream.random(), 1.0, pair) for pair in range(80)]
-    ends = early_stop_low(8)(values), early_stop_high(8)(values)
+    ends = early_stop_interval(8).low(values), early_stop_interval(8).high(values)
     lots = [[each._replace(pair=n) for n, each in enumerate(stream.choices(values, k=80))] for _ in range(4000)]
     expected = np.quantile([early_stop(8)(lot) for lot in lots], [0.025, 0.975])
     assert ends == pytest.approx(expected, abs=0.03)
     assert ends[0] < early_stop(8)(values) < ends[1]
     stream.shuffle(values)
-    assert (early_stop_low(8)(values), early_stop_high(8)(values)) == ends
+    assert (early_stop_interval(8).low(values), early_stop_interval(8).high(values)) == ends
 
 
 @pytest.mark.parametrize(
@@ -260,8 +257,10 @@ def test_the_early_stop_s_interval_is_that_of_resampled_pairs():
 def test_wrong_guesses_are_allowed_in_the_benchmark_s_proportion(pairs, wrong):
     assert wrong_allowed(pairs) == wrong
     values = [Guessed(n % 3 > 0, 1 - n / pairs, 1.0, n) for n in range(pairs)]
-    for aggregate in (early_stop, early_stop_low, early_stop_high):
-        assert aggregate()(values) == aggregate(wrong)(values)
+    usual, given = early_stop_interval(), early_stop_interval(wrong)
+    pairs_of_each = ((early_stop(), early_stop(wrong)), (usual.low, given.low), (usual.high, given.high))
+    for unasked, asked in pairs_of_each:
+        assert unasked(values) == asked(values)
 
 
 def names(kind, **fields):

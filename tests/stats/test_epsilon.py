@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.stats.epsilon import ALPHA, fewest_pairs, group_delta, p_value, row_bound, secret_bound, swap_bound
+from leakage_tasks.stats.epsilon import ALPHA, fewest_pairs, group_delta, p_value, secret_bound, swap_bound
 from leakage_tasks.stats.intervals import clopper_pearson
 
 deltas = st.sampled_from([0.0, 1e-6, 1e-4, 1e-3])
@@ -83,16 +83,16 @@ def test_the_small_term_of_delta_is_the_paper_s(result, delta):
 @given(results(), deltas, st.integers(1, 8))
 def test_more_right_guesses_show_no_less(result, delta, rows):
     right, guesses, pairs = result
-    bounds = [row_bound(each, guesses, pairs, rows, delta) for each in range(guesses + 1)]
+    bounds = [swap_bound(each, guesses, pairs, delta, rows) for each in range(guesses + 1)]
     assert bounds == sorted(bounds)
-    assert row_bound(right, guesses, pairs, rows, delta) <= row_bound(right, guesses, pairs, rows, 0.0)
+    assert swap_bound(right, guesses, pairs, delta, rows) <= swap_bound(right, guesses, pairs, 0.0, rows)
 
 
 @given(results(), deltas, st.integers(1, 40))
 def test_of_many_rows_one_is_worth_its_share(result, delta, rows):
-    swap, row = swap_bound(*result), row_bound(*result, rows)
+    swap, row = swap_bound(*result), swap_bound(*result, rows=rows)
     assert row == pytest.approx(swap / rows)
-    assert row_bound(*result, rows, delta) <= swap_bound(*result, delta) / rows + 1e-9
+    assert swap_bound(*result, delta, rows) <= swap_bound(*result, delta) / rows + 1e-9
 
 
 def test_the_delta_of_a_group_is_the_sum_over_its_members():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.stats.epsilon import row_bound, swap_bound
+from leakage_tasks.stats.epsilon import swap_bound
 from leakage_tasks.stats.power import (
     auc_power,
     canaries_for_exposure,
@@ -109,7 +109,7 @@ def test_as_many_controls_as_canaries_show_an_exposure_by_the_auc() -> None:
 def test_the_pairs_bound_epsilon_in_eight_of_ten_runs(epsilon: float, accuracy: float, rows: int) -> None:
     def power(pairs: int) -> float:
         rights = np.arange(pairs + 1)
-        bounds = np.array([row_bound(int(right), pairs, pairs, rows) for right in rights])
+        bounds = np.array([swap_bound(int(right), pairs, pairs, rows=rows) for right in rights])
         return float(stats.binom.pmf(rights, pairs, accuracy)[bounds >= epsilon].sum())
 
     found = pairs_for_epsilon(epsilon, accuracy, rows)

@@ -7,15 +7,14 @@ import pytest
 from scipy import optimize, stats
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.stats import skew_fit
-from leakage_tasks.stats.skew_fit import FEWEST, fit_skew_normal, likeliest
-from leakage_tasks.stats.skew_normal import SkewNormal
+from leakage_tasks.stats import skew_normal
+from leakage_tasks.stats.skew_normal import FEWEST, SkewNormal, fit_skew_normal, likeliest
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """So few resamples that a test takes seconds; p is then 1 / 40 at the least."""
-    monkeypatch.setattr(skew_fit, "RESAMPLES", 39)
+    monkeypatch.setattr(skew_normal, "RESAMPLES", 39)
 
 
 def drawn(shape, count, seed=0):
@@ -87,10 +86,10 @@ def test_the_search_is_as_good_as_scipys(shape, seed):
 @pytest.mark.parametrize("parameters", [(0.0, 0.0, 0.0), (-0.7, 0.3, 2.0), (1.0, -0.4, -5.0)])
 def test_the_gradient_is_that_of_the_likelihood(parameters):
     data, at = drawn(1.0, 80) / 8 - 7, np.array(parameters)
-    slopes = optimize.approx_fprime(at, lambda each: skew_fit._loss(each, data)[0])
-    assert skew_fit._loss(at, data)[1] == pytest.approx(slopes, abs=1e-5)
+    slopes = optimize.approx_fprime(at, lambda each: skew_normal._loss(each, data)[0])
+    assert skew_normal._loss(at, data)[1] == pytest.approx(slopes, abs=1e-5)
     loss = -stats.skewnorm.logpdf(data, at[2], at[0], math.exp(at[1])).mean() + math.log(2 / math.sqrt(2 * math.pi))
-    assert skew_fit._loss(at, data)[0] == pytest.approx(loss)
+    assert skew_normal._loss(at, data)[0] == pytest.approx(loss)
 
 
 @pytest.mark.parametrize(("shape", "bits"), [(0.5, 8.0), (-3.0, 20.0)])

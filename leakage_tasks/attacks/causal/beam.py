@@ -1,15 +1,14 @@
-"""Extraction by beam search: the cheapest partial fillings of each length, and no others."""
+"""Extraction by beam search, the cheapest partial fillings of each length and no others; greedily where it is one."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.rank_counting import cheapest
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, search_result
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
-from leakage_tasks.attacks.finding import AttackResult, Guess
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree
+from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
-from leakage_tasks.targets.protocols import PredictsNextToken
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
 WIDTH = AttackOption("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", least=1)
@@ -24,15 +23,14 @@ def beam(order: AttackRequest) -> AttackResult:
     """
     explorer = SearchTree(order.target, order.canary.attack_space)
     explorer.path_of(order.canary.secret)
-    return search_result(
-        order, explorer, beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget)
-    )
+    best = beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget)
+    return explorer.result(order.canary.secret, best)
 
 
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
     """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level, up to ``limit`` calls in all."""
     children = explorer.children(explorer.root)
-    best = cheapest(explorer, explorer.root, children, [])
+    best = explorer.cheapest(explorer.root, children, [])
     level = _Level(explorer, width)
     level.add(explorer.root, children)
     while level.batches and explorer.calls < limit:
@@ -42,7 +40,7 @@ def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
             for part in explorer.parts(above, chosen):
                 nodes = explorer.read_part(above, chosen[part])
                 children = explorer.children(nodes)
-                best = cheapest(explorer, nodes, children, best)
+                best = explorer.cheapest(nodes, children, best)
                 below.add(nodes, children)
                 explorer.keep(nodes)
         level = below
@@ -80,3 +78,53 @@ class _Level:
         ends = np.cumsum([len(children) for _, children in self.batches])
         parts = zip(self.batches, np.split(chosen, ends[:-1]), strict=True)
         self.batches = [(nodes, children[part]) for (nodes, children), part in parts if part.any()]
+
+
+NO_TEXT = "choose a model that generates text or has logits"
+
+
+@register("greedy", "extraction", PredictsNextToken, CompletesText, auto=3, remedy=NO_TEXT)
+def greedy(order: AttackRequest) -> AttackResult:
+    """The likeliest allowed token each time, or what the model writes where only that can be asked."""
+    if not isinstance(order.target, PredictsNextToken):
+        return _written(order)
+    explorer = SearchTree(order.target, order.canary.attack_space)
+    limit, width = explorer.calls + order.budget, 1
+    best: list[Guess] = []
+    # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
+    while not best and width <= BEAM:
+        best = beam_search(explorer, width, limit)[:1]
+        width *= 4
+    return explorer.result(order.canary.secret, best)
+
+
+def _written(order: AttackRequest) -> AttackResult:
+    """The model's own continuation of the text before the first slot, read slot by slot.
+
+    A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
+    """
+    space, secret = order.canary.attack_space, order.canary.secret
+    if not space.prefix.strip():
+        raise TargetError(
+            "attack=greedy needs text before the first slot on a model that only writes: leave known=all, or put some "
+            "into the template"
+        )
+    longest = sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:]))
+    text = order.target.complete(space.prefix.rstrip(), longest + 1)
+    text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
+    values: list[str] = []
+    for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
+        values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
+        text = text[len(values[-1]) :].removeprefix(piece)
+    right = tuple(left == true for left, true in zip(values, secret, strict=True))
+    written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
+    written["extra"] = {"nodes": 0, "written": values}
+    if not all(values):
+        return written
+    try:
+        score = float(order.target.log_perplexity([space.fill(values)])[0])
+    except TargetError:
+        # A model that only writes: its guess has no score.
+        return written
+    guess = Guess(tuple(values), space.fill(values), score)
+    return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

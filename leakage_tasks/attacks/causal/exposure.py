@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from leakage_tasks.attacks.causal.brute_force import NO_SCORES, affordable
-from leakage_tasks.attacks.causal.rank_counting import count_exactly
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakage_tasks.attacks.causal import whole_texts
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
-from leakage_tasks.attacks.causal.sampled import HISTOGRAM, ranked_by_sample, sampled, with_text_costs
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -24,15 +25,11 @@ METHOD = AttackOption(
 )
 
 
-@register(
-    "exposure",
-    "exposure",
-    PredictsNextToken,
-    ScoresSequences,
-    auto=1,
-    remedy=NO_SCORES,
-    settings=(METHOD, PRECISION, HISTOGRAM),
-)
+EITHER = (PredictsNextToken, ScoresSequences)
+SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM)
+
+
+@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS)
 def exposure(order: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
@@ -42,55 +39,80 @@ def exposure(order: AttackRequest) -> AttackResult:
     which holds whatever the costs are like; where the budget pays for hardly any draws, it goes to a uniform sample of
     whole texts. ``budget`` counts all sequences but, where it is smaller, those that read the secret itself.
     ``method=exact`` counts without a look, ``estimated`` never does. A model that only scores whole texts gets the
-    ``sampled`` attack. ``histogram`` is as for :func:`~leakage_tasks.attacks.causal.sampled.random_fillings`. Raises
-    OptionError where ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without next-token
-    probabilities.
+    ``sampled`` attack. ``histogram`` is as for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.
+    Raises OptionError where ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without
+    next-token probabilities.
     """
     method = order.settings[METHOD.name]
-    if not isinstance(order.target, PredictsNextToken):
-        return _of_whole_texts(order, method)
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    secret = explorer.path_of(order.canary.secret)
-    cost = explorer.follow(secret)
-    bound = within(cost)
-    if method == "exact":
-        ranked = _counted(explorer, secret, bound, order, order.budget)
-        if ranked is None:
-            raise _beyond_budget(order)
-    else:
-        ranked = _counted_or_drawn(explorer, secret, bound, order, count=method == "auto")
-    found: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
-    return with_text_costs(found, order)
-
-
-def _of_whole_texts(order: AttackRequest, method: str) -> AttackResult:
-    """The rank on a model that only scores whole texts."""
-    if method == "estimated":
-        raise TargetError(
-            "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
-        )
-    if method == "exact" and not affordable(order):
-        raise _beyond_budget(order)
-    return sampled(order)
-
-
-def _beyond_budget(order: AttackRequest) -> OptionError:
-    return OptionError(
+    beyond_budget = OptionError(
         f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
     )
+    if not isinstance(order.target, PredictsNextToken):
+        if method == "estimated":
+            raise TargetError(
+                "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
+            )
+        if method == "exact" and not whole_texts.affordable(order):
+            raise beyond_budget
+        return whole_texts.sampled(order)
+    explorer = SearchTree(order.target, order.canary.attack_space)
+    secret = explorer.path_of(order.canary.secret)
+    cost = explorer.follow(secret)
+    if method == "exact":
+        ranked = _counted(explorer, secret, within(cost), order, order.budget)
+        if ranked is None:
+            raise beyond_budget
+    else:
+        ranked = _counted_or_drawn(explorer, secret, within(cost), order, count=method == "auto")
+    found: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
+    return whole_texts.with_text_costs(found, order)
+
+
+@dataclass(frozen=True)
+class RankCount:
+    """Fillings other than the secret that cost no more than it, and the cheapest of all found."""
+
+    others: int
+    cheapest: tuple[Guess, ...]
+
+
+def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, budget: int) -> RankCount | None:
+    """Count by pruned search, or None once it takes more than ``budget`` sequences.
+
+    Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left gives
+    the exact rank (The Secret Sharer, Definition 2) without enumerating R.
+    """
+    limit = explorer.calls + budget
+    others, pending = 0, 0
+    best: list[Guess] = []
+    waiting: list[tuple[Nodes, Children]] = []
+    nodes = explorer.root
+    while True:
+        children = explorer.children(nodes, bound)
+        ending = children[explorer.paths.ends(children.states)]
+        paths = explorer.child_paths(nodes, ending)
+        others += int((explorer.paths.count(ending.states, paths) - mask_of(paths, secret)).sum())
+        best = explorer.cheapest(nodes, children, best)
+        onward = children[explorer.paths.goes_on(children.states)]
+        waiting += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
+        pending += len(onward)
+        if explorer.calls + pending > limit:
+            return None
+        if not waiting:
+            return RankCount(others, tuple(best))
+        pending -= len(waiting[-1][1])
+        nodes = explorer.read_part(*waiting.pop())
 
 
 def _counted(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, limit: int
+    explorer: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, limit: int
 ) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
     count = count_exactly(explorer, secret, bound, limit - explorer.calls)
     if count is None:
         return None
-    space = order.canary.attack_space
-    guesses = [Guess(each.filling, space.fill(each.filling), each.score) for each in count.cheapest]
-    told = grade_guesses(guesses, order.canary.secret)
+    told = grade_guesses(count.cheapest, order.canary.secret)
     return {**told, "rank": count.others + 1, "method": "exact", "extra": {"nodes": explorer.nodes}}
 
 
@@ -112,5 +134,5 @@ def _counted_or_drawn(
     found = estimate.result()
     if found is not None:
         return found
-    found = ranked_by_sample(order, max(0, order.budget - explorer.calls - 1))
+    found = whole_texts.ranked_by_sample(order, max(0, order.budget - explorer.calls - 1))
     return {**found, "model_calls": found["model_calls"] + explorer.calls}

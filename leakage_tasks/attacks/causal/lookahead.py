@@ -10,13 +10,12 @@ draw is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.draw_policies import shares
-from leakage_tasks.attacks.causal.random_descents import Visit
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.random_descents import Visit, shares
+from leakage_tasks.attacks.causal.search_tree import Children, Columns, Nodes, SearchTree
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 BINS = 256
@@ -30,7 +29,7 @@ END = -1
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(Columns):
     """What m children of visited nodes cost: kinds and last tokens of parent and child, cost, and weight, ``[m]``."""
 
     kinds: IntArray
@@ -39,9 +38,6 @@ class Steps:
     last_after: IntArray
     costs: FloatArray
     weights: FloatArray
-
-    def __getitem__(self, rows: np.ndarray) -> Steps:
-        return Steps(*(each[rows] for each in vars(self).values()))
 
 
 class Lookahead:
@@ -62,37 +58,26 @@ class Lookahead:
 
     def learn_from(self, visit: Visit) -> None:
         """Take note of what the children of visited nodes cost, a node as often as descents came to it."""
-        self._note(visit.nodes, np.bincount(visit.at, minlength=len(visit.nodes)).astype(np.float64))
-
-    def settle(self) -> None:
-        """Go by all that was learnt so far; what is learnt later changes nothing until the next call."""
-        seen = Steps(
-            *(np.concatenate(each) for each in zip(*(vars(part).values() for part in self._seen), strict=True))
-        )
-        self._expected = {}
-        for kind in sorted(self._nodes):
-            self._expected[kind] = self._put_together(seen[seen.kinds == kind], self._nodes[kind])
-
-    def _note(self, nodes: Nodes, times: FloatArray) -> None:
+        nodes, times = visit.nodes, np.bincount(visit.at, minlength=len(visit.nodes)).astype(np.float64)
         paths, children = self._explorer.paths, self._explorer.children(nodes)
         kinds, last = paths.to_come(nodes.states), self._last(nodes)
         for kind in np.unique(kinds):
             counts = self._nodes.setdefault(int(kind), np.zeros(self._tokens))
             counts += np.bincount(last[kinds == kind], weights=times[kinds == kind], minlength=self._tokens)
-        after = paths.to_come(children.states)
-        costs = children.costs - nodes.costs[children.parents]
-        own = Steps(
-            kinds[children.parents],
-            last[children.parents],
-            after,
-            self._group(children),
-            costs,
-            times[children.parents],
-        )
+        above, after = children.parents, paths.to_come(children.states)
+        costs = children.costs - nodes.costs[above]
+        own = Steps(kinds[above], last[above], after, self._group(children), costs, times[above])
         near = costs < self._step * BINS
-        ends = Steps(own.kinds, own.last, np.full_like(after, END), own.last_after, own.costs, own.weights)
+        ends = replace(own, kinds_after=np.full_like(after, END))
         self._seen.append(ends[near & paths.ends(children.states)])
         self._seen.append(own[near & paths.goes_on(children.states)])
+
+    def settle(self) -> None:
+        """Go by all that was learnt so far; what is learnt later changes nothing until the next call."""
+        seen = Steps.joined(self._seen)
+        self._expected = {}
+        for kind in sorted(self._nodes):
+            self._expected[kind] = self._put_together(seen[seen.kinds == kind], self._nodes[kind])
 
     def _group(self, children: Children) -> IntArray:
         return children.columns if self._tokens > 1 else np.zeros(len(children), dtype=np.int64)
@@ -103,7 +88,7 @@ class Lookahead:
         return self._explorer.columns_of(nodes.paths[:, -1])
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`~leakage_tasks.attacks.causal.draw_policies.DrawPolicy`."""
+        """See :class:`~leakage_tasks.attacks.causal.random_descents.DrawPolicy`."""
         left = np.maximum(bound - children.costs, 0.0) / self._step
         mass = explorer.paths.ends(children.states).astype(np.float64)
         onward = np.flatnonzero(explorer.paths.goes_on(children.states))

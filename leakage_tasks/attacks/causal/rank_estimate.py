@@ -1,22 +1,26 @@
-"""The rank of a secret from draws: how many are made, what they cost, and what is said where they are too few.
+"""The rank of a secret from random descents: unbiased, whatever the shape of the costs.
 
-Draws that decide anything, whether a count is made, how further draws lean and how many there are, never enter the
-estimate. It may be looked at twice; the levels of both intervals together keep the error at 5 %.
+How many draws are made, what they cost, and what is said where they are too few. Draws that decide anything, whether a
+count is made, how further draws lean and how many there are, never enter the estimate. It may be looked at twice; the
+levels of both intervals together keep the error at 5 %.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
-from leakage_tasks.attacks.causal.draw_policies import EXPLORING, PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import descend
-from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw
-from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.causal.random_descents import MODEL, PolicyMixture, Visit, aimed, as_the_model
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackOption
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
 PILOT = 48
@@ -41,6 +45,109 @@ PRECISION = AttackOption(
 )
 
 
+@dataclass(frozen=True)
+class RankDraws:
+    """Independent unbiased estimates, one a draw: fillings other than the secret as cheap as it (``others`` ``[n]``),
+    and nodes to read for a count (``nodes``, of the draws that are no random fillings).
+
+    ``seen`` different ones were met for certain. No estimate can exceed ``most``.
+    """
+
+    others: FloatArray
+    nodes: FloatArray
+    seen: int
+    most: float
+
+    def __add__(self, more: RankDraws) -> RankDraws:
+        """All draws of two calls of :func:`draw` together."""
+        others, nodes = (np.concatenate(both) for both in ((self.others, more.others), (self.nodes, more.nodes)))
+        return RankDraws(others, nodes, max(self.seen, more.seen), max(self.most, more.most))
+
+    @property
+    def effective(self) -> float:
+        """Effective sample size, (Σx)² / Σx² (Kish 1965): draws of equal weight that would tell as much."""
+        largest = self.others.max(initial=0.0)
+        if not largest:
+            return 0.0
+        scaled = self.others / largest
+        return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+def draw(
+    explorer: SearchTree,
+    secret: Sequence[int],
+    bound: float,
+    number: int,
+    seed: str,
+    mixture: PolicyMixture,
+    teach: Lookahead | None = None,
+) -> RankDraws:
+    """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
+
+    A filling that draws of leaning j come to with probability q_j counts 1 / Σ_j share_j·q_j when one comes to it, and
+    at the last node of a path all of its fillings count with the chance that the draw had of each. Ranks from draws
+    weighted by their probability are Dell'Amico and Filippone's (2015), the estimate of a tree's leaves from random
+    descents is Knuth's (1975), the weights of a mixture are Veach and Guibas's (1995). Draws at one node are one node.
+    Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read.
+    """
+    leanings = mixture.of(range(number))
+    others, nodes, seen = np.zeros(number), np.zeros(number), 0
+    leans = leanings < mixture.uniform
+    alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
+    for visit in random_descents.descend(explorer, range(number), seed, bound=bound, mixture=mixture):
+        found, value = _ending(explorer, visit, secret, mixture)
+        seen += int(found.sum())
+        _add(others, visit, leanings, mixture, value)
+        with np.errstate(over="ignore", divide="ignore"):
+            nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
+        if teach is not None:
+            teach.learn_from(visit)
+    return RankDraws(others, nodes[leans], seen, most_per_draw(explorer, bound, mixture))
+
+
+def _ending(
+    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture
+) -> tuple[IntArray, FloatArray]:
+    """How many fillings, the secret excepted, each child ends; and those over the mixture's probability of it."""
+    children = visit.children
+    ending = np.flatnonzero(explorer.paths.ends(children.states))
+    found, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
+    if not len(ending):
+        return found, value
+    chosen = children[ending]
+    paths = explorer.child_paths(visit.nodes, chosen)
+    counts = explorer.paths.count(chosen.states, paths)
+    own = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
+    mixed = own @ mixture.shares + mixture.share(mixture.uniform) * counts / explorer.space.size
+    found[ending] = counts - mask_of(paths, secret)
+    value[ending] = np.divide(found[ending], mixed, out=np.zeros(len(ending)), where=found[ending] > 0)
+    return found, value
+
+
+def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
+    """Add what each descent meets at the nodes of a visit."""
+    if not value.any():
+        return
+    each = np.zeros((len(visit.nodes), mixture.uniform + 1))
+    for leaning in range(mixture.uniform):
+        weights = visit.chance[:, leaning] * value
+        each[:, leaning] = np.bincount(visit.children.parents, weights=weights, minlength=len(visit.nodes))
+    others[visit.who] += each[visit.at, leanings[visit.who]]
+    # A random filling counts where it ends, and nowhere on its way.
+    others[visit.goers[visit.whole]] += value[visit.rows[visit.place[visit.whole]]]
+
+
+def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) -> float:
+    """What no draw's estimate can exceed, in fillings.
+
+    A filling's probability is its share of random ones, 1/|R|, or more, and that of the model's own probabilities,
+    2^−bound, or more. Where a filling's path may go on to another filling's, a draw can meet several.
+    """
+    fillings = {mixture.uniform: float(explorer.space.size), MODEL: float(np.exp2(min(bound, 1000.0)))}
+    most = [number / mixture.share(leaning) for leaning, number in fillings.items() if leaning in mixture.pattern]
+    return min(most, default=math.inf) * (explorer.paths.longest if explorer.space.ends_early else 1)
+
+
 class RankEstimate:
     """Draws for one secret, within ``budget`` sequences of the explorer's in all."""
 
@@ -55,7 +162,7 @@ class RankEstimate:
 
     def explore(self) -> float:
         """Make the first pilot; the nodes an exact count would read, infinitely many where no draw is affordable."""
-        found = self._draw(self._part(4), 0, EXPLORING, self._lookahead)
+        found = self._draw(self._part(4), 0, random_descents.EXPLORING, self._lookahead)
         self._pilots = [found]
         return float(found.nodes.mean()) if len(found.nodes) else math.inf
 
@@ -67,15 +174,19 @@ class RankEstimate:
         draws = self.drawn(_needed(self._pilots[-1], self._precision, LEVELS[0]), 4)
         if draws is None:
             return None
-        if half_width(draws, LEVELS[0]) <= self._precision:
-            return summary(draws, LEVELS[0], self._size)
+        size = self._explorer.space.size
+        low, high = _interval(draws, LEVELS[0])
+        # Half the width of the interval of the rank's logarithm, bits.
+        if draws.effective >= LEAST_EFFECTIVE and math.log2(high / low) / 2 <= self._precision:
+            return summary(draws, LEVELS[0], size)
         again = min(_needed(draws, self._precision, LEVELS[1]), self._likely_affordable)
         more = self.drawn(again, 5) if again >= 2 * len(draws.others) else None
-        return summary(draws, LEVELS[0], self._size) if more is None else summary(more, LEVELS[1], self._size)
+        return summary(draws, LEVELS[0], size) if more is None else summary(more, LEVELS[1], size)
 
     def aim(self) -> None:
         """Learn what is to come where no bound ends a draw; then make pilots of draws that go by what was learnt."""
-        for visit in descend(self._explorer, range(self._part()), f"{self._seed}:1", mixture=EXPLORING):
+        exploring, first = random_descents.EXPLORING, range(self._part())
+        for visit in random_descents.descend(self._explorer, first, f"{self._seed}:1", mixture=exploring):
             self._lookahead.learn_from(visit)
         self._lookahead.settle()
         for turn, teach in ((2, self._lookahead), (3, None)):
@@ -107,10 +218,6 @@ class RankEstimate:
         return draw(self._explorer, self._secret, self._bound, number, f"{self._seed}:{turn}", mixture, teach)
 
     @property
-    def _size(self) -> int:
-        return self._explorer.space.size
-
-    @property
     def _affordable(self) -> int:
         """Draws that the budget certainly pays for; the last token of a draw is not read."""
         return max(0, self._budget - self._explorer.calls) // max(1, self._explorer.paths.longest - 1)
@@ -129,14 +236,6 @@ def _needed(draws: RankDraws, precision: float, level: float) -> int:
     width = stats.norm.ppf((1 + level) / 2) * relative / math.log(2)
     enough = max((width / precision) ** 2, len(draws.others) * LEAST_EFFECTIVE / draws.effective)
     return TURN * math.ceil(SAFETY * enough / TURN)
-
-
-def half_width(draws: RankDraws, level: float) -> float:
-    """Half the width of the interval of the rank's logarithm, bits."""
-    if draws.effective < LEAST_EFFECTIVE:
-        return math.inf
-    low, high = _interval(draws, level)
-    return math.log2(high / low) / 2
 
 
 def _interval(draws: RankDraws, level: float) -> tuple[float, float]:

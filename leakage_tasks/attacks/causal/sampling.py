@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from leakage_tasks.attacks.causal.random_descents import Visit, descend
-from leakage_tasks.attacks.causal.rank_counting import cheapest
-from leakage_tasks.attacks.causal.sampled import DRAWS
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, search_result
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.random_descents import descend
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree, distinct, mask_of
+from leakage_tasks.attacks.causal.whole_texts import DRAWS
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import AttackResult, Guess
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
@@ -44,45 +40,28 @@ def sampling(order: AttackRequest) -> AttackResult:
             f"canary {order.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
         )
     explorer = SearchTree(order.target, order.canary.attack_space)
-    run = _Run(explorer, explorer.path_of(order.canary.secret), order.seed)
-    limit, draws = explorer.calls + order.budget, order.settings[DRAWS.name]
-    most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else draws
+    secret = explorer.path_of(order.canary.secret)
+    limit, at_once = explorer.calls + order.budget, order.settings[DRAWS.name]
+    most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else at_once
     # The last token of a draw is not read.
     longest = max(1, explorer.paths.longest - 1)
-    while run.draws < most and not (most > draws and run.found_at):
-        affordable = (limit - explorer.calls) // longest
-        if affordable < 1:
+    draws, found_at = 0, None
+    best: list[Guess] = []
+    while draws < most and not (most > at_once and found_at):
+        number = min(at_once, most - draws, (limit - explorer.calls) // longest)
+        if number < 1:
             break
-        run.draw(min(draws, most - run.draws, affordable))
-    if not run.draws:
+        drawn: list[Guess] = []
+        for visit in descend(explorer, range(draws, draws + number), order.seed):
+            drawn = explorer.cheapest(visit.nodes, visit.taken, drawn)
+            hit = mask_of(explorer.child_paths(visit.nodes, visit.taken), secret)
+            if hit.any():
+                first = draws + 1 + int(visit.goers[hit[visit.place]].min())
+                found_at = min(first, found_at or first)
+        best = distinct(best, drawn)
+        draws += number
+    if not draws:
         raise OptionError(
             f"canary {order.canary.id!r}: budget={order.budget} does not pay for one draw: raise it to {longest}"
         )
-    return search_result(order, explorer, run.best, draws=run.draws, found_at=run.found_at)
-
-
-@dataclass
-class _Run:
-    """Draws so far: their number, the cheapest of them, which was the first to give the secret (from 1)."""
-
-    explorer: SearchTree
-    secret: tuple[int, ...]
-    seed: str
-    draws: int = 0
-    found_at: int | None = None
-    best: list[Guess] = field(default_factory=list)
-
-    def draw(self, number: int) -> None:
-        """Make ``number`` draws more."""
-        best: list[Guess] = []
-        for visit in descend(self.explorer, range(self.draws, self.draws + number), self.seed):
-            best = cheapest(self.explorer, visit.nodes, visit.taken, best)
-            self._look_for_the_secret(visit)
-        self.best = distinct(self.best, best)
-        self.draws += number
-
-    def _look_for_the_secret(self, visit: Visit) -> None:
-        hit = mask_of(self.explorer.child_paths(visit.nodes, visit.taken), self.secret)
-        if hit.any():
-            first = self.draws + 1 + int(visit.goers[hit[visit.place]].min())
-            self.found_at = min(first, self.found_at or first)
+    return explorer.result(order.canary.secret, best, draws=draws, found_at=found_at)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses, grade_guesses
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
+NO_LOGITS = "use attack=brute-force on small spaces, else attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on how a batch was put together."""
 MEMORY = 2 << 30
@@ -44,20 +46,29 @@ class Nodes:
         return len(self.states)
 
 
+class Columns:
+    """Records that are dataclasses of arrays of one length ``[m]``, a column each."""
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def __getitem__(self, chosen: Any) -> Self:
+        return type(self)(*(column[chosen] for column in vars(self).values()))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All of the parts, one after the other."""
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+
+
 @dataclass(frozen=True)
-class Children:
+class Children(Columns):
     """m children of some nodes, not yet read: parents' rows, columns, path states, costs, each ``[m]``."""
 
     parents: IntArray
     columns: IntArray
     states: IntArray
     costs: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.parents)
-
-    def __getitem__(self, chosen: Any) -> Children:
-        return Children(self.parents[chosen], self.columns[chosen], self.states[chosen], self.costs[chosen])
 
 
 class SearchTree:
@@ -152,16 +163,37 @@ class SearchTree:
             nodes = self.read_part(nodes, chosen)
         return 0.0
 
-    def spelled(self, nodes: Nodes, children: Children) -> list[tuple[float, tuple[int, ...], list[Filling]]]:
-        """Cost, path and fillings of those children that end a filled text."""
+    def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
+        """The ten cheapest fillings among ``best`` and those that the children end."""
         ending = children[self.paths.ends(children.states)]
-        paths = self.child_paths(nodes, ending)
-        fillings = self.paths.fillings(ending.states, paths)
+        ending = ending[np.argsort(ending.costs, kind="stable")]
+        # Many at once, since telling what a path spells takes long; more than ten, since some spell no filling.
+        for first in range(0, len(ending), 4 * GUESSES):
+            part = ending[first : first + 4 * GUESSES]
+            part = part[part.costs < self.tenth(best)]
+            if not len(part):
+                break
+            best = best_guesses([*best, *self.spelled(nodes, part)])
+        return best
+
+    def tenth(self, guesses: Sequence[Guess]) -> float:
+        """Cost of the tenth guess after the prefix, infinite where there are fewer."""
+        return guesses[-1].score - self.prefix_cost if len(guesses) == GUESSES else np.inf
+
+    def spelled(self, nodes: Nodes, children: Children) -> list[Guess]:
+        """The fillings of those children that end a filled text."""
+        ending = children[self.paths.ends(children.states)]
+        fillings = self.paths.fillings(ending.states, self.child_paths(nodes, ending))
         return [
-            (float(cost), tuple(path), found)
-            for cost, path, found in zip(ending.costs, paths.tolist(), fillings, strict=True)
-            if found
+            Guess(filling, self.space.fill(filling), self.prefix_cost + float(cost))
+            for cost, found in zip(ending.costs, fillings, strict=True)
+            for filling in found
         ]
+
+    def result(self, secret: Filling, best: Sequence[Guess], proven: int = 0, **extra: int | None) -> AttackResult:
+        """The fields of a finding: guesses, cheapest first, and what they took."""
+        told = grade_guesses(best, secret)
+        return {**told, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
     def keep(self, nodes: Nodes) -> None:
         """Count the memory of a batch whose children are laid out; forget the oldest ones' when there is too much."""
@@ -208,3 +240,8 @@ def mask_of(paths: IntArray, path: Sequence[int]) -> NDArray[np.bool_]:
     if paths.shape[1] != len(path):
         return np.zeros(len(paths), dtype=bool)
     return (paths == np.asarray(path)).all(axis=1)
+
+
+def distinct(known: Sequence[Guess], more: Sequence[Guess]) -> list[Guess]:
+    """The ten cheapest of both, each filling once and at the cost it was first known by."""
+    return best_guesses({guess.filling: guess for guess in [*more, *known]}.values())

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.rank_counting import merge_guesses
-from leakage_tasks.attacks.causal.search_result import NO_LOGITS, distinct, search_result
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree, distinct
+from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.targets.protocols import PredictsNextToken
 
@@ -46,7 +43,7 @@ def shortest_path(order: AttackRequest) -> AttackResult:
     known = [] if paper else beam_search(explorer, BEAM, limit)
     run = _search(explorer, known, limit, batch, paper)
     effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
-    return search_result(order, explorer, run.best, run.proven, **effort)
+    return explorer.result(order.canary.secret, run.best, run.proven, **effort)
 
 
 class _Frontier:
@@ -108,7 +105,7 @@ class _Run:
 
 def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
     """Best-first search from the root, up to ``limit`` calls in all; ``known`` fillings serve as a bound."""
-    bound = _tenth(explorer, known)
+    bound = explorer.tenth(known)
     run = _Run([])
     frontier = _Frontier(explorer)
     frontier.add(explorer.root, bound)
@@ -118,11 +115,11 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
         run.iterations += 1
         taken = frontier.pop(min(batch, limit - explorer.calls), bound)
         for nodes, children in taken:
-            run.best = merge_guesses(explorer, run.best, explorer.spelled(nodes, children), GUESSES)
+            run.best = best_guesses([*run.best, *explorer.spelled(nodes, children)])
         if run.best and run.first_leaf is None:
             run.first_leaf = run.iterations
         if not paper:
-            bound = min(bound, _tenth(explorer, run.best))
+            bound = min(bound, explorer.tenth(run.best))
         for nodes in _read(explorer, taken):
             frontier.add(nodes, bound)
             explorer.keep(nodes)
@@ -133,32 +130,18 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
     return run
 
 
-def _tenth(explorer: SearchTree, guesses: Sequence[Guess]) -> float:
-    """Cost of the tenth guess after the prefix, infinite where there are fewer."""
-    return guesses[-1].score - explorer.prefix_cost if len(guesses) == GUESSES else np.inf
-
-
 def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
-    """Read those children that go on, depth by depth."""
+    """Read those children that go on, of several batches of one depth together, depth by depth."""
     depths: dict[int, list[tuple[Nodes, Children]]] = {}
     for nodes, children in taken:
         going = children[explorer.paths.goes_on(children.states)]
         if len(going):
             depths.setdefault(nodes.paths.shape[1], []).append((nodes, going))
     for depth, parts in sorted(depths.items()):
-        yield from _read_parts(explorer, parts, depth + 1)
-
-
-def _read_parts(explorer: SearchTree, parts: list[tuple[Nodes, Children]], depth: int) -> Iterator[Nodes]:
-    """Read children of several batches of one depth together."""
-    which = np.concatenate([np.full(len(children), n) for n, (_, children) in enumerate(parts)])
-    joined = Children(*(np.concatenate(column) for column in zip(*(_columns(part[1]) for part in parts), strict=True)))
-    size = explorer.rows(depth)
-    for first in range(0, len(joined), size):
-        part = slice(first, first + size)
-        used, place = np.unique(which[part], return_inverse=True)
-        yield explorer.read([parts[n][0] for n in used], place, joined[part])
-
-
-def _columns(children: Children) -> tuple[Any, ...]:
-    return children.parents, children.columns, children.states, children.costs
+        joined = Children.joined(children for _, children in parts)
+        which = np.repeat(np.arange(len(parts)), [len(children) for _, children in parts])
+        size = explorer.rows(depth + 1)
+        for first in range(0, len(joined), size):
+            part = slice(first, first + size)
+            used, place = np.unique(which[part], return_inverse=True)
+            yield explorer.read([parts[n][0] for n in used], place, joined[part])

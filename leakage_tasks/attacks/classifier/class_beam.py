@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.classifier.class_scores import ClassScores, within
-from leakage_tasks.attacks.finding import Guess
+from leakage_tasks.attacks.classifier.class_scores import ClassScores, guesses_of, within
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, grade_guesses
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.tokens.slot_tokens import values_at
 
 LEAST = 10
 """The fewest values worth trying after each filling."""
@@ -31,6 +30,11 @@ class Beam:
     losses: FloatArray
     ranked: int
     place: int | None
+
+    def result(self, space: Space, secret: Filling) -> AttackResult:
+        """The fields of a finding that tell of guesses."""
+        guesses = guesses_of(space, self.values[:GUESSES], self.losses[:GUESSES])
+        return {**grade_guesses(guesses, secret), "place": self.place}
 
 
 def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, goal: Goal) -> Beam:
@@ -76,9 +80,3 @@ def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
     for each in space.slots[:slot]:
         before = min(before * len(each), width)
     return before, budget // (before * max(len(space.slots) - 1, 1))
-
-
-def guesses_of(space: Space, values: IntArray, losses: FloatArray) -> list[Guess]:
-    """Fillings ``[n, slots]`` as guesses, each with its loss in bits."""
-    fillings = values_at(space, values)
-    return [Guess(filling, space.fill(filling), float(loss)) for filling, loss in zip(fillings, losses, strict=True)]

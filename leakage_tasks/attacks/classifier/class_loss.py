@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.sampled import HISTOGRAM, random_fillings, share_of_sample, with_costs
-from leakage_tasks.attacks.classifier.class_beam import guesses_of
-from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, within
+from leakage_tasks.attacks.causal.whole_texts import HISTOGRAM, random_fillings, share_of_sample, with_costs
+from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, guesses_of, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
 from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
@@ -23,12 +22,13 @@ def class_loss(order: AttackRequest) -> AttackResult:
     With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
     it. Beyond that a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its share. Where the
     model also proposes values, the two ranks of Mix and Match are in ``extra``. ``histogram`` is as for
-    :func:`~leakage_tasks.attacks.causal.sampled.random_fillings`.
+    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.
     """
     space = order.canary.attack_space
     scores = ClassScores(order)
     several = len(space.slots) > 1 and space.size > order.budget
     found = _sampled(order, scores) if several else _exact(order, scores)
+    found["extra"] |= _two_ranks(order, scores)
     fillings, before = random_fillings(order), scores.calls
     if not fillings:
         return found
@@ -44,15 +44,10 @@ def _exact(order: AttackRequest, scores: ClassScores) -> AttackResult:
     place = space.index(order.canary.secret)
     own = float(losses[place])
     best = np.argsort(losses, kind="stable")[:GUESSES]
-    found: AttackResult = {
-        "rank": int((losses <= within(own)).sum()),
-        "method": "exact",
-        "model_calls": scores.calls,
-        "extra": {"class_loss": own},
-    }
-    found["extra"] |= _two_ranks(order, scores)
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
-    return {**found, **grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)}
+    rank = int((losses <= within(own)).sum())
+    told = grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)
+    return {**told, "rank": rank, "method": "exact", "model_calls": scores.calls, "extra": {"class_loss": own}}
 
 
 def _two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
@@ -73,7 +68,4 @@ def _sampled(order: AttackRequest, scores: ClassScores) -> AttackResult:
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
     losses = scores.of(scores.places(drawn))
     found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
-    found |= {"model_calls": scores.calls}
-    found["extra"]["class_loss"] = own
-    found["extra"] |= _two_ranks(order, scores)
-    return found
+    return {**found, "model_calls": scores.calls, "extra": {**found["extra"], "class_loss": own}}

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.causal.search_tree import finite
+from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.targets.tokens.slot_tokens import SpaceRows, values_at
 
 CHUNK = 1 << 14
 TIE = 1e-5
@@ -40,11 +42,9 @@ class ClassScores:
         self.target, self.space = order.target, order.canary.attack_space
         self.calls = 0
         self.signal = signal
-        self._sides = [_Side(self.target, self.space, order.canary.label)]
-        if signal == CALIBRATED:
-            self._sides.append(_Side(_reference(self.target), self.space, order.canary.label))
-        self.rows = self._sides[0].rows
-        self.label = self._sides[0].label
+        targets = [self.target, *([_reference(self.target)] if signal == CALIBRATED else [])]
+        self._sides = [(each, each.rows(self.space), each.place_of(order.canary.label)) for each in targets]
+        _, self.rows, self.label = self._sides[0]
         self._first = np.full(len(self.space.slots[0]), np.nan)
 
     def of(self, values: IntArray) -> FloatArray:
@@ -61,14 +61,32 @@ class ClassScores:
 
     def _scored(self, values: IntArray) -> FloatArray:
         self.calls += len(values)
-        own, *reference = (side.losses(values) for side in self._sides)
+        own, *reference = (_losses(values, *side) for side in self._sides)
         return own - reference[0] if reference else own
 
     def places(self, fillings: Sequence[Filling]) -> IntArray:
-        """The places of fillings' values in their alphabets, shape ``[n, slots]``."""
-        slots = self.space.slots
-        rows = [[slot.position(value) for slot, value in zip(slots, filling, strict=True)] for filling in fillings]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(slots))
+        """:func:`places_of` its space."""
+        return places_of(self.space, fillings)
+
+
+def places_of(space: Space, fillings: Sequence[Filling]) -> IntArray:
+    """The places of fillings' values in their alphabets, shape ``[n, slots]``."""
+    rows = [[slot.position(value) for slot, value in zip(space.slots, each, strict=True)] for each in fillings]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(space.slots))
+
+
+def guesses_of(space: Space, values: IntArray, losses: FloatArray) -> list[Guess]:
+    """Fillings ``[n, slots]`` as guesses, each with its loss in bits."""
+    fillings = values_at(space, values)
+    return [Guess(filling, space.fill(filling), float(loss)) for filling, loss in zip(fillings, losses, strict=True)]
+
+
+def _losses(values: IntArray, target: Any, rows: SpaceRows, label: int) -> FloatArray:
+    """One classifier's losses of a label."""
+    parts = [values[first : first + CHUNK] for first in range(0, len(values), CHUNK)]
+    losses = np.concatenate([np.zeros(0), *(target.label_costs(rows.of(part))[:, label] for part in parts)])
+    finite(float(losses.sum()))
+    return losses
 
 
 def _reference(target: Any) -> Any:
@@ -78,22 +96,6 @@ def _reference(target: Any) -> Any:
     if target.reference is None:
         raise OptionError("signal=calibrated needs a reference classifier: give one with reference=… in --model_args")
     return target.reference
-
-
-class _Side:
-    """One classifier's losses."""
-
-    def __init__(self, target: Any, space: Space, label: str | None) -> None:
-        self.rows = target.rows(space)
-        self.label = target.place_of(label)
-        self._target = target
-
-    def losses(self, values: IntArray) -> FloatArray:
-        parts = [values[first : first + CHUNK] for first in range(0, len(values), CHUNK)]
-        found = [self._target.label_costs(self.rows.of(part))[:, self.label] for part in parts]
-        losses = np.concatenate(found) if found else np.zeros(0)
-        finite(float(losses.sum()))
-        return losses
 
 
 def within(score: float, signal: str = LOSS) -> float:
@@ -113,14 +115,3 @@ def every(sizes: list[int]) -> Iterator[IntArray]:
 def words_only(values: tuple[str, ...]) -> NDArray[np.bool_]:
     """Which values pass the filters of Mix and Match, section 4.3.2: no continuation pieces, no punctuation."""
     return np.array([not value.startswith("##") and any(map(str.isalnum, value)) for value in values])
-
-
-def single_tokens(scores: ClassScores, slot: int) -> tuple[IntArray, int]:
-    """The token of each value of a slot and the place of that token in a row. Raises TargetError if it has several."""
-    tokens, column = scores.rows.single(slot), scores.rows.column(slot)
-    if tokens is None or column is None:
-        raise TargetError(
-            "shortlist=… ranks values that are one token each, and some here are more: leave it out, or use a "
-            "tokenizer's whole words"
-        )
-    return tokens, column

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
-from leakage_tasks.attacks.classifier.word_shares import value_shares
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, on_command_line
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.data import Columns, format_of
 from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
 
+BATCH = 1024
+_COUNTED: WeakKeyDictionary[Any, dict[tuple[str, ...], dict[int, float]]] = WeakKeyDictionary()
 NO_LABELS = (
     "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
     "other models"
@@ -47,13 +57,8 @@ def label_search(order: AttackRequest) -> AttackResult:
     space, secret = order.canary.attack_space, order.canary.secret
     goal = search.goal if order.settings["lambda"] else plain
     beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
-    guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
-    return {
-        **grade_guesses(guesses, secret),
-        "place": beam.place,
-        "model_calls": search.scores.calls,
-        "extra": {"ranked": beam.ranked, **search.notes},
-    }
+    extra = {"ranked": beam.ranked, **search.notes}
+    return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
 
 
 class _Search:
@@ -62,7 +67,7 @@ class _Search:
     def __init__(self, order: AttackRequest) -> None:
         self.settings, self.space = order.settings, order.canary.attack_space
         self.scores = ClassScores(order, order.settings["signal"])
-        self.shares = _shares(order, self.scores)
+        self.shares = _penalties(order, self.scores)
         self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
         self.notes: Extra = {"shortlist_kept": []} if order.settings["audit"] else {}
         if order.settings["audit"] and not any(self.limits):
@@ -96,7 +101,7 @@ class _Search:
         """Every head with each value that is to be tried, and the penalties so far."""
         size, limit = len(self.space.slots[slot]), self.limits[slot]
         if limit is None:
-            rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+            rows, values = _everything(heads, size)
         else:
             likely = first_order(self.scores, heads, self.settings["shortlist_at"])
             goals = self.goal(likely, kept[:, None] + self.shares[slot])
@@ -115,7 +120,7 @@ class _Search:
     def _audit(self, heads: IntArray, kept: FloatArray, slot: int, tried: IntArray) -> None:
         """Score what the shortlist left out as well, and note the share of the exact ten best it kept."""
         size, before = len(self.space.slots[slot]), self.scores.calls
-        rows, values = np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+        rows, values = _everything(heads, size)
         losses = self.scores.of(np.concatenate([heads[rows], values[:, None]], axis=1))
         goals = self.goal(losses, kept[rows] + self.shares[slot][values])
         best = np.argsort(goals, kind="stable")[:GUESSES]
@@ -126,7 +131,12 @@ class _Search:
         self.scores.calls = before + own
 
 
-def _shares(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
+def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """The rows of heads and the values of every head with every value."""
+    return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
+
+
+def _penalties(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
     slots = order.canary.attack_space.slots
     if not order.settings["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]
@@ -134,3 +144,91 @@ def _shares(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
         raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
     tokens = [scores.rows.tokens(place) for place in range(len(slots))]
     return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]
+
+
+def value_shares(
+    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], settings: Mapping[str, Any]
+) -> FloatArray:
+    """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
+
+    ``tokens`` are those of each value in its slot, where many tokenizers write a word otherwise than by itself.
+
+    A value of several tokens has the share of its rarest one, more than which it cannot have. Without either, Python's
+    own help text stands in for the training text, as the paper suggests of public ones. Raises LeakageError.
+    """
+    if settings["counts"] is not None:
+        shares = shares_given(settings["counts"])
+        return np.array([shares.get(value, 0.0) for value in alphabet.values])
+    if settings["corpus"] is None:
+        warn_once(
+            f"lambda={settings['lambda']}: word frequencies are those of Python's help text, which may be far from "
+            "those of your training text; give them with corpus=FILE or counts=FILE"
+        )
+        counted = help_shares(target)
+    else:
+        counted = token_shares(target, settings["corpus"], settings["corpus_column"])
+    return np.array([min((counted.get(token, 0.0) for token in value), default=0.0) for value in tokens])
+
+
+def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
+    """The share of each token among those of a dataset's texts, special ones left out. Raises LeakageError."""
+    return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
+
+
+def help_shares(target: Any) -> dict[int, float]:
+    """The share of each token in Python's help text."""
+    from pydoc_data.topics import topics
+
+    parts = (part for topic in topics.values() for part in topic.split("\n\n"))
+    return _counted(target, (), lambda: _shares(target, parts))
+
+
+def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
+    """Shares counted once a target, and forgotten with it."""
+    known = _COUNTED.setdefault(target, {})
+    if key not in known:
+        known[key] = count()
+    return known[key]
+
+
+def _as_setting(option: str) -> str:
+    return "corpus_column=…" if option == "text_column" else on_command_line(option)
+
+
+def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
+    path = Path(corpus)
+    kind = format_of(path)
+    wanted = Columns(column)
+    try:
+        layout = kind.survey(path, wanted)
+    except PlantingError as error:
+        raise error.spelled(_as_setting, OptionError) from None
+    shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
+    if not shares:
+        raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
+    return shares
+
+
+def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
+    counts: Counter[int] = Counter()
+    source = iter(texts)
+    while rows := list(islice(source, BATCH)):
+        for tokens in target.encode(rows):
+            counts.update(tokens)
+    for token in set(target.encode([""])[0]):
+        del counts[token]
+    total = counts.total()
+    return {token: count / total for token, count in counts.items()}
+
+
+def shares_given(path: str) -> dict[str, float]:
+    """Shares from a JSON object of counts by word. Raises OptionError."""
+    try:
+        counts = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"counts={path}: cannot be read ({error}): give a JSON object of counts by word") from None
+    numbers = counts.values() if isinstance(counts, dict) else [None]
+    if not all(isinstance(count, int | float) and count >= 0 for count in numbers) or not sum(numbers):
+        raise OptionError(f"counts={path}: expected a JSON object of counts by word, some above 0, none below")
+    total = sum(numbers)
+    return {word: count / total for word, count in counts.items()}

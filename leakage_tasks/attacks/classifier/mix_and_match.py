@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, guesses_of, plain, room
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
-from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
+from leakage_tasks.attacks.finding import AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
@@ -39,18 +39,9 @@ def mix_and_match(order: AttackRequest) -> AttackResult:
     beam = beam_search(attack.scores, secret, order.settings["beam"], attack.grow, plain)
     calls = attack.scores.calls + attack.generator_calls
     depth = min([order.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
-    guesses = guesses_of(space, beam.values[:GUESSES], beam.losses[:GUESSES])
-    ranks = two_ranks(order, attack.scores)
-    return {
-        **grade_guesses(guesses, secret),
-        "place": beam.place,
-        "model_calls": calls,
-        "extra": {
-            "ranked": order.settings["candidates"] if len(space.slots) == 1 else beam.ranked,
-            "candidates_tried": depth,
-            **ranks,
-        },
-    }
+    ranked = order.settings["candidates"] if len(space.slots) == 1 else beam.ranked
+    extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(order, attack.scores)}
+    return {**beam.result(space, secret), "model_calls": calls, "extra": extra}
 
 
 def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.classifier.class_scores import ClassScores, single_tokens
+from leakage_tasks.attacks.classifier.class_scores import ClassScores
 from leakage_tasks.attacks.registry import AttackOption
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
@@ -51,7 +51,12 @@ def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
     if not isinstance(target, DifferentiableInputs):
         raise TargetError("shortlist=… needs a model that is differentiable in its inputs: leave it out")
     slot = heads.shape[1]
-    tokens, column = single_tokens(scores, slot)
+    tokens, column = scores.rows.single(slot), scores.rows.column(slot)
+    if tokens is None or column is None:
+        raise TargetError(
+            "shortlist=… ranks values that are one token each, and some here are more: leave it out, or use a "
+            "tokenizer's whole words"
+        )
     rows = np.asarray(scores.rows.of(np.concatenate([heads, np.zeros((len(heads), 1), dtype=np.int64)], axis=1)))
     matrix = target.embeddings()
     values = matrix[torch.from_numpy(tokens).to(matrix.device)]

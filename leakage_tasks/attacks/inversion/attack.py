@@ -7,51 +7,66 @@ likeliest values taken. All canaries and restarts of a run are rows of one batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from leakage_tasks.attacks.access import reads_tags
-from leakage_tasks.attacks.finding import AttackResult
-from leakage_tasks.attacks.inversion.batch import DOUBLE, InversionBatch
-from leakage_tasks.attacks.inversion.search import ADAPTIVE, COLDEST, FORMS, PUBLISHED
+from leakage_tasks.attacks.causal.search_tree import finite
+from leakage_tasks.attacks.classifier.class_scores import guesses_of, places_of
+from leakage_tasks.attacks.classifier.coordinate_search import Searches
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, grade_guesses
+from leakage_tasks.attacks.inversion import search
+from leakage_tasks.attacks.redact import about
 from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import RelaxesTokens
 
-MODEL = "model"
-RESTARTS = AttackOption("restarts", int, 5, "how many random starts there are for a canary", least=1)
-STEPS = AttackOption("steps", int, 250, "how many steps the gradient takes from each start", least=1)
-RELAXATION = AttackOption(
-    "relaxation",
-    str,
-    "softmax",
-    "what is optimised: logits of a softmax over a slot's values, with Gumbel noise, or read as the likeliest value "
-    "(straight-through); or the embeddings themselves",
-    tuple(FORMS),
-)
-CHARACTERS = AttackOption(
-    "characters",
-    str,
-    ADAPTIVE,
-    "where a model reads characters: those of all values, mixed like their embeddings, or (published) those of the "
-    "likeliest value",
-    (ADAPTIVE, PUBLISHED),
-)
-FINISH = AttackOption(
-    "finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"
-)
-ALTERNATIVES = AttackOption(
-    "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", least=1
-)
-SPREAD = AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0)
-RATE = AttackOption(
-    "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=1e-9
-)
-START = AttackOption("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=COLDEST)
-COOLING = AttackOption(
-    "cooling", float, 0.997, "what the temperature is multiplied by after each step, at most 1", least=0.0
-)
-ARITHMETIC = AttackOption(
-    "arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)
+if TYPE_CHECKING:
+    from leakage_tasks.targets.relaxation import Relaxation
+
+MODEL, DOUBLE = "model", "double"
+CELLS = 1 << 24
+"""Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
+SETTINGS = (
+    AttackOption("restarts", int, 5, "how many random starts there are for a canary", least=1),
+    AttackOption("steps", int, 250, "how many steps the gradient takes from each start", least=1),
+    AttackOption(
+        "relaxation",
+        str,
+        "softmax",
+        "what is optimised: logits of a softmax over a slot's values, with Gumbel noise, or read as the likeliest "
+        "value (straight-through); or the embeddings themselves",
+        tuple(search.FORMS),
+    ),
+    AttackOption(
+        "characters",
+        str,
+        search.ADAPTIVE,
+        "where a model reads characters: those of all values, mixed like their embeddings, or (published) those of the "
+        "likeliest value",
+        (search.ADAPTIVE, search.PUBLISHED),
+    ),
+    AttackOption("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"),
+    AttackOption(
+        "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", least=1
+    ),
+    AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0),
+    AttackOption(
+        "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=1e-9
+    ),
+    AttackOption("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=search.COLDEST),
+    AttackOption(
+        "cooling", float, 0.997, "what the temperature is multiplied by after each step, at most 1", least=0.0, most=1
+    ),
+    AttackOption("arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)),
 )
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
 
@@ -64,19 +79,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     # For a text classifier's label alone there are attacks that need no gradient.
     affordable=lambda order: reads_tags(order.target),
     remedy=NO_MIXTURES,
-    settings=(
-        RESTARTS,
-        STEPS,
-        RELAXATION,
-        CHARACTERS,
-        FINISH,
-        ALTERNATIVES,
-        SPREAD,
-        RATE,
-        START,
-        COOLING,
-        ARITHMETIC,
-    ),
+    settings=SETTINGS,
     together=True,
 )
 def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
@@ -92,29 +95,146 @@ def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
     for losses that are no numbers.
     """
+    restarts, steps = (orders[0].settings[name] for name in ("restarts", "steps"))
+    # Rows read for a canary before the finish: each step forward and back, then the answers.
+    calls = restarts * (2 * steps + 1)
     for order in orders:
-        _check(order)
-    batch = InversionBatch(orders, _calls(orders[0]))
-    groups, restarts = batch.groups(), orders[0].settings[RESTARTS.name]
+        if calls > order.budget:
+            raise OptionError(
+                f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"sequences a canary: lower one of them, raise budget to {calls}, or use attack=label-search"
+            )
+    batch = InversionBatch(orders, calls)
+    groups = batch.groups()
     log.info(
-        f"inversion: {len(orders)} canaries × {restarts} restarts of {orders[0].settings[STEPS.name]} steps; the first "
-        f"{len(groups[0])} canaries ({len(groups[0]) * restarts} rows) are done together"
+        f"inversion: {len(orders)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
+        f"canaries ({len(groups[0]) * restarts} rows) are done together"
     )
     for group in groups:
         yield from batch.attacked(group)
 
 
-def _check(order: AttackRequest) -> None:
-    restarts, steps, cooling = (order.settings[each.name] for each in (RESTARTS, STEPS, COOLING))
-    if cooling > 1:
-        raise OptionError(f"{COOLING.name}={cooling} must be 1 or less: it is {COOLING.words}")
-    if _calls(order) > order.budget:
-        raise OptionError(
-            f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {_calls(order)} "
-            f"sequences a canary: lower one of them, raise budget to {_calls(order)}, or use attack=label-search"
-        )
+class InversionBatch:
+    """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
+
+    def __init__(self, orders: Sequence[AttackRequest], spent: int) -> None:
+        self.orders, self.settings, self.spent = orders, orders[0].settings, spent
+        self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
+        settings = search.InversionSettings
+        self.plan = settings(**{each.name: self.settings[each.name] for each in fields(settings)})
+        sizes = self.relaxation.sizes
+        self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
+        self._scores = RowLimit(self.relaxation.batch)
+
+    def groups(self) -> list[IntArray]:
+        """Canaries whose restarts fit into one pass together."""
+        number = max(1, self._descents.most // self.settings["restarts"])
+        places = np.arange(len(self.orders))
+        return [places[first : first + number] for first in range(0, len(places), number)]
+
+    def attacked(self, group: IntArray) -> Iterator[AttackResult]:
+        """What is found out of each canary of ``group``."""
+        canaries = np.repeat(group, self.settings["restarts"])
+        answers, tried = self._answers(canaries)
+        losses = self._losses(canaries, answers)
+        for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
+            with about(self.orders[canary].canary):
+                finite(loss)
+        searches = self._searches(canaries, answers, losses, tried)
+        if self.settings["finish"]:
+            searches.descend(self._losses)
+        secrets = self._losses(group, self._secrets(group))
+        for number, loss in zip(group, secrets.tolist(), strict=True):
+            canary, own, ended = self.orders[number].canary, canaries == number, searches.canaries == number
+            guesses = _guesses(
+                canary,
+                np.concatenate([searches.places[ended], answers[own]]),
+                np.concatenate([searches.losses[ended], losses[own]]),
+            )
+            (secret,), best = places_of(canary.attack_space, [canary.secret]), int(losses[own].argmin())
+            extra: Extra = {
+                "restarts": self.settings["restarts"],
+                "secret_loss": loss,
+                "audit_calls": 1,
+                **({"settled": bool(searches.settled[ended].all())} if self.settings["finish"] else {}),
+                "best_loss": guesses[0].score,
+                "unfinished": (answers[own][best, : len(secret)] == secret).tolist(),
+                "unfinished_loss": float(losses[own][best]),
+            }
+            calls = self.spent + int(searches.calls[number])
+            yield {**grade_guesses(guesses, canary.secret), "extra": extra, "model_calls": calls}
+
+    def _answers(self, canaries: IntArray) -> tuple[IntArray, IntArray]:
+        """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
+        restarts = self.settings["restarts"]
+        seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
+        which = self._tensor(canaries)
+
+        def preferred(rows: slice) -> IntArray:
+            likely = search.relaxed_search(self.relaxation, which[rows], seeds[rows], self.plan)
+            self._check(canaries[rows], likely)
+            best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
+            return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
+
+        tried = np.concatenate(self._descents.parts(len(canaries), preferred))
+        return tried[..., 0], tried
+
+    def _check(self, canaries: IntArray, likely: Tensor) -> None:
+        """Raise TargetError if the search for some canary ended in no numbers."""
+        lost = canaries[likely.isnan().flatten(1).any(dim=1).cpu().numpy()]
+        if len(lost):
+            with about(self.orders[lost[0]].canary):
+                raise TargetError(
+                    "its loss or the gradient of that is no number on the way: look for damaged weights, or lower "
+                    "learning_rate=… or spread=…"
+                )
+
+    def _losses(self, canaries: IntArray, places: IntArray) -> FloatArray:
+        """Losses in bits of whole fillings ``[n, S]``, shape ``[n]``."""
+        which, values = self._tensor(canaries), self._tensor(places)
+
+        def bits(rows: slice) -> FloatArray:
+            read = self.relaxation.chosen(which[rows], values[rows])
+            return self.relaxation.costs(which[rows], read).double().cpu().numpy()
+
+        with torch.inference_mode():
+            return np.concatenate(self._scores.parts(len(canaries), bits))
+
+    def _searches(self, canaries: IntArray, answers: IntArray, losses: FloatArray, tried: IntArray) -> Searches:
+        """Coordinate searches from the answers, from equal ones of a canary once."""
+        _, first = np.unique(np.column_stack([canaries, answers]), axis=0, return_index=True)
+        rows = np.sort(first)
+        slots = (self.relaxation.sizes > 0).sum(axis=1)[canaries[rows]]
+        budgets = np.array([order.budget for order in self.orders]) - self.spent
+        return Searches(canaries[rows], answers[rows], losses[rows], tried[rows], slots, budgets)
+
+    def _secrets(self, group: IntArray) -> IntArray:
+        """The places of the secrets' values, ``[canaries, S]``."""
+        found = np.zeros((len(group), self.relaxation.sizes.shape[1]), dtype=np.int64)
+        for row, place in enumerate(group):
+            canary = self.orders[place].canary
+            found[row, : len(canary.secret)] = places_of(canary.attack_space, [canary.secret])[0]
+        return found
+
+    def _tensor(self, values: IntArray) -> Tensor:
+        return torch.from_numpy(values).to(self.relaxation.device)
 
 
-def _calls(order: AttackRequest) -> int:
-    """Rows read for a canary before the finish: each step forward and back, then the answers."""
-    return order.settings["restarts"] * (2 * order.settings["steps"] + 1)
+def _guesses(canary: Canary, places: IntArray, losses: FloatArray) -> list[Guess]:
+    """The distinct ones of a canary's fillings, as places ``[n, S]``, best first."""
+    distinct, first = np.unique(places, axis=0, return_index=True)
+    order = np.argsort(losses[first], kind="stable")[:GUESSES]
+    slots = len(canary.attack_space.slots)
+    return guesses_of(canary.attack_space, distinct[order, :slots], losses[first][order])
+
+
+def _relaxed(orders: Sequence[AttackRequest], double: bool) -> Relaxation:
+    """The canaries relaxed together; an error names the first that cannot be."""
+    target = orders[0].target
+    try:
+        return target.relaxed([order.canary for order in orders], double)
+    except TargetError:
+        for order in orders:
+            with about(order.canary):
+                target.relaxed([order.canary], double)
+        raise

@@ -6,24 +6,28 @@ so that neither the batch, nor the order or company of pairs, changes what is dr
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.suffix.confidences import TRAINED, choose, confidence_of, ranked
+from leakage_tasks.attacks.suffix import confidences
+from leakage_tasks.attacks.suffix.confidences import TRAINED, Candidates, TrainedConfidence
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
-from leakage_tasks.attacks.suffix.pairs import check_pairs, groups_of, uniforms
 from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples
 from leakage_tasks.attacks.suffix.request import SuffixRequest
-from leakage_tasks.attacks.suffix.trained_confidence import TrainedConfidence
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
+
+TOGETHER, DRAWS_TOGETHER = 64, 6_400
+"""Pairs given to a target at once, and draws of them."""
 
 
 def extract_suffixes(
@@ -53,13 +57,8 @@ def extract_suffixes(
     attack = _Attack(target, order, compared_with, trained)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why) for place, why in unfit.items()}
-    bar = progress(total=len(pairs), initial=len(unfit)) if progress else None
-    for group in groups_of(pairs, unfit, order):
+    for group in _groups(pairs, unfit, order, progress):
         found.update(zip(group, attack.findings([pairs[place] for place in group]), strict=True))
-        if bar is not None:
-            bar.update(len(group))
-    if bar is not None:
-        bar.close()
     return [found[place] for place in range(len(pairs))]
 
 
@@ -72,18 +71,62 @@ def fit_confidence(
     """
     check_pairs(target, pairs, order)
     attack = _Attack(target, order, None, None)
-    unfit = {place: "" for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
+    unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    bar = progress(total=len(pairs), initial=len(unfit)) if progress else None
-    for group in groups_of(pairs, unfit, order):
+    for group in _groups(pairs, unfit, order, progress):
         some = [pairs[place] for place in group]
         for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
             examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
-        if bar is not None:
-            bar.update(len(group))
+    return TrainedConfidence.fit(examples)
+
+
+def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest) -> None:
+    """Raise TargetError for the first pair that the model cannot read, OptionError for a sweep longer than it."""
+    for pair in pairs:
+        largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
+        if target.vocabulary is not None and largest >= target.vocabulary:
+            raise TargetError(
+                f"pair {pair.id} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
+                "with this model's tokenizer"
+            )
+        if target.max_length is not None and length > target.max_length:
+            raise TargetError(
+                f"pair {pair.id} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
+                f"{target.max_length} (a soft prompt's taken off): pass a smaller prefix_length or suffix_length"
+            )
+        for name, own in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
+            if (most := max(getattr(order, name), default=0)) > len(own):
+                raise OptionError(f"{name} has {most}, pair {pair.id} has {len(own)} tokens there: use that or less")
+
+
+def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
+    """The random numbers of a pair's draws ``[samples, suffix length]``, a function of the seed and the pair's id.
+
+    The first rows of many are those of few.
+    """
+    digest = hashlib.sha256(f"suffixes:{seed}:{pair.id}".encode()).digest()
+    generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
+    return generator.random((samples, len(pair.suffix)))
+
+
+def _groups(
+    pairs: Sequence[Pair], left_out: Collection[int], order: SuffixRequest, progress: Callable[..., Any] | None
+) -> Iterator[list[int]]:
+    """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done."""
+    by_length: dict[tuple[int, int], list[int]] = {}
+    for place, pair in enumerate(pairs):
+        if place not in left_out:
+            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
+    size = max(1, min(TOGETHER, DRAWS_TOGETHER // order.draws))
+    bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
+    for places in by_length.values():
+        for first in range(0, len(places), size):
+            group = places[first : first + size]
+            yield group
+            if bar is not None:
+                bar.update(len(group))
     if bar is not None:
         bar.close()
-    return TrainedConfidence.fit(examples)
 
 
 def _left_out(pair: Pair, order: SuffixRequest, why: str) -> SuffixFinding:
@@ -156,13 +199,7 @@ class _Attack:
     ) -> SuffixView:
         """The draws at one length; dearer confidences for the full view alone, unless they choose the guess."""
         truth = pair.suffix[:length]
-        by = self.order.confidence
-        candidates = drawn.candidates(
-            draws,
-            len(truth),
-            compressed=full or by in ("zlib", TRAINED),
-            lowered=(full and self.order.lowercase) or by == "lowercase",
-        )
+        candidates = self._candidates(drawn, draws, len(truth), full)
         bits = math.inf if scored.drawn is None else float(scored.drawn[: len(truth)].sum())
         return SuffixView(
             prefix_length=len(drawn.prefix),
@@ -172,18 +209,21 @@ class _Attack:
             own_bits=float(scored.own[: len(truth)].sum()),
             p_z_bits=bits if math.isfinite(bits) else None,
             reachable=None if scored.drawn is None else math.isfinite(bits),
-            choices=choose(candidates, truth, by, self.trained),
+            choices=confidences.choose(candidates, truth, self.order.confidence, self.trained),
         )
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
         if not self.order.keep:
             return ()
-        by = self.order.confidence
-        candidates = drawn.candidates(
-            self.order.draws, length, compressed=by in ("zlib", TRAINED), lowered=by == "lowercase"
-        )
-        best = ranked(candidates, confidence_of(candidates, by, self.trained))[: self.order.keep]
+        candidates = self._candidates(drawn, self.order.draws, length)
+        found = confidences.confidence_of(candidates, self.order.confidence, self.trained)
+        best = confidences.ranked(candidates, found)[: self.order.keep]
         return tuple(tuple(row) for row in candidates.tokens[best].tolist())
+
+    def _candidates(self, drawn: PrefixSamples, draws: int, length: int, full: bool = False) -> Candidates:
+        by = self.order.confidence
+        compressed, lowered = full or by in ("zlib", TRAINED), (full and self.order.lowercase) or by == "lowercase"
+        return drawn.candidates(draws, length, compressed=compressed, lowered=lowered)
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

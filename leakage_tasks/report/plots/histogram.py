@@ -11,7 +11,7 @@ import numpy as np
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.style import QUIET, SMALL, STRESS, Entry, legend_below, new_figure, plain, tidy
-from leakage_tasks.stats.skew_fit import SkewNormalFit, fit_skew_normal
+from leakage_tasks.stats.skew_normal import SkewNormalFit, fit_skew_normal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.aggregates import Guessed, early_stop, early_stop_high, early_stop_low
+from leakage_tasks.metrics.aggregates import Guessed, early_stop, early_stop_interval
 from leakage_tasks.pairs.submission import surest_first, wrong_allowed
 from leakage_tasks.report.plots import style
 
@@ -82,8 +82,9 @@ def _draw(axes: Axes, each: RecallCurve, number: int) -> style.Entry:
     places = range(1, len(curve) + 1)
     colour = style.colour(number)
     path = axes.plot(places, curve, color=colour, linestyle=style.line(number), linewidth=1.8, zorder=2)[0]
+    ends = early_stop_interval(each.wrong)
     # None is for no guesses, of which nothing is drawn.
-    value, low, high = (of(each.wrong)(each.guesses) or 0.0 for of in (early_stop, early_stop_low, early_stop_high))
+    value, low, high = (of(each.guesses) or 0.0 for of in (early_stop(each.wrong), ends.low, ends.high))
     look: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "linestyle": "none", "zorder": 4}
     dot = axes.plot([each.allowed], [value], marker=style.marker(number), color=colour, **look)[0]
     stop = f"{value:.3f} (95 % interval {low:.3f} to {high:.3f}) at {each.allowed}"

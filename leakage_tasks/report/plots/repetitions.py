@@ -117,7 +117,7 @@ def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
         )
         for each in points
     ]
-    low, high = aggregates.exposure_low(known), aggregates.exposure_high(known)
+    low, high = aggregates.LOG_T.low(known), aggregates.LOG_T.high(known)
     return None if low is None or high is None else (low, high)
 
 

@@ -45,10 +45,10 @@ def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
     """The expected share of suffixes among ``draws`` draws, with where the share drawn falls in 95 % of runs."""
-    from leakage_tasks.metrics.aggregates import chance_high, chance_low
+    from leakage_tasks.metrics.aggregates import BY_CHANCE
 
     chances = [_within(bits, draws) for trial in trials for bits in trial.result["p_z_bits"]]
-    return Measured(sum(chances) / len(chances), chance_low(chances), chance_high(chances), len(chances))
+    return Measured(sum(chances) / len(chances), BY_CHANCE.low(chances), BY_CHANCE.high(chances), len(chances))
 
 
 def drawn_share(trials: Sequence[StudyTrial], draws: int) -> Measured | None:

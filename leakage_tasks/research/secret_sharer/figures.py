@@ -36,7 +36,7 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """How random fillings' log-perplexities are spread, and the skew-normal fitted to them."""
     import numpy as np
 
-    from leakage_tasks.stats.skew_fit import fit_skew_normal
+    from leakage_tasks.stats.skew_normal import fit_skew_normal
 
     entry = entries(trials)[0]
     costs = np.asarray(entry["costs"])

@@ -14,9 +14,8 @@ from tqdm import tqdm
 
 from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
-from leakage_tasks.attacks.suffix.confidences import TRAINED
+from leakage_tasks.attacks.suffix.confidences import TRAINED, NothingToFit, TrainedConfidence
 from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding
-from leakage_tasks.attacks.suffix.trained_confidence import NothingToFit, TrainedConfidence
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.version import __version__

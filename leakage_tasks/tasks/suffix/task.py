@@ -19,7 +19,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option_types import PAIR_TYPES
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics.aggregates import count
-from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash, read_pairs
@@ -31,9 +31,9 @@ from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps
 _NO_PROTOCOL = {*PAIR_TYPES, "seed", "reveal", "guesses"}
 FEW = 100
 """Pairs below which a test split that nobody asked for is worth a word."""
-GUESSES_WRITTEN: Metric[Any, Any] = Metric(
-    "guesses_written", lambda reading: None, count, None, "guesses written to the file that guesses= names"
-)
+GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
+    "guesses_written", "guesses written to the file that guesses= names"
+).row(lambda reading: None, count)
 """Its values the task makes itself."""
 
 

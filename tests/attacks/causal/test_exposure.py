@@ -12,11 +12,10 @@ from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal import search_tree as exploring
-from leakage_tasks.attacks.causal.draw_policies import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.rank_counting import count_exactly
-from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw
-from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, summary
+from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, RankDraws, draw, summary
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet

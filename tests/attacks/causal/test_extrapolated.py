@@ -7,17 +7,17 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks import finding_from_json, run_attack
-from leakage_tasks.attacks.causal.extrapolated import warn_of_rejected
+from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.stats import skew_fit
+from leakage_tasks.stats import skew_normal
 from tests.attacks.tables import Table
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """So few resamples that a test takes seconds; p is then 1 / 20 at the least, which rejects nothing."""
-    monkeypatch.setattr(skew_fit, "RESAMPLES", 19)
+    monkeypatch.setattr(skew_normal, "RESAMPLES", 19)
 
 
 class Normal(Table):
@@ -46,7 +46,7 @@ def test_exposure_is_tensorflow_privacys_extrapolation():
     """Its definition written anew: −log2 of scipy's distribution function at the cost, of the same parameters."""
     table = Normal()
     found = attacked(table)
-    curve = skew_fit.fit_skew_normal(references(table))
+    curve = skew_normal.fit_skew_normal(references(table))
     below = stats.skewnorm.cdf(found.log_perplexity, curve.shape, curve.location, curve.scale)
     assert found.exposure == pytest.approx(-np.log2(below), abs=1e-9)
     theirs = stats.skewnorm.cdf(found.log_perplexity, *stats.skewnorm.fit(references(table)))
@@ -77,7 +77,7 @@ def test_a_finding_is_extrapolated_and_comes_back_from_json():
 
 def test_the_fits_test_is_in_the_finding():
     table = Normal()
-    found, fit = attacked(table), skew_fit.fit_skew_normal(references(table))
+    found, fit = attacked(table), skew_normal.fit_skew_normal(references(table))
     assert (found.extra["ks"], found.extra["p_value"], found.extra["rejected"]) == (fit.statistic, fit.p_value, False)
 
 
@@ -87,7 +87,7 @@ def test_a_small_space_is_fitted_whole_without_the_secret():
     found = attacked(table, canary)
     others = np.delete(table.costs, int("".join(canary.secret)))
     assert found.extra["draws"] == 99
-    assert found.exposure == skew_fit.fit_skew_normal(others).exposure(found.log_perplexity)
+    assert found.exposure == skew_normal.fit_skew_normal(others).exposure(found.log_perplexity)
 
 
 def test_a_histogram_keeps_the_costs_that_were_fitted_and_scores_no_more():
@@ -115,7 +115,7 @@ def test_too_few_different_costs_say_what_would_help():
 
 
 def test_a_warning_counts_the_rejected_fits(monkeypatch, caplog):
-    monkeypatch.setattr(skew_fit, "RESAMPLES", 39)
+    monkeypatch.setattr(skew_normal, "RESAMPLES", 39)
     heaps = Normal()
     heaps.levels[3][:, :5] += 100
     findings = [attacked(heaps), attacked(Normal()), attacked(Normal(2.0))]

@@ -33,9 +33,11 @@ def drawn(explorer, numbers, seed="s"):
     """The filling each draw came to."""
     found = {}
     for visit in descend(explorer, numbers, seed):
-        texts = explorer.spelled(visit.nodes, visit.taken)
-        paths = {path: filling for _, path, fillings in texts for filling in fillings}
-        rows = explorer.child_paths(visit.nodes, visit.taken).tolist()
+        rows = explorer.child_paths(visit.nodes, visit.taken)
+        ends = explorer.paths.ends(visit.taken.states)
+        texts = explorer.paths.fillings(visit.taken.states[ends], rows[ends])
+        ended = zip(rows[ends].tolist(), texts, strict=True)
+        paths = {tuple(path): filling for path, fillings in ended for filling in fillings}
         for goer, place in zip(visit.goers.tolist(), visit.place.tolist(), strict=True):
             if tuple(rows[place]) in paths:
                 found[goer] = "".join(paths[tuple(rows[place])])

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from leakage_tasks.attacks.classifier.word_shares import shares_given, token_shares, value_shares
+from leakage_tasks.attacks.classifier.label_search import shares_given, token_shares, value_shares
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.core.errors import LeakageError, OptionError

@@ -292,7 +292,7 @@ def test_a_pass_of_the_search_holds_no_more_numbers_than_cells(monkeypatch, cell
 
     monkeypatch.setattr(Relaxed, "costs", noted)
     usual = attacked(steps=3)
-    monkeypatch.setattr("leakage_tasks.attacks.inversion.batch.CELLS", cells)
+    monkeypatch.setattr("leakage_tasks.attacks.inversion.attack.CELLS", cells)
     asked.clear()
     assert [kept(found) for found in attacked(steps=3)] == [kept(found) for found in usual]
     assert max(asked) <= rows

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
+from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence, uniforms
 from leakage_tasks.attacks.suffix.finding import HEADLINE, selections, suffix_finding_from_json
-from leakage_tasks.attacks.suffix.pairs import uniforms
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair

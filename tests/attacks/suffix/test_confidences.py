@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakage_tasks.attacks.suffix.candidates import Candidates
-from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED, available, choose, confidence_of, ranked
-from leakage_tasks.attacks.suffix.trained_confidence import TrainedConfidence
+from leakage_tasks.attacks.suffix.confidences import (
+    CONFIDENCES,
+    TRAINED,
+    Candidates,
+    TrainedConfidence,
+    available,
+    choose,
+    confidence_of,
+    ranked,
+)
 from leakage_tasks.core.errors import OptionError
 from tests.drawn import candidates, reordered, validation
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.histogram import Costs, draw_histogram
-from leakage_tasks.stats import skew_fit
-from leakage_tasks.stats.skew_fit import fit_skew_normal
+from leakage_tasks.stats import skew_normal
+from leakage_tasks.stats.skew_normal import fit_skew_normal
 
 COSTS = np.sort(stats.skewnorm.rvs(2, 60, 8, size=200, random_state=0)).tolist()
 PANEL = Costs("c", 10, COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
@@ -19,7 +19,7 @@ PANEL = Costs("c", 10, COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(skew_fit, "RESAMPLES", 39)
+    monkeypatch.setattr(skew_normal, "RESAMPLES", 39)
 
 
 def said(axes) -> list[str]:

@@ -1,0 +1,250 @@
+"""Ranks and guesses from scores of whole texts.
+
+All of R where it fits the budget, else a uniform sample of it, or a skew-normal fitted to what random fillings cost
+(The Secret Sharer, section 4.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.search_tree import finite, within
+from leakage_tasks.attacks.finding import (
+    EXTRAPOLATED,
+    GUESSES,
+    AttackResult,
+    Extra,
+    Finding,
+    Guess,
+    best_guesses,
+    grade_guesses,
+)
+from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.canaries.spaces import Filling
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import log
+from leakage_tasks.stats.intervals import at_most, clopper_pearson
+from leakage_tasks.stats.skew_normal import SIGNIFICANCE, fit_skew_normal
+from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
+
+CHUNK = 1024
+LARGER_CHUNK = 1 << 14
+"""Of texts to be scored up to a limit, which share the more work the more there are."""
+NO_SCORES = "choose a model with log-likelihoods"
+DRAWS = AttackOption(
+    "draws",
+    int,
+    2000,
+    "how many fillings sampling draws from the model, with until=found at a time, or how many random ones a "
+    "skew-normal is fitted to",
+    least=1,
+)
+HISTOGRAM = AttackOption(
+    "histogram",
+    int,
+    0,
+    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget; a "
+    "skew-normal's keeps those it was fitted to, whatever the number",
+    least=0,
+    decides=False,
+)
+
+
+def affordable(order: AttackRequest) -> bool:
+    """Whether all of R may be scored within the budget."""
+    return order.canary.attack_space.size <= order.budget
+
+
+@register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=affordable)
+def brute_force(order: AttackRequest) -> AttackResult:
+    """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
+
+    No tree is walked and no beginning shared, so its nodes are the fillings scored.
+    """
+    space = order.canary.attack_space
+    if not affordable(order):
+        raise OptionError(
+            f"canary {order.canary.id!r}: attack=brute-force would score {space.size} texts, budget={order.budget}: "
+            "raise budget=…, or use a smaller space"
+        )
+    best: list[Guess] = []
+    costs: list[FloatArray] = []
+    for fillings, batch in scored(order, space.enumerate(), up_to_secret(order), GUESSES):
+        costs.append(batch)
+        places = np.argsort(batch, kind="stable")[:GUESSES]
+        new = (Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places)
+        best = best_guesses([*best, *new])
+    every = np.concatenate(costs)
+    finite(float(every.sum()))
+    own = float(every[space.index(order.canary.secret)])
+    rank = int((every <= within(own)).sum())
+    found: AttackResult = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every)}
+    told = grade_guesses(best, order.canary.secret)
+    return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
+
+
+def up_to_secret(order: AttackRequest) -> float:
+    """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
+    target, canary = order.target, order.canary
+    if not isinstance(target, ScoresUpTo):
+        return math.inf
+    own = target.log_perplexity_up_to([canary.attack_space.fill(canary.secret)], math.inf)
+    return within(finite(float(own[0])))
+
+
+def scored(
+    order: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
+) -> Iterable[tuple[list[Filling], FloatArray]]:
+    """Fillings in batches, each with its log-perplexities.
+
+    Those above ``most`` bits, the ``cheapest`` of the batch excepted, need not be exact, see
+    :class:`~leakage_tasks.targets.protocols.ScoresUpTo`.
+    """
+    source, target = iter(fillings), order.target
+    limited = most < math.inf and isinstance(target, ScoresUpTo)
+    while batch := list(islice(source, LARGER_CHUNK if limited else CHUNK)):
+        texts = [order.canary.attack_space.fill(filling) for filling in batch]
+        yield batch, target.log_perplexity_up_to(texts, most, cheapest) if limited else target.log_perplexity(texts)
+
+
+@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
+def sampled(order: AttackRequest) -> AttackResult:
+    """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
+
+    The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
+    interval of the share. If no sample is as cheap, all that is known is a lower bound of the exposure.
+    ``histogram`` is as for :func:`random_fillings`.
+    """
+    if not affordable(order):
+        return with_text_costs(ranked_by_sample(order, order.budget - 1), order)
+    found = brute_force(order)
+    del found["proven"]
+    return with_text_costs(found, order)
+
+
+def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
+    """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
+    space = order.canary.attack_space
+    own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
+    # The secret itself is no other filling; it counts once, with certainty.
+    drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
+    hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn, within(own)))
+    return {**share_of_sample(hits, len(drawn), space.size), "log_perplexity": own, "model_calls": len(drawn) + 1}
+
+
+def share_of_sample(hits: int, draws: int, size: int) -> AttackResult:
+    """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
+
+    ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
+    one-sided interval, so that exposure is a lower bound. ``extra`` has the exposure among the draws alone
+    (``interpolated``, bits): log2 of their number less log2 of the secret's place, as in TensorFlow Privacy.
+    """
+    others = size - 1
+    interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
+    extra: Extra = {"draws": draws, "hits": hits, **interpolated}
+    if not hits:
+        high = float(1 + others * (at_most(0, draws) if draws else 1.0))
+        return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", "extra": extra}
+    low, high = (float(1 + others * end) for end in clopper_pearson(hits, draws))
+    return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
+
+
+def with_text_costs(found: AttackResult, order: AttackRequest) -> AttackResult:
+    """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
+    fillings = random_fillings(order)
+    if not fillings:
+        return found
+    costs = np.concatenate([batch for _, batch in scored(order, fillings)])
+    return with_costs(found, costs, len(costs), decimals=4)
+
+
+def random_fillings(order: AttackRequest) -> list[Filling]:
+    """``histogram`` fillings, uniform over R, or all of R once where it has no more; none unless asked for.
+
+    Their random stream is their own, so that the rank stays what it is without them.
+    """
+    wanted = order.settings.get(HISTOGRAM.name, 0)
+    return list(_fillings(order, wanted, f"{order.seed}:{HISTOGRAM.name}")) if wanted else []
+
+
+def _fillings(order: AttackRequest, wanted: int, seed: str) -> Iterable[Filling]:
+    """``wanted`` fillings, uniform over R, or all of R once where it has no more."""
+    space = order.canary.attack_space
+    return space.enumerate() if space.size <= wanted else space.sample(wanted, seed)
+
+
+def with_costs(found: AttackResult, costs: FloatArray, calls: int, decimals: int) -> AttackResult:
+    """``found`` with random fillings' costs in bits as ``extra["costs"]``, sorted and rounded.
+
+    ``calls`` sequences were scored for them, which no attacker needs: they go to ``audit_calls``. Raises TargetError
+    for costs that are no numbers.
+    """
+    finite(float(costs.sum()))
+    extra = found.get("extra", {})
+    counted = extra.get("audit_calls", 0) + calls
+    return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
+
+
+@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
+def skew_normal(order: AttackRequest) -> AttackResult:
+    """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
+
+    It is fitted to ``draws`` random fillings and tested by Kolmogorov and Smirnov's distance; where R has no more than
+    that, to all of R. Nothing below the cheapest of them is looked at, so the exposure has no upper bound and is as
+    good as the distribution's tail. ``histogram``, if above 0, keeps the costs that were fitted.
+    Raises OptionError where ``draws`` exceeds ``budget``, or where too few different costs come of them.
+    """
+    wanted = order.settings[DRAWS.name]
+    if wanted >= order.budget:
+        raise OptionError(
+            f"canary {order.canary.id!r}: draws={wanted} and the secret are more than budget={order.budget}: raise "
+            "budget=…, or lower draws=…"
+        )
+    space, secret = order.canary.attack_space, order.canary.secret
+    own = finite(float(order.target.log_perplexity([space.fill(secret)])[0]))
+    drawn = _fillings(order, wanted, order.seed)
+    costs = np.concatenate([batch for _, batch in scored(order, [each for each in drawn if each != secret])])
+    finite(float(costs.sum()))
+    try:
+        fit = fit_skew_normal(costs)
+    except OptionError as error:
+        raise OptionError(f"canary {order.canary.id!r}: {error}") from None
+    bits, (low, high) = fit.exposure(own), fit.exposure_interval(own)
+    rank, rank_low, rank_high = (max(1.0, order.canary.space.size * 2.0**-each) for each in (bits, high, low))
+    found: AttackResult = {
+        "log_perplexity": own,
+        "model_calls": len(costs) + 1,
+        "rank": rank,
+        "rank_low": rank_low,
+        "rank_high": rank_high,
+        "method": EXTRAPOLATED,
+        "extra": {
+            EXTRAPOLATED: bits,
+            f"{EXTRAPOLATED}_low": low,
+            f"{EXTRAPOLATED}_high": high,
+            "ks": fit.statistic,
+            "p_value": fit.p_value,
+            "rejected": fit.rejected,
+            "draws": fit.count,
+        },
+    }
+    return with_costs(found, costs, 0, decimals=4) if order.settings[HISTOGRAM.name] else found
+
+
+def warn_of_rejected(findings: Sequence[Finding]) -> None:
+    """Say of how many findings the fit is rejected, if of any."""
+    fitted = [each for each in findings if each.method == EXTRAPOLATED]
+    rejected = sum(each.extra["rejected"] for each in fitted)
+    if rejected:
+        log.warning(
+            "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s, as is one in "
+            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and sampled fit nothing",
+            rejected,
+            len(fitted),
+            SIGNIFICANCE,
+        )
