@@ -76,7 +76,7 @@ class FrankensteinLM(ClassifierScorerLM):
         classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
         if head != TRAIN:
             return graft(classifier, head, tokenizer=self.tokenizer, **loading)
-        from leakage_tasks.research.victims.masked_lm import train_head
+        from leakage_tasks.training.masked_lm import train_head
 
         settings: dict[str, Any] = {"base": base, "epochs": epochs, "seed": seed, "room": self.max_length, **loading}
         trained = train_head(classifier, self.tokenizer, str(text), **settings)

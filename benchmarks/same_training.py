@@ -65,9 +65,10 @@ def _lm(trained: Any) -> Made:
 
 def encoders() -> Iterator[tuple[str, Callable[[], Made]]]:
     from leakage_tasks.research.victims.classifier import fine_tune
-    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm, train_masked_lm
+    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
     from leakage_tasks.training.dp.private import DpConfig
+    from leakage_tasks.training.masked_lm import MaskedRecipe, train_masked_lm
 
     texts = [text for text, _ in ROWS]
     tokenizer = train_wordpiece(texts, vocabulary=60)

@@ -10,8 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from transformers import BertTokenizer
 
-    from leakage_tasks.research.victims.masked_lm import MaskedTraining
     from leakage_tasks.training.fitting import TrainedLM
+    from leakage_tasks.training.masked_lm import MaskedTraining
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,8 @@ def wordpiece(topics) -> BertTokenizer:
 @pytest.fixture(scope="session")
 def encoder(topics, wordpiece) -> MaskedTraining:
     """A BERT of one layer and 16 units, pre-trained on the topics."""
-    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+    from leakage_tasks.training.masked_lm import MaskedRecipe
 
     how = MaskedRecipe(epochs=4, learning_rate=1e-2, batch_size=16, max_length=16, device="cpu")
     return pretrain_masked_lm([text for text, _ in topics], wordpiece, how, layers=1, hidden=16)

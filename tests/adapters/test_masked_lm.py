@@ -16,9 +16,10 @@ from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 from adapters.masked_lm import MaskedLM
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
 from leakage_tasks.targets import MaskedTarget
 from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.training.masked_lm import MaskedRecipe
 from tests.conftest import ROOT
 from tests.encoders import CONFIGS, WORDS, digits_wordpiece, pseudo_bits, save_base, save_classifier, wordpiece
 from tests.oracles import merging, tiny_gpt2

@@ -152,5 +152,9 @@ def test_time_grows_with_missing_natural_secrets_and_not_with_their_square(tmp_p
         assert len(verify(source, manifest).problems) == number
         return time.process_time() - start
 
+    def best(number: int) -> float:
+        # What else runs beside it makes a run slower, never faster.
+        return min(seconds(number) for _ in range(3))
+
     seconds(100)
-    assert seconds(4000) < 8 * seconds(1000)
+    assert best(4000) < 8 * best(1000)

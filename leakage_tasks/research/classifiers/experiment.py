@@ -146,8 +146,9 @@ def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
     if ground.base:
         return ground.base
-    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
+    from leakage_tasks.training.masked_lm import MaskedRecipe
     from leakage_tasks.training.saved_model import save
 
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"

@@ -88,8 +88,9 @@ def read_rows(path: Path) -> list[Row]:
 
 def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> None:
     from leakage_tasks.research.victims.docstrings import docstring_rows
-    from leakage_tasks.research.victims.masked_lm import MaskedRecipe, pretrain_masked_lm
+    from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
     from leakage_tasks.research.victims.wordpiece import train_wordpiece
+    from leakage_tasks.training.masked_lm import MaskedRecipe
     from leakage_tasks.training.saved_model import save
 
     own = sizes.labelled

@@ -13,11 +13,11 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.research.victims.masked_lm import (
+from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
+from leakage_tasks.training.masked_lm import (
     IGNORED,
     MaskedRecipe,
     mask_tokens,
-    pretrain_masked_lm,
     public_texts,
     train_masked_lm,
     train_unfrozen,
@@ -71,9 +71,9 @@ def test_the_first_loss_is_transformers_own(texts, wordpiece, monkeypatch):
         seen["shown"], seen["targets"] = mask(*arguments)
         return seen["shown"], seen["targets"]
 
-    monkeypatch.setattr("leakage_tasks.research.victims.masked_lm.mask_tokens", note)
+    monkeypatch.setattr("leakage_tasks.training.masked_lm.mask_tokens", note)
     how = replace(SMALL, batch_size=64, learning_rate=0.0)
-    monkeypatch.setattr("leakage_tasks.research.victims.masked_lm.train_unfrozen", lambda model: model.eval())
+    monkeypatch.setattr("leakage_tasks.training.masked_lm.train_unfrozen", lambda model: model.eval())
     trained = pretrain_masked_lm(texts, wordpiece, how, **SIZES)
     attention = (seen["shown"] != wordpiece.pad_token_id).long()
     oracle = trained.model(input_ids=seen["shown"], attention_mask=attention, labels=seen["targets"]).loss
