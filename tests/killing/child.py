@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -118,8 +120,11 @@ def _run(program: str, words: list[str], work: Path, log: Path, faults: Faults |
         # The harness' own tasks take it many seconds to list, in which nothing of ours runs.
         (work / "no-tasks").mkdir(exist_ok=True)
         import_module("lm_eval.tasks.manager").__file__ = str(work / "no-tasks" / "manager.py")
-        # The usual one is shared with the other children, of which a killed one may hold it.
-        tqdm.set_lock(threading.RLock())
+        # Nor does any while it asks pip and the processor about themselves.
+        import_module("lm_eval.evaluator").add_env_info = lambda storage: None  # type: ignore[attr-defined]
+        for bars in _with_subclasses(tqdm):
+            # The usual lock is shared with the other children, of which a killed one may hold it.
+            bars.set_lock(threading.RLock())
         sys.argv = [program, *words]
         if faults is not None:
             faults.install()
@@ -137,6 +142,13 @@ def _run(program: str, words: list[str], work: Path, log: Path, faults: Faults |
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)
+
+
+def _with_subclasses(bars: type[tqdm[Any]]) -> Iterator[type[tqdm[Any]]]:
+    """A class of progress bars and all that are made of it, each of which may have a lock of its own."""
+    yield bars
+    for each in bars.__subclasses__():
+        yield from _with_subclasses(each)
 
 
 def _code_of(program: str) -> int:

@@ -22,7 +22,7 @@ CODES = {"KILL": (-9,), "TERM": (-15, 143), "INT": (-2, 130)}
 """What a program's exit status is that the signal ended."""
 PAUSE = 0.002
 """Seconds between two looks at a running command."""
-PATIENCE, LONGER = 120.0, 10.0
+PATIENCE, LONGER = 600.0, 10.0
 """Seconds that a command may take, and how many times as long as an undisturbed run, where that is more."""
 
 
