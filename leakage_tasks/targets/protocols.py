@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
     from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
+    from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 
 @runtime_checkable
@@ -145,25 +146,6 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
     def state_bytes(self, state: Any) -> int:
         """Memory a state keeps occupied."""
-
-
-class TokenRows(Protocol):
-    """Token rows of a space's fillings, about which a text classifier or tagger is asked."""
-
-    def of(self, values: IntArray) -> IntArray | list[list[int]]:
-        """Rows of the texts whose first k slots hold ``values`` ``[n, k]`` (places in the slots' alphabets).
-
-        With k below the number of slots the text ends before the next open slot.
-        """
-
-    def single(self, slot: int) -> IntArray | None:
-        """The one token of each value of ``slot``, None where some value has several."""
-
-    def tokens(self, slot: int) -> list[list[int]]:
-        """The tokens of each value of ``slot`` in its place."""
-
-    def column(self, slot: int) -> int | None:
-        """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
 
 
 @runtime_checkable

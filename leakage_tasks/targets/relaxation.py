@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.label_model import LabelModel
 from leakage_tasks.targets.label_names import some_of
-from leakage_tasks.targets.protocols import TokenRows
+from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 
 @dataclass(frozen=True)
