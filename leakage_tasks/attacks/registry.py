@@ -20,19 +20,24 @@ BUDGET = 20_000
 
 @dataclass(frozen=True)
 class AttackOption:
-    """An option of an attack: its name for ``--metadata``, its type, what it is unless given, and what it means.
-
-    One that does not ``decide`` anything leaves all figures what they are without it.
-    """
+    """An option of an attack, as ``--metadata`` takes it."""
 
     name: str
-    kind: type
+    """What it is called there."""
+    type: type
+    """What its value is read as."""
     default: Any
-    words: str
+    """Its value unless given; None for none."""
+    help: str
+    """What it means, for messages and tables."""
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    decides: bool = True
-    most: float | None = None
+    """The values it may have, where they are few."""
+    minimum: float | None = None
+    """The least value it may have."""
+    affects_results: bool = True
+    """Whether figures can be others with another value; where not, two runs compare whatever theirs are."""
+    maximum: float | None = None
+    """The largest value it may have."""
 
     def checked(self, value: Any) -> Any:
         """``value``, if the option may have it. Raises OptionError for one that it may not."""
@@ -43,12 +48,12 @@ class AttackOption:
         needed = None
         if isinstance(value, float) and not math.isfinite(value):
             needed = "a number"
-        elif self.least is not None and value < self.least:
-            needed = f"{self.least} or more"
-        elif self.most is not None and value > self.most:
-            needed = f"{self.most} or less"
+        elif self.minimum is not None and value < self.minimum:
+            needed = f"{self.minimum} or more"
+        elif self.maximum is not None and value > self.maximum:
+            needed = f"{self.maximum} or less"
         if needed:
-            raise OptionError(f"{self.name}={value} must be {needed}: it is {self.words}")
+            raise OptionError(f"{self.name}={value} must be {needed}: it is {self.help}")
         return value
 
 

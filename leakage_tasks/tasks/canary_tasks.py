@@ -160,7 +160,7 @@ class CanaryTask(LocalTask):
         given = {"budget": self.options.budget, **self.options.settings}
         # A budget has no usual value: what one that is not given comes to is the model's to say.
         usual = {name: each.default for name, each in settings.items()}
-        decides = {name for name in given if name not in settings or settings[name].decides}
+        decides = {name for name in given if name not in settings or settings[name].affects_results}
         asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
         context = {} if self.options.context.is_auto else {"context": str(self.options.context)}

@@ -47,7 +47,7 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     The harness mixes the model's arguments into the same mapping, so a name that is none of ours is left
     alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
-    types = CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
+    types = CANARY_TYPES | {name: setting.type for name, setting in known_settings().items()}
     own, typed = typed_options(metadata, task, types, {*SUFFIX_TYPES, *HELDOUT_NAMES})
     for name, words in (("known", get_args(Known)), ("rows", get_args(Rows))):
         if typed.get(name) not in (None, *words):

@@ -11,7 +11,9 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
-WIDTH = AttackOption("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", least=1)
+WIDTH = AttackOption(
+    "width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1
+)
 
 
 @register("beam", "extraction", PredictsNextToken, auto=4, remedy=NO_LOGITS, settings=(WIDTH,))

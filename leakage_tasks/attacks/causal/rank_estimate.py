@@ -41,7 +41,7 @@ PRECISION = AttackOption(
     float,
     0.25,
     "bits: half the width that the 95 % interval of an estimated exposure is to have, if the budget pays for it",
-    least=0.01,
+    minimum=0.01,
 )
 
 

@@ -23,7 +23,7 @@ STOPPING = AttackOption(
     "filling took (paper)",
     choices=("proven", PAPER),
 )
-BATCH = AttackOption("batch", int, 128, "how many nodes an iteration of best-first search takes", least=1)
+BATCH = AttackOption("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
 
 
 @register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))

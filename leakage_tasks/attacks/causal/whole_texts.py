@@ -42,7 +42,7 @@ DRAWS = AttackOption(
     2000,
     "how many fillings sampling draws from the model, with until=found at a time, or how many random ones a "
     "skew-normal is fitted to",
-    least=1,
+    minimum=1,
 )
 HISTOGRAM = AttackOption(
     "histogram",
@@ -50,8 +50,8 @@ HISTOGRAM = AttackOption(
     0,
     "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget; a "
     "skew-normal's keeps those it was fitted to, whatever the number",
-    least=0,
-    decides=False,
+    minimum=0,
+    affects_results=False,
 )
 
 

@@ -28,7 +28,7 @@ SIGNAL = AttackOption(
     "what fillings are ranked by: the class loss, or how much lower it is than a reference classifier's",
     (LOSS, CALIBRATED),
 )
-BEAM = AttackOption("beam", int, 200, "how many fillings are kept after each slot", least=1)
+BEAM = AttackOption("beam", int, 200, "how many fillings are kept after each slot", minimum=1)
 
 
 class ClassScores:

@@ -30,7 +30,7 @@ NO_LABELS = (
     "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
     "other models"
 )
-PENALTY = AttackOption("lambda", float, 0.0, "the penalty on words that are frequent in training", least=0.0)
+PENALTY = AttackOption("lambda", float, 0.0, "the penalty on words that are frequent in training", minimum=0.0)
 CORPUS = AttackOption("corpus", str, None, "a text the frequencies for lambda are counted in")
 CORPUS_COLUMN = AttackOption("corpus_column", str, "text", "the column of corpus that holds the text")
 COUNTS = AttackOption("counts", str, None, "a JSON file of counts by word, instead of corpus")

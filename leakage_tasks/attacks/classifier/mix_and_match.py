@@ -14,7 +14,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = AttackOption("candidates", int, 2000, "how far down the generator's order candidates are taken", least=1)
+CANDIDATES = AttackOption("candidates", int, 2000, "how far down the generator's order candidates are taken", minimum=1)
 
 
 @register(

@@ -23,7 +23,7 @@ NUMBER = 64
 REACH = 0.1
 """How fast a point's word loses weight with distance, as a share of the mean distance."""
 SHORTLIST = AttackOption(
-    "shortlist", int, None, "how many values a slot are scored after the gradient's order", least=1
+    "shortlist", int, None, "how many values a slot are scored after the gradient's order", minimum=1
 )
 SHORTLIST_AT = AttackOption(
     "shortlist_at",
@@ -34,7 +34,7 @@ SHORTLIST_AT = AttackOption(
     (POINTS, MEAN, AT_MASK),
 )
 AUDIT = AttackOption(
-    "audit", bool, False, "whether to score all values too and report what the shortlist kept", decides=False
+    "audit", bool, False, "whether to score all values too and report what the shortlist kept", affects_results=False
 )
 
 

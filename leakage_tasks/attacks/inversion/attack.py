@@ -36,8 +36,8 @@ MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
 """Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
 SETTINGS = (
-    AttackOption("restarts", int, 5, "how many random starts there are for a canary", least=1),
-    AttackOption("steps", int, 250, "how many steps the gradient takes from each start", least=1),
+    AttackOption("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
+    AttackOption("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
     AttackOption(
         "relaxation",
         str,
@@ -56,15 +56,22 @@ SETTINGS = (
     ),
     AttackOption("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"),
     AttackOption(
-        "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", least=1
+        "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", minimum=1
     ),
-    AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", least=0.0),
+    AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", minimum=0.0),
     AttackOption(
-        "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", least=1e-9
+        "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", minimum=1e-9
     ),
-    AttackOption("start_temperature", float, 0.1, "the softmax's temperature at the first step", least=search.COLDEST),
     AttackOption(
-        "cooling", float, 0.997, "what the temperature is multiplied by after each step, at most 1", least=0.0, most=1
+        "start_temperature", float, 0.1, "the softmax's temperature at the first step", minimum=search.COLDEST
+    ),
+    AttackOption(
+        "cooling",
+        float,
+        0.997,
+        "what the temperature is multiplied by after each step, at most 1",
+        minimum=0.0,
+        maximum=1,
     ),
     AttackOption("arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)),
 )
