@@ -5,6 +5,7 @@ from __future__ import annotations
 CANARY_TYPES: dict[str, type] = {
     "canaries": str,
     "planted": str,
+    "preflight": str,
     "attack": str,
     "budget": int,
     "seed": int,

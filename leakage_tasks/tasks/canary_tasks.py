@@ -32,6 +32,7 @@ from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.answer_attacks import attack
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
+from leakage_tasks.tasks.read_copies import copies_in_loss
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -62,6 +63,9 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
+        self._learnt: dict[str, list[int]] = {}
+        if self.options.preflight is not None:
+            self._learnt = copies_in_loss(self.options.preflight, manifest_hash(self._read), given)
         known = self.options.known
         self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
@@ -181,6 +185,7 @@ class CanaryTask(LocalTask):
             "planting": planting.state,
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
             **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
+            **({"learnt_from": self._learnt} if self._learnt and len(there) == len(self._canaries) else {}),
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             "kinds": sorted({canary.kind for canary in there}),

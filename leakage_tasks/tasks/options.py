@@ -35,6 +35,8 @@ class Options:
     """What stands around every canary."""
     planted: str | None = None
     """The data the canaries were planted in, which proves it."""
+    preflight: str | None = None
+    """What a look at the training data found before training: of how many copies the secrets were in the loss."""
     rows: Rows = "brief"
     """Whether the harness' table has ``all`` rows; results and samples have them in any case."""
     settings: Mapping[str, Any] = field(default_factory=dict)

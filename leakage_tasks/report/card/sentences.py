@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
@@ -92,8 +93,18 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
         if own:
             yield f"{percent(own)} of the training text by characters"
+    # What others wrote there may be anything.
+    with suppress(AttributeError, LookupError, TypeError, ValueError):
+        learnt = result.tested["learnt_from"]
+        yield _learnt_from(learnt if column.copies is None else {"": learnt[str(column.copies)]})
     if result.claimed:
         yield "planting claimed, not proven"
+
+
+def _learnt_from(counts: Mapping[str, Sequence[int]]) -> str:
+    """Of how many copies a secret was in the loss, as a look before training found."""
+    learnt, copies = (sum(int(each[at]) for each in counts.values()) for at in (0, 1))
+    return f"learnt from {learnt:,} of {copies:,} copies"
 
 
 def what_was_tested(tested: Mapping[str, Any]) -> str:
@@ -194,6 +205,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return escaped(f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)")
         case "planting":
             return {"claimed": "planting claimed by the manifest, no data prove it", "none": "nothing planted"}[value]
+        case "learnt_from":
+            return f"{_learnt_from(value)}, as the training data showed before training"
         case "controls":
             return f"{int(value):,} controls, made alike and never planted"
         case "kinds":

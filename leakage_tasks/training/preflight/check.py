@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 from transformers import Trainer
 
-from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.training.callback.target import undisturbed
@@ -155,8 +155,8 @@ class _Look:
         """What it came to."""
         self._bar.close()
         readings = tuple(self._reading(canary) for canary in self._canaries)
-        trained = trained_share(self.model)
-        return Preflight(readings, self._rows, self.walk.total, trained, self._reached, self._mixed)
+        walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
+        return Preflight(readings, *walked, trained_share(self.model), self._reached, self._mixed)
 
     def _reading(self, canary: Canary) -> CanaryReading:
         found = self._found[self._first[canary.id]]

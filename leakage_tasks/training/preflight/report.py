@@ -58,6 +58,8 @@ class Preflight:
     """Rows of the trainer's data that were looked at, as it batches them: packed ones count as one."""
     total: int | None
     """Rows there are; None for a stream."""
+    manifest: str
+    """Hash of the canaries, as results have it."""
     trained: float = 1.0
     """Share of the model's weights that training changes."""
     reached: bool | None = None
@@ -132,7 +134,7 @@ class Preflight:
             else {**asdict(each), "state": each.state}
             for each in self.canaries
         ]
-        rest = {"rows": self.rows, "total": self.total, "trained": self.trained}
+        rest = {"rows": self.rows, "total": self.total, "manifest": self.manifest, "trained": self.trained}
         probes = {"reached": self.reached, "mixed": self.mixed}
         return {"schema": SCHEMA, "version": __version__, **rest, **probes, "canaries": canaries}
 
