@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import OptionError
 
-TokenIds = NDArray[np.integer[Any]]
+if TYPE_CHECKING:
+    from leakage_tasks.core.arrays import TokenIds
+
 MOST = 2**31 - 1
 """The largest token id that is taken for one."""
 SPLITS = ("train", "validation", "test")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from leakage_tasks.core.arrays import TokenIds
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data import is_saved
-from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, TokenIds, check_split, choose_rows, split_rows
+from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
 

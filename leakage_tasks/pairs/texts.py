@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
-from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.arrays import IntArray, TokenIds
 from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.pairs.pair import RawPairs, TokenIds, splits_named
+from leakage_tasks.pairs.pair import RawPairs, splits_named
 
 LENGTH = 50
 """Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from leakage_tasks.core.arrays import TokenIds
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.jsonl import objects
-from leakage_tasks.pairs.pair import MOST, RawPairs, TokenIds, split_of, splits_named
+from leakage_tasks.pairs.pair import MOST, RawPairs, split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
 BEFORE = f"pre{PREFIX}"
