@@ -78,8 +78,8 @@ class ModelSource:
         """
         if self.tokenizer is not None:
             named = isinstance(self.tokenizer, str | Path)
-            trusted = bool(self.trust_remote_code)
-            return read_tokenizer(self.tokenizer, trust_remote_code=trusted) if named else self.tokenizer
+            trust_remote_code = bool(self.trust_remote_code)
+            return read_tokenizer(self.tokenizer, trust_remote_code=trust_remote_code) if named else self.tokenizer
         if not self.is_named:
             raise OptionError("a model in memory comes without its tokenizer: pass tokenizer= too")
         return read_tokenizer(self.pretrained, **self._passed)
