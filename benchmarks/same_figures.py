@@ -3,19 +3,22 @@
 ``python -m benchmarks.same_figures make FOLDER --leakage /old/.venv/bin/leakage`` runs them with one thread by the
 ``leakage`` of an environment, ``make FOLDER2`` by this one's; a second call goes on where the first was stopped.
 ``compare FOLDER FOLDER2`` goes through all results files, samples, trials and reports of both, value by value: numbers
-may differ by 1e-9 of their size, texts not at all. It prints what differs and exits with 1. What says when, where, how
-long and by which version is left out. Both on one machine: other processors round in other ways.
+may differ by 1e-9 of their size, texts not at all. It prints what differs and exits with 1; fields that the new version
+has added are counted. What says when, where, how long and by which version is left out, and trials, which are named by
+their code, are known by their config. Both on one machine: other processors round in other ways.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,8 @@ RUNS = {
 """What is run, by its name."""
 VOLATILE = re.compile(
     r"seconds|time|date|version|machine|command|git_hash|path|folder|salt|hash|code|transformers|torch|cpu|"
-    r"pretty_env_info|model_name|model_source|system_|upper_git|leakage_version|more_words"
+    r"pretty_env_info|model_name|model_source|system_|upper_git|leakage_version|more_words|config_source|base_model|"
+    r"^trials$"
 )
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d.:-]+")
 
@@ -75,18 +79,21 @@ def _compare(old: Path, new: Path) -> bool:
     """Print a line a file that differs, and the counts."""
     left, right = _records(old), _records(new)
     values = differing = 0
+    added: Counter[str] = Counter()
     for name in sorted({*left, *right}):
         if name not in left or name not in right:
             print(f"{name}: only in {old if name in left else new}")
             differing += 1
             continue
-        found = list(_differences(left[name], right[name], ""))
+        found = list(_differences(left[name], right[name], "", added))
         values += _count(left[name])
         differing += bool(found)
         for each in found[:SHOWN]:
             print(f"{name}: {each}")
         if len(found) > SHOWN:
             print(f"{name}: and {len(found) - SHOWN:,} more")
+    for field, times in added.most_common():
+        print(f"{field}: added {times:,} times")
     print(f"{len(left):,} files, {values:,} values: {differing:,} files differ")
     return not differing and bool(left)
 
@@ -98,21 +105,27 @@ def _records(folder: Path) -> dict[str, Any]:
         if path.suffix not in (".json", ".jsonl") or "model" in path.relative_to(folder).parts[:-1]:
             continue
         name = STAMP.sub("TIME", path.relative_to(folder).as_posix())
-        text = path.read_text(encoding="utf-8")
-        found[name] = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+        text = path.read_text(encoding="utf-8").replace(str(folder.absolute()), "FOLDER")
+        record = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+        if path.parent.name == "trials":
+            asked = json.dumps([record["config"], sorted(record["result"])], sort_keys=True)
+            name = f"{Path(name).parent}/{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+            del record["study"]  # Of several that share a trial, the first that asked for it.
+        found[name] = record
     return found
 
 
-def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+def _differences(old: Any, new: Any, where: str, added: Counter[str]) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        for name in [*old, *(name for name in new if name not in old)]:
+        added.update(name for name in new if name not in old and not VOLATILE.search(name))
+        for name in old:
             if not VOLATILE.search(name):
-                yield from _differences(old.get(name), new.get(name), f"{where}.{name}")
+                yield from _differences(old[name], new.get(name), f"{where}.{name}", added)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(one, other, f"{where}[{place}]")
-    elif isinstance(old, str) and isinstance(new, str) and old[:1] == "{" == new[:1]:
-        yield from _differences(json.loads(old), json.loads(new), f"{where}()")
+            yield from _differences(one, other, f"{where}[{place}]", added)
+    elif isinstance(old, str) and isinstance(new, str) and old[:2] == '{"' == new[:2]:
+        yield from _differences(json.loads(old), json.loads(new), f"{where}()", added)
     elif not _same(old, new):
         yield f"{where.removeprefix('.')} is {str(new)[:80]!r}, was {str(old)[:80]!r}"
 
