@@ -44,6 +44,14 @@ def parquet_chunks(source: Path) -> list[list[Chunk]]:
             raise PlantingError(f"{source}: not a parquet file ({error}): check the file") from None
 
 
+def first_column(batch: Any, source: Path, row: int) -> list[Any]:
+    """What it holds; the batch begins at ``row``. Raises PlantingError for text that is no UTF-8."""
+    try:
+        return list(batch.column(0).to_pylist())
+    except UnicodeDecodeError:
+        raise PlantingError(f"{source}: damaged after row {row} (a text is not UTF-8): check the file") from None
+
+
 def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
     """Record batches of a column, or of all, in the file's schema.
 

@@ -25,7 +25,7 @@ from leakage_tasks.data.base import (
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.batches import open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
 
 GROUP_BYTES = 32 << 20
 
@@ -72,8 +72,10 @@ class ParquetFormat(ArrowFormat):
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in batches that fit in memory."""
+        row = 0
         for batch in parquet_batches(path, column):
-            yield from batch.column(0).to_pylist()
+            yield from first_column(batch, path, row)
+            row += len(batch)
 
 
 def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.batches import parquet_batches
 from leakage_tasks.data.pages import Chunk, pages, row_groups
 from leakage_tasks.data.parquet import compression_of
@@ -108,3 +111,24 @@ def test_damaged_footers_are_value_errors(noise: bytes, start: int, cut: int) ->
 def test_what_has_no_footer_is_a_value_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match="damaged|ends in"):
         row_groups(io.BytesIO(raw))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("data.parquet", r"damaged after row 0 \(a text is not UTF-8\): check the file"),
+        ("folder", "cannot be loaded by 'datasets' .*Invalid UTF8.*: save it anew"),
+    ],
+)
+def test_text_that_is_not_utf_8_is_one_line(tmp_path: Path, name: str, said: str) -> None:
+    # Arrow writes, and reads, whatever bytes there are.
+    ends, letters = struct.pack("<3i", 0, 4, 6), b"good\xbf\xff"
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
+    table, source = pa.table({"text": texts}), tmp_path / name
+    if name == "folder":
+        datasets.Dataset(table).save_to_disk(source)
+    else:
+        pq.write_table(table, source)
+    kind, wanted = format_of(source), Columns()
+    with pytest.raises(PlantingError, match=said):
+        list(kind.texts(source, kind.survey(source, wanted), wanted))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
-from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.preflight import Preflight, preflight
 from tests.training.preflight.trainers import arguments, canaries, model, sft, texts, tokenizer
@@ -244,6 +244,15 @@ def test_no_secret_is_in_the_report(tmp_path):
     told = (tmp_path / "preflight.json").read_text() + "\n".join(found.lines())
     assert not any("".join(canary.secret) in told for canary in planted)
     assert json.loads((tmp_path / "preflight.json").read_text())["canaries"][0]["state"] == "in the loss"
+
+
+def test_of_a_natural_secret_the_state_alone_is_told(tmp_path):
+    natural = Canary("mine", "call {digits:6} now", tuple("481516"), repetitions=3, kind="natural")
+    found = preflight(plain(tmp_path, [natural.text] * 3 + ["words"]), [natural])
+    (told,) = found.to_json()["canaries"]
+    assert told == {"canary": "mine", "kind": "natural", "state": "in the loss"}
+    assert "481516" not in "\n".join(found.lines())
+    assert next(line for line in found.lines() if line.startswith("mine")).split()[1:5] == ["-"] * 4
 
 
 @pytest.mark.parametrize(
