@@ -95,7 +95,7 @@ def main() -> None:
         raise SystemExit(2) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"leakage: {place}{error.strerror or error}: check the path", file=sys.stderr)
+        print(f"leakage: {one_line(f'{place}{error.strerror or error}: check the path')}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

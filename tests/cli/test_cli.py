@@ -34,6 +34,15 @@ def test_what_was_typed_is_repeated_without_its_control_characters(words: list[s
     assert done.stderr.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize("path", ["\u202e" * 300, "\x1b[2J" * 100])
+@pytest.mark.parametrize("words", [["score"], ["card"], ["leaderboard"], ["check"]])
+def test_a_path_that_the_system_refuses_is_repeated_without_them_too(words: list[str], path: str) -> None:
+    done = leakage(*words, path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.rstrip("\n").isprintable()
+
+
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     code = (
         "import sys; from leakage_tasks.cli import main\n"
