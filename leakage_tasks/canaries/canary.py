@@ -189,6 +189,10 @@ def _build(data: dict[str, Any], where: str) -> Canary:
     if not _is_unicode(data):
         name = next(name for name, value in data.items() if not _is_unicode(value))
         raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
+    kinds = get_args(Kind)
+    if data["kind"] not in kinds:
+        # Known first: of a canary whose kind is misspelt nobody can tell whether its secret may be shown.
+        raise ManifestError(f"{where}: field 'kind': kind {data['kind']!r} is none of {', '.join(kinds)}")
     field_name = "space"
     try:
         alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}

@@ -133,3 +133,12 @@ def test_a_natural_secret_is_not_shown_by_the_error_that_refuses_it(tmp_path):
     with pytest.raises(ManifestError, match=r"m\.jsonl:1: field 'secret': .*not shown") as caught:
         read_manifest(tmp_path / "m.jsonl")
     assert "SECRET" not in str(caught.value)
+
+
+def test_a_misspelt_kind_is_told_before_anything_of_the_secret(tmp_path: Path) -> None:
+    path = tmp_path / "canaries.jsonl"
+    line = {"schema": 1, "id": "n", "template": "my card 4929-{n:4}", "secret": ["1"], "space": {"": {}}}
+    path.write_text(json.dumps({**line, "repetitions": 1, "planted": True, "kind": "nat"}) + "\n")
+    with pytest.raises(ManifestError, match="field 'kind': kind 'nat' is none of") as told:
+        read_manifest(path)
+    assert "4929" not in str(told.value)
