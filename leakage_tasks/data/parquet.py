@@ -63,7 +63,8 @@ class ParquetFormat(ArrowFormat):
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
         schema, _ = self.schema_and_rows(source, wanted)
-        write_batches(_splice(parquet_batches(source), points, schema), output, schema, compression_of(source))
+        spliced = _splice(parquet_batches(source), points, schema, source)
+        write_batches(spliced, output, schema, compression_of(source))
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
@@ -105,9 +106,9 @@ def _without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
         row += len(batch)
 
 
-def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any]:
+def _splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
     def inserted(place: int) -> Any:
-        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema)], schema=schema)
+        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
 
     place, row = 0, 0
     while place < len(points) and points[place][0] == 0:
@@ -126,13 +127,19 @@ def _splice(batches: Iterator[Any], points: Points, schema: Any) -> Iterator[Any
         raise lost_rows(row)
 
 
-def _fill_barred(row: Row, schema: Any) -> Row:
-    """The row with something empty in the columns that take no null."""
+def _fill_barred(row: Row, schema: Any, source: Path) -> Row:
+    """The row with something empty in the columns that take no null. Raises PlantingError where nothing empty fits."""
     for name, value in row.items():
         field = schema.field(name)
         if value is None and not field.nullable:
-            empties: tuple[Any, ...] = ("", 0, [], {})
+            width = field.type.byte_width if pa.types.is_fixed_size_binary(field.type) else 0
+            empties: tuple[Any, ...] = ("", 0, False, bytes(width), [], {})
             row[name] = next((empty for empty in empties if _fits(empty, field.type)), None)
+            if row[name] is None:
+                raise PlantingError(
+                    f"{source}: column {name!r} holds {field.type} and takes no null, so an inserted row can have "
+                    "nothing there: let it take null, or leave it out"
+                )
     return row
 
 

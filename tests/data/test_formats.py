@@ -399,3 +399,26 @@ def test_a_column_that_is_no_text(tmp_path: Path, manifest: Path, suffix: str) -
     source, output = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
     KINDS[suffix][0](source, sample_rows())
     assert "column 'n' holds int64, expected text" in attempt(manifest, source, output, text_column="n")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "empty"),
+    [("bool", True, False), ("decimal", 1, 0), ("bytes", b"abc", bytes(3)), ("time", 5, 0), ("pair", [1, 2], None)],
+)
+def test_parquet_fills_each_type_that_takes_no_null_or_says_so(
+    tmp_path: Path, manifest: Path, name: str, given: Any, empty: Any
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"bool": pa.bool_(), "decimal": pa.decimal128(5, 2), "bytes": pa.binary(3), "time": pa.timestamp("us")}
+    kind = kinds.get(name, pa.list_(pa.int8(), 2))
+    source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    schema = pa.schema([pa.field("text", pa.string()), pa.field("x", kind, nullable=False)])
+    pq.write_table(pa.Table.from_pylist([{"text": str(row), "x": given} for row in range(30)], schema=schema), source)
+    if empty is None:
+        assert "column 'x' holds fixed_size_list" in attempt(manifest, source, output)
+        return
+    plant(manifest, source, output)
+    found = pq.read_table(output).column("x")
+    assert Counter(found.to_pylist())[pa.scalar(empty, kind).as_py()] == 22
