@@ -58,7 +58,8 @@ def match(findings: Iterable[Finding]) -> Matched:
 
 def _lot(found: Finding) -> str:
     """A place in line that depends on the canary's id and nothing that was measured."""
-    return hashlib.sha256(f"pair:{found.canary}".encode()).hexdigest()
+    # Ids in samples that others wrote may hold half a surrogate pair.
+    return hashlib.sha256(f"pair:{found.canary}".encode(errors="surrogatepass")).hexdigest()
 
 
 def bits_of(found: Finding) -> float:

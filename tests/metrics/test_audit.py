@@ -146,6 +146,11 @@ def test_the_order_of_canaries_changes_nothing(planted, controls, order):
     assert audit(shuffled, 1e-5) == audit(findings, 1e-5)
 
 
+def test_an_id_may_be_any_text():
+    findings = [replace(each, canary=each.canary + "\ud800") for each in run([9.0] * 3, [1.0] * 3)]
+    assert match(findings).pairs == 3
+
+
 @given(exposures, exposures)
 def test_figures_are_numbers_within_their_limits(planted, controls):
     for figure in audit(run(planted, controls)):
