@@ -100,7 +100,7 @@ def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
 def _for_epsilon(wanted: AuditGoal) -> Iterator[str]:
     if wanted.epsilon is None:
         return
-    if wanted.epsilon <= 0:
+    if not wanted.epsilon > 0:
         raise OptionError(f"--epsilon is {wanted.epsilon:g}: give a number above 0, such as 1")
     if not 0.5 < wanted.accuracy <= 1:
         raise OptionError(f"--accuracy is {wanted.accuracy:g}: give a share above 0.5 and up to 1, such as 0.95")

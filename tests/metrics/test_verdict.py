@@ -170,3 +170,9 @@ def test_by_chance_five_in_a_hundred_headlines_and_one_more_of_other_tiers_are_c
 @pytest.mark.parametrize("values", [{}, {"recall": 0.5}, {**EXPOSED, "n_planted": 0.0}, {**EXPOSED, "exposure": None}])
 def test_without_figures_there_is_no_verdict(values: dict[str, Any]) -> None:
     assert verdict_of(values, TESTED) is None
+
+
+@pytest.mark.parametrize("kinds", [5, "random", {"a": 1}, None, [[]]])
+def test_odd_kinds_in_results_of_others_are_passed_over(kinds: Any) -> None:
+    usual = {name: value for name, value in TESTED.items() if name != "kinds"}
+    assert verdict(EXTRACTED, {**usual, "kinds": kinds}).label == verdict(EXTRACTED).label

@@ -75,6 +75,7 @@ def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Le
         (["--exposure", "1.44"], "no number of canaries up to 1,000,000 shows it, as chance is 1.44 bits: give more"),
         (["--epsilon", "4"], "no number of pairs up to 1,000,000 shows it if 95 % of the guesses are right"),
         (["--epsilon", "0"], "--epsilon is 0: give a number above 0"),
+        (["--epsilon", "nan"], "--epsilon is nan: give a number above 0"),
         (["--epsilon", "1", "--accuracy", "0.5"], "--accuracy is 0.5: give a share above 0.5"),
         (["--rate", "0.1", "--repetitions", "0"], "--repetitions names 0 copies"),
         (["--rate", "0.1", "--repetitions", "one"], "--repetitions is 'one': give whole numbers"),
