@@ -1,11 +1,11 @@
-# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make pythons, make docs: each sets
+# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make next, make pythons, make docs: each sets
 # up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest pythons docs lint clean
+.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest next pythons docs lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -43,7 +43,7 @@ audit: $(STAMP)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	@$(BIN)/python tests/supply/audit.py $(AUDIT)/bin/pip-audit
 
-lowest pythons: $(STAMP)
+lowest next pythons: $(STAMP)
 	$(BIN)/python tests/supply/elsewhere.py $@
 
 # The pages of docs/ as a site, in site/; a dead link or anchor fails it, and so does a page that would ask another host.
@@ -61,7 +61,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-$(STAMP): pyproject.toml constraints.txt leakage_tasks/tasks/startup.pth leakage_tasks/tasks/startup.py
+$(STAMP): pyproject.toml constraints.txt leakage_tasks/harness/startup.pth leakage_tasks/harness/startup.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --prefer-binary -c constraints.txt -e '.[test]'

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import torch
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.core.option import Option, by_name, near
+from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.targets.batches import RowModel, texts_at_once
-from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.harness.target import register_target
 
+LOADING = (
+    Option("pretrained", object, None, "the model: a folder or hub name", required=True),
+    Option("tokenizer", object, None, "the tokenizer, if not the model's own: a folder or hub name"),
+    Option("revision", str, None, "which version of the model and of its own tokenizer"),
+    Option("trust_remote_code", bool, False, "whether code that comes with the model is run"),
+    Option("dtype", object, "auto", "what the model computes in; auto for the precision it was saved in"),
+    Option("device", object, None, "where it computes; unless given the first GPU if there is one"),
+    Option("batch_size", object, None, "how many texts of full length are read at once, or auto"),
+    Option("max_batch_size", int, None, "the most texts that are read at once", minimum=1),
+)
+"""What ``--model_args`` may say of every such model."""
+ROOM = Option("max_length", int, None, "how many tokens of a text are read, if fewer than the model can", minimum=1)
 Given = TypeVar("Given")
 Answer = tuple[float, bool]
 """A natural log of a probability, and whether what it is of is the likeliest."""
@@ -28,6 +40,10 @@ class LocalLM(LM):
     process has its own copy. What such a model cannot do raises TargetError.
     """
 
+    OPTIONS: ClassVar[Sequence[Option]]
+    """What ``--model_args`` may say of it."""
+    PIPELINE: ClassVar[str]
+    """The hub's name for what such a model does, for model cards."""
     no_probability: str
     """What it says, after its name, to who asks for the probability of running text."""
     no_text: str
@@ -37,10 +53,20 @@ class LocalLM(LM):
         self, pretrained: Any, batch_size: int | str | None = None, device: str | None = None, **options: Any
     ) -> None:
         super().__init__()
+        self.check(options)
         self._join_processes(device)
         self.batch_size = batch_size
         self.pretrained, self.revision = str(pretrained), options.get("revision")
         self._loading = {"device": self._device, "batch_size": texts_at_once(batch_size), **options}
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise OptionError for what ``--model_args`` may not say, or not like that."""
+        known = by_name(self.OPTIONS)
+        for name, value in given.items():
+            if name not in known:
+                use = ", ".join(known)
+                raise OptionError(f"--model_args {name}=…: no such option: use {use}{near(name, known)}")
+            known[name].checked(known[name].read(value, "--model_args"))
 
     @property
     @abstractmethod
@@ -82,6 +108,7 @@ class LocalLM(LM):
             "model_dtype": str(model.dtype),
             "model_revision": self.revision or "main",
             "model_sha": getattr(model.config, "_commit_hash", None) or "",
+            "model_pipeline": self.PIPELINE,
         }
 
     def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Given]) -> list[Given]:
@@ -136,6 +163,6 @@ def usable(device: str | None) -> torch.device:
         ) from None
 
 
-@as_target.register
-def _(lm: LocalLM, texts: Sequence[str] = (), private: bool = False) -> RowModel:
+@register_target(LocalLM)
+def _target(lm: LocalLM, texts: Sequence[str] = (), private: bool = False) -> RowModel:
     return lm.target

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from adapters.base import Answer, LocalLM
+from adapters.base import LOADING, ROOM, Answer, LocalLM
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.option import Option
+from leakage_tasks.harness.api import Instance
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.classifier.target import ClassifierTarget, load_classifier
@@ -35,6 +36,7 @@ class LabelScorerLM(LocalLM):
 
     no_probability = "gives texts no probability, only labels: leave out tasks that need one"
     no_text = "it labels it"
+    PIPELINE = "text-classification"
 
     @property
     def target(self) -> ClassifierTarget | TaggerTarget:
@@ -139,6 +141,15 @@ class ClassifierScorerLM(LabelScorerLM):
     classifier: ClassifierTarget
     too_long = "shorten it, or pass truncate=True in --model_args to classify the first {} tokens of such texts"
 
+    OPTIONS: ClassVar[Sequence[Option]] = (
+        *LOADING,
+        ROOM,
+        Option("labels", object, None, "names of the classes, if not the model's own: a file, or names by colons"),
+        Option("truncate", bool, False, "whether texts that are too long are cut where a task asks for labels"),
+        Option("reference", object, None, "another classifier, whose class loss signal=calibrated takes off"),
+        Option("generator", str, None, "what proposes candidates to mix-and-match: causal:MODEL or exhaustive"),
+    )
+
     def __init__(
         self,
         pretrained: Any,
@@ -149,6 +160,7 @@ class ClassifierScorerLM(LabelScorerLM):
         generator: str | None = None,
         **options: Any,
     ) -> None:
+        self.check({"truncate": truncate, "generator": generator})
         super().__init__(pretrained, **options)
         common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
         other = load_classifier(reference, **common) if reference is not None else None

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from lm_eval.api.instance import Instance
 
 from adapters.base import Answer
 from adapters.classifier_scorer import ClassifierScorerLM
@@ -19,6 +18,9 @@ from adapters.masked_lm import pseudo_log_likelihoods
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.option import Option
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import rolling
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
 from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
 from leakage_tasks.targets.loading import is_number
@@ -42,6 +44,17 @@ class FrankensteinLM(ClassifierScorerLM):
     ``loglikelihood`` is the pseudo-log-likelihood of the Frankenstein model; ``classify`` scores labels.
     Raises OptionError and TargetError.
     """
+
+    OPTIONS: ClassVar[Sequence[Option]] = (
+        *(each for each in ClassifierScorerLM.OPTIONS if each.name != "generator"),
+        Option("head", str, None, "the masked model the classifier was fine-tuned from, what save= wrote, or train"),
+        Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive or causal:MODEL"),
+        Option("text", str, None, "for head=train: the public text to train on"),
+        Option("base", str, None, "for head=train: the model whose head to start from"),
+        Option("head_epochs", int, 3, "for head=train: how often the text is read", minimum=1),
+        Option("seed", int, 0, "for head=train: the seed of the head it starts from"),
+        Option("save", str, None, "a folder to keep the Frankenstein model in"),
+    )
 
     def __init__(
         self,
@@ -122,16 +135,16 @@ class FrankensteinLM(ClassifierScorerLM):
         answers = pseudo_log_likelihoods(masked, queries, disable_tqdm or self.rank != 0)
         return self._remembered("loglikelihood", requests, answers)
 
-    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
         """For each text its pseudo-log-likelihood in nats.
 
         A text longer than the encoder is cut into pieces as long as the encoder reads, each scored by itself.
         """
         masked = self._with_head()
-        pieces = [list(masked.pieces(request.args[0])) for request in requests]
+        pieces = [list(masked.pieces(request.args[-1])) for request in requests]
         asked = [query for queries in pieces for query in queries]
         scores = iter(pseudo_log_likelihoods(masked, asked, disable_tqdm or self.rank != 0))
-        sums = [sum(next(scores)[0] for _ in queries) for queries in pieces]
+        sums = rolling([sum(next(scores)[0] for _ in queries) for queries in pieces])
         return self._remembered("loglikelihood_rolling", requests, sums)
 
     def _with_head(self) -> MaskedTarget:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lm_eval.api.instance import Instance
 from tqdm import tqdm
 
-from adapters.base import Answer, LocalLM
+from adapters.base import LOADING, ROOM, Answer, LocalLM
+from leakage_tasks.harness.api import Instance
 from leakage_tasks.targets.masked.rows import Query
 from leakage_tasks.targets.masked.target import MaskedTarget, load_masked
 
@@ -27,6 +27,8 @@ class MaskedLM(LocalLM):
     :class:`~adapters.base.LocalLM` does. Raises OptionError and TargetError.
     """
 
+    OPTIONS = (*LOADING, ROOM)
+    PIPELINE = "fill-mask"
     no_probability = (
         "gives running text no probability, and pseudo-likelihoods would stand in the table as if they were: leave out "
         "heldout_bits_per_byte and other perplexities, and take multiple-choice tasks"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapters.base import LOADING
 from adapters.classifier_scorer import LabelScorerLM
 from leakage_tasks.targets.tagger.target import TaggerTarget, load_tagger
 
@@ -19,6 +20,7 @@ class NLUTaggerLM(LabelScorerLM):
     :class:`LabelScorerLM` does. Raises OptionError and TargetError.
     """
 
+    OPTIONS = LOADING
     classifier: TaggerTarget
 
     def __init__(self, pretrained: Any, tokenizer: Any = None, **options: Any) -> None:

@@ -7,15 +7,16 @@ weights against those it was tuned on, where it says which, once they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from lm_eval.models.huggingface import HFLM
+from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.option import Option
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.models.loading import read_config, unreadable
 from leakage_tasks.training.prompt.files import CONFIG, RECORD, WEIGHTS
 from leakage_tasks.training.prompt.fit import comparable, model_hash
@@ -29,6 +30,12 @@ class SoftPromptLM(HFLM):
     ``max_length`` is what is left of the context after the prompt. Raises OptionError for arguments that do not go
     together and TargetError for a prompt that does not belong to the base model.
     """
+
+    OPTIONS: ClassVar[Sequence[Option]] = (
+        Option("pretrained", str, None, "the base model: a folder or hub name", required=True),
+        Option("prompt", str, None, "the folder of a PEFT prompt-tuning adapter", required=True),
+    )
+    """What ``--model_args`` may say of it, besides all that ``--model hf`` takes but ``peft`` and ``delta``."""
 
     def __init__(self, pretrained: str, prompt: str | None = None, **kwargs: Any) -> None:
         if prompt is None:

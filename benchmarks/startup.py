@@ -47,8 +47,8 @@ def main() -> None:
         empty, ours = Path(place, "empty"), Path(place, "ours")
         empty.mkdir()
         ours.mkdir()
-        shutil.copy(ROOT / "leakage_tasks" / "tasks" / "startup.pth", ours / "lm_eval_leakage.pth")
-        shutil.copy(ROOT / "leakage_tasks" / "tasks" / "startup.py", ours / "lm_eval_leakage_startup.py")
+        shutil.copy(ROOT / "leakage_tasks" / "harness" / "startup.pth", ours / "lm_eval_leakage.pth")
+        shutil.copy(ROOT / "leakage_tasks" / "harness" / "startup.py", ours / "lm_eval_leakage_startup.py")
         starts = [(reading(empty), reading(ours), reading(ours, "0")) for _ in range(runs)]
         code = HELP.format(folder=str(ours))
         helps = [(run(code, switch="0")[0], run(code)[0]) for _ in range(runs)]

@@ -17,7 +17,7 @@ from hypothesis import settings
 pytest_plugins = ("tests.small_models",)
 ROOT = Path(__file__).resolve().parent.parent
 HARNESS = """
-from leakage_tasks.tasks import plugin
+from leakage_tasks.harness import plugin
 plugin.install()
 from lm_eval.__main__ import cli_evaluate
 cli_evaluate()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.suffix.confidences import Candidates
+from leakage_tasks.attacks.suffix.candidates import Candidates
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, Reading, SuffixFinding, SuffixView
 
 EACH = ("tokens", "counts", "bits", "zlib", "lowest", "margin", "entropy", "lowered", "compared")

@@ -22,6 +22,14 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert done.stdout.split() == ["leakage_tasks"]
 
 
+def test_the_public_names_are_these() -> None:
+    """Others' code rests on them: one is never taken away or renamed without a release that still knows both."""
+    callables = "audit exposure extract_suffixes make_canaries plant read_findings read_manifest read_runs tune_prompt"
+    more = "verify write_board write_card write_manifest Audit ExposureCallback LeakageError Pair PromptSettings"
+    assert sorted(leakage_tasks.__all__) == sorted([*callables.split(), *more.split(), "__version__"])
+    assert dir(leakage_tasks) == sorted(leakage_tasks.__all__)
+
+
 def test_what_the_package_names_is_there() -> None:
     from leakage_tasks.training.callback.callback import ExposureCallback
 

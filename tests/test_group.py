@@ -14,7 +14,6 @@ from typing import Any
 import lm_eval
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager, manager
@@ -24,15 +23,17 @@ from transformers import BertForSequenceClassification
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
+from leakage_tasks.harness import plugin
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.report.reading.results_file import every_row
-from leakage_tasks.tasks import plugin
-from leakage_tasks.tasks.answer_attacks import answer_by_order
+from leakage_tasks.tasks.answering import answer_by_order
 from leakage_tasks.tasks.base_task import LocalTask
 from tests.conftest import ROOT
+from tests.harness.test_plugin import patched
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
-from tests.tasks.test_plugin import patched
 
 CANARIES = ["canary_exposure", "canary_extraction"]
 SUFFIXES = "suffix_extraction"
@@ -290,7 +291,8 @@ def needing(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "needing.py").write_text("from tests.test_group import NeedsFile\n")
     (folder / "needs_file.yaml").write_text("task: needs_file\nclass: !function needing.NeedsFile\n")
-    (folder / "two.yaml").write_text("group: two\ntask: [needs_file, canary_exposure]\noptional: true\n")
+    members = "".join(f"  - {{task: {name}, optional: true}}\n" for name in ("needs_file", "canary_exposure"))
+    (folder / "two.yaml").write_text(f"group: two\ntask:\n{members}")
     return folder
 
 
@@ -342,10 +344,10 @@ class Process:
         return torch.cat(self._shared)
 
 
-def request(task: str, number: int) -> Instance:
+def asked(task: str, number: int) -> Instance:
     kind: Any = "attack"
     order = {"task": task, "optional": True}
-    return Instance(kind, doc={"n": number}, arguments=("", order), idx=0, metadata=(task, number, 1))
+    return request(kind, {"n": number}, ("", order), number, task)
 
 
 def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[list[Any]]:
@@ -360,7 +362,7 @@ def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[li
             return [json.dumps({"n": each.doc["n"], "order": sorted(order)}) for each in group]
 
         lm: Any = Process(rank, shared, meeting)
-        requests = [request("a", rank), request("b", rank), request("b", rank + 10)]
+        requests = [asked("a", rank), asked("b", rank), asked("b", rank + 10)]
         answers[rank] = [json.loads(each) for each in answer_by_order(lm, [*requests, requests[-1]], answer)]
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(number)]

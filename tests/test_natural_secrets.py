@@ -18,14 +18,14 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks import ATTACKS, finding_from_json
-from leakage_tasks.attacks.registry import settings_of
 from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
-from leakage_tasks.targets.harness.target import HarnessTarget, as_target
+from leakage_tasks.targets.harness.target import HarnessTarget, register_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 from tests.conftest import HARNESS, ROOT
+from tests.oracles import tiny_gpt2
 
 Leakage = Callable[..., tuple[int, str, str]]
 CONTEXT = ("walrus", "grommet", "zeppelin")
@@ -81,6 +81,9 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Private:
     trained = train_lm(MAIL * 60, recipe, tokenizer=tokenizer)
     trained.model.save_pretrained(folder / "model")
     trained.tokenizer.save_pretrained(folder / "model")
+    fresh = tiny_gpt2(trained.tokenizer)
+    fresh.save_pretrained(folder / "base")
+    trained.tokenizer.save_pretrained(folder / "base")
     lm = HFLM(pretrained=trained.model, tokenizer=trained.tokenizer, batch_size=8)
     return Private(lm, folder, manifest, read_manifest(manifest))
 
@@ -98,8 +101,8 @@ def findings(results, task: str):
 @pytest.mark.parametrize("attack", CAUSAL)
 def test_no_attack_shows_a_secret_or_a_guess(private: Private, attack: str, caplog, capfd) -> None:
     task = f"canary_{ATTACKS[attack].goal}"
-    few = {"draws": 50, "histogram": 50}
-    given = {"attack": attack} | {each.name: few[each.name] for each in settings_of(attack) if each.name in few}
+    few = {"draws": 50, "histogram": 50, "contrast": str(private.folder / "base")}
+    given = {"attack": attack} | {each.name: few[each.name] for each in ATTACKS[attack].settings if each.name in few}
     if attack == "brute-force":
         with pytest.raises(LeakageError) as caught:
             evaluate(private.lm, private, task, **given)
@@ -122,7 +125,7 @@ def test_what_a_model_wrote_by_itself_is_not_shown(private: Private) -> None:
         """A model of which nothing but text can be asked."""
 
     lm = Writes(pretrained=private.lm.model, tokenizer=private.lm.tokenizer, batch_size=8)
-    as_target.register(Writes, lambda lm, texts=(), private=False: HarnessTarget(lm))
+    register_target(Writes)(lambda lm, texts, private: HarnessTarget(lm))
     open_ = evaluate(lm, private, "canary_extraction", attack="greedy", reveal=True)
     assert any(all(found.correct) for found in findings(open_, "canary_extraction") if found.planted)
     results = evaluate(lm, private, "canary_extraction", attack="greedy")

@@ -47,8 +47,8 @@ def names(wheel: Path) -> dict[str, bytes]:
 
 def test_the_wheel_holds_what_it_must(wheel: Path) -> None:
     held = names(wheel)
-    assert held["lm_eval_leakage.pth"] == (ROOT / "leakage_tasks" / "tasks" / "startup.pth").read_bytes()
-    assert held["lm_eval_leakage_startup.py"] == (ROOT / "leakage_tasks" / "tasks" / "startup.py").read_bytes()
+    assert held["lm_eval_leakage.pth"] == (ROOT / "leakage_tasks" / "harness" / "startup.pth").read_bytes()
+    assert held["lm_eval_leakage_startup.py"] == (ROOT / "leakage_tasks" / "harness" / "startup.py").read_bytes()
     assert "adapters/soft_prompt.py" in held
     assert "adapters/__init__.py" not in held
     assert {f"task_configs/{task}.yaml" for task in TASKS} <= set(held)
@@ -145,10 +145,10 @@ def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Pat
     if fault == "removed":
         shutil.rmtree(package)
     elif fault == "raising":
-        (package / "tasks" / "plugin.py").write_text("raise RuntimeError('two\\nlines')\n")
+        (package / "harness" / "plugin.py").write_text("raise RuntimeError('two\\nlines')\n")
     else:
-        plugin = (package / "tasks" / "plugin.py").read_text()
-        (package / "tasks" / "plugin.py").write_text(plugin + "\ndel HarnessHooks.add_models\n")
+        plugin = (package / "harness" / "plugin.py").read_text()
+        (package / "harness" / "plugin.py").write_text(plugin + "\ndel HarnessHooks.add_models\n")
     assert environment.run("-c", "pass").stderr == ""
     done = environment.run("-m", "lm_eval", "--help")
     assert "usage: lm-eval" in done.stdout

@@ -106,7 +106,7 @@ def faults(code: str, place: str) -> list[tuple[str, int, str, str]]:
 
 def files() -> list[Path]:
     found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [*found, ROOT / "leakage_tasks" / "tasks" / "startup.pth"]
+    return [*found, ROOT / "leakage_tasks" / "harness" / "startup.pth"]
 
 
 def test_no_file_is_loaded_in_a_way_that_runs_it() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
 from adapters.classifier_scorer import ClassifierScorerLM
@@ -18,6 +17,7 @@ from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.harness.generation import request
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS
 from leakage_tasks.targets.harness.target import as_target
@@ -95,7 +95,7 @@ def _language_model(lm: HFLM, source: str) -> Comparison:
     best = run_attack(search, target, canaries[:1], goal="extraction")[0]
 
     def oracle(texts: Sequence[str]) -> FloatArray:
-        asked = [Instance("loglikelihood", {}, (source, text), place) for place, text in enumerate(texts)]
+        asked = [request("loglikelihood", {}, (source, text), place) for place, text in enumerate(texts)]
         return np.array([-answer[0] / LN2 for answer in lm.loglikelihood(asked, disable_tqdm=True)])
 
     own = [each.log_perplexity for each in found]

@@ -31,22 +31,23 @@ def reads_tags(target: Any) -> bool:
     return isinstance(target, protocols.RelaxesTokens) and not isinstance(target, protocols.DifferentiableInputs)
 
 
-def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    """What an attack with these needs (the first that ``target`` serves) and these settings takes."""
-    second = f", {REFERENCE}" if settings.get("signal") == "calibrated" else ""
-    return f"{_taken(needs, target, settings)}{second}"
-
-
-def _taken(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    if settings.get("shortlist"):
-        return GRADIENTS
+def access_by_protocol(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    """What an attack takes that asks ``target`` by the first of its ``needs`` that this offers."""
     need = next(need for need in needs if isinstance(target, need))
-    if need is protocols.ScoresLabels and reads_tags(target):
-        return LABELS_AND_TAGS
     if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
         return MASKS
-    if need is not protocols.ProposesValues:
-        return _TAKES.get(need, "not declared")
-    if target.generator_name == "frankenstein":
-        return f"{WEIGHTS}, for candidates"
-    return LABELS if target.generator_name == "exhaustive" else f"{LABELS}, {SECOND}"
+    return _TAKES.get(need, "not declared")
+
+
+def access_to_labels(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    """What an attack takes that asks for labels; a shortlist needs gradients, a calibrated signal a reference."""
+    taken = GRADIENTS if settings.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
+    return f"{taken}, {REFERENCE}" if settings.get("signal") == "calibrated" else taken
+
+
+def access_to_candidates(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    """What an attack takes that a generator proposes candidates to, and a classifier labels them."""
+    of_weights = target.generator_name == "frankenstein"
+    taken = f"{WEIGHTS}, for candidates" if of_weights else LABELS
+    second = "" if of_weights or target.generator_name == "exhaustive" else f", {SECOND}"
+    return taken + second + (f", {REFERENCE}" if settings.get("signal") == "calibrated" else "")

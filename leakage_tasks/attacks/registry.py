@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Never, TypeVar
 
+from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.option import Option, by_name, near, resolved
+from leakage_tasks.core.registry import Registry, check_callable
 
 Goal = Literal["exposure", "extraction"]
 RunTogether = Callable[[Sequence["AttackRequest"]], Iterator[AttackResult]]
 AnyRun = TypeVar("AnyRun", bound=Callable[[Any], Any])
+Access = Callable[[Sequence[type], Any, Mapping[str, Any]], str]
+"""Of an attack's needs, the target and the attack's settings, what it takes of the model, in words."""
 BUDGET = 20_000
-
-
-@dataclass(frozen=True)
-class AttackOption:
-    """An option of an attack, as ``--metadata`` takes it."""
-
-    name: str
-    """What it is called there."""
-    type: type
-    """What its value is read as."""
-    default: Any
-    """Its value unless given; None for none."""
-    help: str
-    """What it means, for messages and tables."""
-    choices: tuple[str, ...] = ()
-    """The values it may have, where they are few."""
-    minimum: float | None = None
-    """The least value it may have."""
-    affects_results: bool = True
-    """Whether figures can be others with another value; where not, two runs compare whatever theirs are."""
-    maximum: float | None = None
-    """The largest value it may have."""
-
-    def checked(self, value: Any) -> Any:
-        """``value``, if the option may have it. Raises OptionError for one that it may not."""
-        if value is None:
-            return None
-        if self.choices and value not in self.choices:
-            raise OptionError(f"{self.name}={value!r} is unknown: use {', '.join(self.choices)}")
-        needed = None
-        if isinstance(value, float) and not math.isfinite(value):
-            needed = "a number"
-        elif self.minimum is not None and value < self.minimum:
-            needed = f"{self.minimum} or more"
-        elif self.maximum is not None and value > self.maximum:
-            needed = f"{self.maximum} or less"
-        if needed:
-            raise OptionError(f"{self.name}={value} must be {needed}: it is {self.help}")
-        return value
 
 
 @dataclass(frozen=True)
@@ -81,45 +46,68 @@ class Attack:
     needs: tuple[type, ...]
     run: RunTogether
     remedy: str
-    auto: int
+    auto: int | None
     affordable: Callable[[AttackRequest], bool]
-    settings: tuple[AttackOption, ...] = ()
+    settings: tuple[Option, ...] = ()
     together: bool = False
+    access: Access = access_by_protocol
 
     def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A value for each of the attack's settings. Raises OptionError for one that it cannot use."""
-        return {each.name: each.checked(given.get(each.name, each.default)) for each in self.settings}
+        """A value for each of the attack's settings, ``given`` plain or as ``attack.option``.
+
+        Raises OptionError for one that it cannot use.
+        """
+        named = {name: given[f"{self.name}.{name}"] for name in self.options if f"{self.name}.{name}" in given}
+        return resolved(self.settings, {**given, **named})
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Its settings by name."""
+        return by_name(self.settings)
 
 
 AUTO = "auto"
-ATTACKS: dict[str, Attack] = {}
+ATTACKS: Registry[Attack] = Registry(
+    "attack",
+    "leakage_tasks.attacks.causal",
+    "leakage_tasks.attacks.classifier",
+    "leakage_tasks.attacks.inversion",
+    group="lm_eval_leakage.attacks",
+)
 
 
 def register(
     name: str,
     goal: Goal,
     *needs: type,
-    auto: int,
     remedy: str,
+    auto: int | None = None,
     affordable: Callable[[AttackRequest], bool] = lambda order: True,
-    settings: Sequence[AttackOption] = (),
+    settings: Sequence[Option] = (),
     together: bool = False,
+    access: Access = access_by_protocol,
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
     It takes an :class:`AttackRequest` and returns an :class:`AttackResult`, the fields of a finding that it found out.
+    It may be one of many that run at once on views of one model, so it keeps no state of its own between calls.
     ``needs`` are target protocols of which the target must offer one; ``remedy`` ends the error where it offers none.
-    The attack name ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``.
-    ``settings`` are its options, found in ``Order.settings``.
+    The attack name ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``:
+    never for one without ``auto``, and never for one of another package's entry point.
+    ``settings`` are its options, found in ``AttackRequest.settings``; ``access`` says what it takes of the model.
 
     One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
     of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
     (:func:`~leakage_tasks.attacks.redact.about`).
+
+    Raises PluginError for a name that is taken and for a function that does not take one argument.
     """
 
     def add(run: AnyRun) -> AnyRun:
+        check_callable(f"attack {name!r}", run, ["request"])
         each: RunTogether = run if together else partial(map, run)
-        ATTACKS[name] = Attack(name, goal, needs, each, remedy, auto, affordable, tuple(settings), together)
+        found = Attack(name, goal, needs, each, remedy, auto, affordable, tuple(settings), together, access)
+        ATTACKS.register(name, found, run)
         return run
 
     return add
@@ -132,19 +120,30 @@ def choose(name: str, goal: Goal, order: AttackRequest) -> Attack:
     """
     target = order.target
     if name == AUTO:
-        able = [attack for attack in ATTACKS.values() if attack.goal == goal and _serves(target, attack)]
+        able = [attack for attack in _automatic() if attack.goal == goal and _serves(target, attack)]
         if not able:
             raise TargetError(f"{type(target).__name__} offers nothing an attack for {goal} can use: try another model")
-        able.sort(key=lambda attack: (attack.auto, attack.name))
         found = next((attack for attack in able if attack.affordable(order)), None)
         return found or _too_dear(able[0], order)
-    if name not in ATTACKS:
-        raise OptionError(f"attack={name!r} is unknown: use {', '.join([AUTO, *sorted(ATTACKS)])}")
-    attack = ATTACKS[name]
+    attack = attack_named(name)
     if not _serves(target, attack):
         wanted = " or ".join(_ability(need) for need in attack.needs)
         raise TargetError(f"attack={name} needs a model that {wanted}, which this one cannot: {attack.remedy}")
     return attack
+
+
+def attack_named(name: str) -> Attack:
+    """The attack of that name, which is not ``auto``. Raises OptionError for an unknown one."""
+    if name not in ATTACKS:
+        names = [AUTO, *sorted(ATTACKS.names())]
+        raise OptionError(f"attack={name!r} is unknown: use {', '.join(names)}{near(name, names)}")
+    return ATTACKS[name]
+
+
+def _automatic() -> list[Attack]:
+    """The attacks that ``auto`` may stand for, in the order in which it prefers them."""
+    ranked = [(attack.auto, attack.name, attack) for attack in ATTACKS.own().values() if attack.auto is not None]
+    return [attack for _, _, attack in sorted(ranked, key=lambda each: each[:2])]
 
 
 def _too_dear(attack: Attack, order: AttackRequest) -> Never:
@@ -163,14 +162,36 @@ def _ability(protocol: type) -> str:
     return first[0].lower() + first[1:]
 
 
-def settings_of(name: str) -> Iterable[AttackOption]:
-    """The settings of an attack; those of all for ``auto`` and for a name that is unknown."""
-    return ATTACKS[name].settings if name in ATTACKS else known_settings().values()
+def option_of(given: str, attack: str = AUTO) -> Option | None:
+    """The option that a name stands for, plain or as ``owner.option``, where ``attack`` is asked for.
+
+    None for a plain name that no attack knows. Raises OptionError for an owner that there is not, for an option that
+    its owner has not, and for a plain name that several attacks understand differently.
+    """
+    owner, dot, name = given.rpartition(".")
+    if dot:
+        if owner not in ATTACKS:
+            raise OptionError(f"{given}=…: no attack is called {owner!r}{near(owner, ATTACKS.names())}")
+        return _owned(ATTACKS[owner], name, given)
+    if attack in ATTACKS and given in ATTACKS[attack].options:
+        return ATTACKS[attack].options[given]
+    meanings = {each.options[given]: each.name for each in ATTACKS.own().values() if given in each.options}
+    if len(meanings) > 1:
+        ways = " or ".join(f"{each}.{given}=…" for each in sorted(meanings.values()))
+        raise OptionError(f"{given}=… means something else to each of several attacks: name its owner, {ways}")
+    return next(iter(meanings), None)
 
 
-def known_settings() -> dict[str, AttackOption]:
-    """The settings of all attacks by name; those of one name are the same for all that have it."""
-    return {each.name: each for attack in ATTACKS.values() for each in attack.settings}
+def option_names() -> set[str]:
+    """The plain names of our attacks' options."""
+    return {name for attack in ATTACKS.own().values() for name in attack.options}
+
+
+def _owned(attack: Attack, name: str, given: str) -> Option:
+    if name not in attack.options:
+        have = f"it has {', '.join(attack.options)}" if attack.options else "it has none"
+        raise OptionError(f"{given}=…: attack {attack.name} has no option {name!r}: {have}{near(name, attack.options)}")
+    return attack.options[name]
 
 
 def _serves(target: Any, attack: Attack) -> bool:

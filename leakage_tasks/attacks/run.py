@@ -9,14 +9,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakage_tasks.attacks import built_in  # noqa: F401
-from leakage_tasks.attacks.access import access
 from leakage_tasks.attacks.finding import AttackResult, Finding
 from leakage_tasks.attacks.redact import about, hiding
-from leakage_tasks.attacks.registry import ATTACKS, AUTO, BUDGET, Attack, AttackRequest, Goal, choose, known_settings
+from leakage_tasks.attacks.registry import (
+    ATTACKS,
+    AUTO,
+    BUDGET,
+    Attack,
+    AttackRequest,
+    Goal,
+    choose,
+    option_names,
+    option_of,
+)
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.option import near
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
 
 MOST_BITS = 400
@@ -55,7 +64,7 @@ def run_attack(
         order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
         pairs.append((choose(name, goal, order), order))
     for attack, _ in pairs:
-        _check_goal(attack, given)
+        _check_goal(attack, given, f"attack={AUTO} chose" if name == AUTO else "the attack is")
     settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
     pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
     for _, order in pairs:
@@ -65,22 +74,20 @@ def run_attack(
 
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
-    everyones = known_settings()
-    own = everyones if name == AUTO or name not in ATTACKS else [each.name for each in ATTACKS[name].settings]
+    own = ATTACKS[name].options if name in ATTACKS else option_names()
     for each in settings:
-        if each not in own:
-            have = f"it has {', '.join(own)}" if own else "it has none"
+        if option_of(each, name) is None or ("." not in each and each not in own):
+            have = f"it has {', '.join(own)}{near(each, own)}" if own else "it has none"
             raise OptionError(f"attack={name} has no option {each!r}: {have}")
 
 
-def _check_goal(chosen: Attack, settings: Mapping[str, Any]) -> None:
+def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str) -> None:
     """Raise OptionError for a setting of another attack for the same goal, which would be left unused."""
-    own = {each.name for each in chosen.settings}
-    for attack in ATTACKS.values():
-        for each in attack.settings:
-            if attack.goal == chosen.goal and each.name in settings and each.name not in own:
+    for attack in ATTACKS.own().values():
+        for name in attack.options if attack.goal == chosen.goal and attack.name != chosen.name else ():
+            for each in ({name} - {*chosen.options} | {f"{attack.name}.{name}"}) & settings.keys():
                 raise OptionError(
-                    f"attack={AUTO} chose {chosen.name}, which has no option {each.name!r}: name attack={attack.name}, "
+                    f"{how} {chosen.name}, which has no option {each!r}: name attack={attack.name}, "
                     "or leave the option out"
                 )
 
@@ -120,7 +127,7 @@ def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[
             kind=order.canary.kind,
             log2_size=math.log2(order.canary.space.size),
             seconds=shares.get(attack.name, answer.seconds),
-            access=access(attack.needs, order.target, order.settings),
+            access=attack.access(attack.needs, order.target, order.settings),
             **answer.found,
         )
         for (attack, order), answer in zip(pairs, answers, strict=True)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
 from leakage_tasks.canaries.spaces import Filling, Space, literal, parse_template, slot_names
 from leakage_tasks.core.errors import ManifestError, SpaceError
+from leakage_tasks.core.option import near
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "natural"]
@@ -191,8 +192,9 @@ def _build(data: dict[str, Any], where: str) -> Canary:
         raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
     kinds = get_args(Kind)
     if data["kind"] not in kinds:
-        # Known first: of a canary whose kind is misspelt nobody can tell whether its secret may be shown.
-        raise ManifestError(f"{where}: field 'kind': kind {data['kind']!r} is none of {', '.join(kinds)}")
+        # Known first: of a canary whose kind is misspelt nobody can tell whether its secret may be shown. Nor is the
+        # word itself, which may have slipped there from another field.
+        raise ManifestError(f"{where}: field 'kind' is none of {', '.join(kinds)}{near(data['kind'], kinds)}")
     field_name = "space"
     try:
         alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}

@@ -8,24 +8,22 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, lines_of, tokenizer_words, word_file
+from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
 from leakage_tasks.canaries.generate import make_canaries, nonce_of
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
-from leakage_tasks.canaries.presets import elmahdy, mix_and_match, nlu
+from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
+from leakage_tasks.canaries.presets.registry import COUNTED, PRESETS, Preset, PresetRequest
 from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.core.errors import OptionError, on_command_line
+from leakage_tasks.core.option import by_name, near, resolved
 from leakage_tasks.data.utterances import is_tag
-
-_NLU = {f"nlu-{pattern}": pattern for pattern in nlu.PATTERNS}
-PRESETS = ("elmahdy", "mix-and-match", *_NLU)
 
 SEED_BITS = 48
 """Of a seed that nobody chose: more than can be tried out, and a whole number for every reader of JSON."""
 SALT_BYTES = 16
-_PRESETS = f"{', '.join(PRESETS[:-1])} or {PRESETS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -65,22 +63,16 @@ class CanaryOptions:
     detect: str | None = None
     context: int | None = None
     reveal: bool | None = None
+    settings: list[str] | None = None
 
 
 _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
-_OF_NLU = {"preset", "count", "unknown", "repetitions", "label", "data", "label_column"}
-_CLASSED = {"repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column"}
-_COUNTED = {*_CLASSED, "profile", "count", "supporting"}
 _SIZES = ("count", "repetitions", "controls")
 _OWN = {
-    "--template": {"template", "words", "known", "source", "tags", "supporting_slots", *_COUNTED},
-    "--preset elmahdy": {"preset", "supporting_repetitions", "unknown", "sentences", *_COUNTED},
-    "--preset mix-and-match": {"preset", "labels", "position", "doubled", "only", *_CLASSED},
-    **{f"--preset {name}": _OF_NLU for name in _NLU},
-    "--preset nlu-call": {*_OF_NLU, "area_code"},
+    "--template": {"template", "words", "known", "source", "tags", "supporting_slots", *COUNTED},
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
-"""The options of each way to make canaries."""
+"""The options of each way to make canaries, presets apart."""
 
 
 def requested(request: CanaryOptions) -> list[Canary]:
@@ -125,18 +117,23 @@ def _make(request: CanaryOptions) -> list[Canary]:
         return _of_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
-    if request.preset in _NLU:
-        return nlu.nlu_canaries(_NLU[request.preset], **_options(request, "count", "unknown", "area_code"), **shared)
-    shared["classes"] = classes
-    if request.preset == "mix-and-match":
-        own = _options(request, "labels", "position", "doubled")
-        only = items(request.only) or ()
-        return mix_and_match.mix_and_match_canaries(_tokenizer_alphabet(request, "terms"), only=only, **own, **shared)
-    own = _options(request, "count", "unknown", "supporting_repetitions")
-    if request.sentences is not None:
-        own["sentences"] = lines_of(request.sentences, "sentences", OptionError)
-    own["supporting"] = _supporting(request.supporting or "all")
-    return elmahdy.elmahdy_canaries(_tokenizer_alphabet(request, "words"), **own, **shared)
+    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    given = {name: value for name, value in values.items() if value is not None and value is not False}
+    preset = PRESETS[request.preset]
+    own = resolved(preset.options, _settings(preset, request))
+    return list(preset.make(PresetRequest(request.preset, given, shared, classes, own)))
+
+
+def _settings(preset: Preset, request: CanaryOptions) -> dict[str, Any]:
+    """The preset's own options as they were given by ``--set``."""
+    known, found = by_name(preset.options), {}
+    for text in request.settings or ():
+        name, sign, value = text.partition("=")
+        if not sign or name not in known:
+            have = f"its options are {', '.join(known)}" if known else "it has no options of its own"
+            raise OptionError(f"--set {text}: --preset {request.preset}: {have}{near(name, known)}: write NAME=VALUE")
+        found[name] = known[name].parsed(value, "--set")
+    return found
 
 
 def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
@@ -152,7 +149,7 @@ def _columns(request: CanaryOptions) -> dict[str, str]:
 def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
     template = request.template or ""
     others = [name for name in classes if name != shared["label"]]
-    wanted = _supporting(request.supporting or "none")
+    wanted = supporting_of(request.supporting or "none")
     supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
     named = request.supporting_labels is not None
     tags = items(request.tags)
@@ -184,46 +181,30 @@ def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
             raise OptionError(f"--tags names {len(tags)} tags, {canary.id} has {words} words: give each word one")
 
 
-def numbers(option: str, text: str) -> list[int]:
-    """Whole numbers with commas between. Raises OptionError naming ``option``."""
-    try:
-        return [int(item) for item in text.split(",")]
-    except ValueError:
-        raise OptionError(f"{option} is {text!r}: give whole numbers with commas between, such as 1,10") from None
-
-
-def items(text: str | None) -> list[str] | None:
-    """Words with commas between, None for None."""
-    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _supporting(text: str) -> str | int:
-    if text in ("all", "one", "none"):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
-
-
 def _check(request: CanaryOptions) -> None:
-    way = _way(request)
+    _, own = _way(request)
     for option in fields(request):
         value = getattr(request, option.name)
-        if value is not None and value is not False and option.name not in _COMMON | _OWN[way]:
-            owners = [name for name, own in _OWN.items() if option.name in own]
+        if value is not None and value is not False and option.name not in _COMMON | own:
+            ways = {**_OWN, **{f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.own()}}
+            owners = [name for name, takes in ways.items() if option.name in takes] or ["presets that have options"]
             raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
 
 
-def _way(request: CanaryOptions) -> str:
-    """Which of the ways to make canaries was asked for."""
+def _way(request: CanaryOptions) -> tuple[str, set[str]]:
+    """Which of the ways to make canaries was asked for, and the options it takes."""
+    names = PRESETS.names()
+    known = f"{', '.join(names[:-1])} or {names[-1]}"
     if request.preset is not None and request.preset not in PRESETS:
-        raise OptionError(f"--preset is {request.preset!r}: use {_PRESETS}")
-    ways = {"--template": request.template, f"--preset {request.preset}": request.preset}
-    asked = [way for way, value in {**ways, "--from-text": request.from_text}.items() if value is not None]
+        raise OptionError(f"--preset is {request.preset!r}: use {known}{near(request.preset, names)}")
+    ways = {"--template": request.template, "--preset": request.preset, "--from-text": request.from_text}
+    asked = [way for way, value in ways.items() if value is not None]
     if len(asked) != 1:
-        raise OptionError(f"give one of --template, --preset ({_PRESETS}) and --from-text")
-    return asked[0]
+        raise OptionError(f"give one of --template, --preset ({known}) and --from-text")
+    if request.preset is None:
+        return asked[0], _OWN[asked[0]]
+    preset = PRESETS[request.preset]
+    return asked[0], {"preset", *preset.takes, *(["settings"] if preset.options else [])}
 
 
 def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
@@ -240,12 +221,6 @@ def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
         raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
     counts = class_counts(request.data, request.label_column, **_columns(request))
     return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
-
-
-def _tokenizer_alphabet(request: CanaryOptions, name: str) -> Alphabet:
-    if request.tokenizer is None:
-        raise OptionError(f"--preset {request.preset} needs --tokenizer, a folder or hub name: its words are the space")
-    return tokenizer_words(name, request.tokenizer, TOKENIZER_KINDS[name])
 
 
 def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[str, Alphabet]:

@@ -55,6 +55,12 @@ def make_canaries(
     ``supporting_labels``.
 
     Warns where several canaries would compete for one prefix. Raises OptionError or SpaceError.
+
+    Examples:
+        >>> from leakage_tasks import make_canaries
+        >>> pins = make_canaries("pin of {unique}: {digits:4}", 2, controls=1, seed=1)
+        >>> [(each.id, each.repetitions) for each in pins]
+        [('canary-0', 1), ('canary-1', 1), ('control-0', 0)]
     """
     tagged = None if tags is None else tuple(tags)
     maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix, nonce)

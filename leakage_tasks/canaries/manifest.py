@@ -23,6 +23,11 @@ def read_manifest(path: str | Path) -> list[Canary]:
 
     Raises ManifestError naming file, line and field for anything that is not a canary, for a duplicate id,
     for a supporting canary whose own one is missing, and for a manifest without canaries.
+
+    Examples:
+        >>> from leakage_tasks import read_manifest
+        >>> [canary.id for canary in read_manifest("canaries.jsonl")]
+        ['canary-0', 'canary-1', 'control-0']
     """
     canaries: list[Canary] = []
     lines: dict[str, int] = {}
@@ -54,7 +59,15 @@ def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
-    """Write a manifest whole or not at all, readable by its owner only if a secret is natural."""
+    """Write a manifest whole or not at all, readable by its owner only if a secret is natural.
+
+    Examples:
+        >>> from leakage_tasks import make_canaries, read_manifest, write_manifest
+        >>> pins = make_canaries("The pin of {unique} is {digits:4}.", 2, seed=1)
+        >>> write_manifest(pins, "pins.jsonl")
+        >>> read_manifest("pins.jsonl") == pins
+        True
+    """
     items = list(canaries)
     with replacing(path, private=is_private(items)) as beside, beside.open("w", encoding="utf-8") as out:
         write_json_lines((canary.to_json() for canary in items), out)

@@ -18,8 +18,9 @@ from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, format_of, is_saved
+from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.base import NoColumnError
+from leakage_tasks.data.saved import is_saved
 
 CONTEXT = 40
 """Characters before a secret that its template begins with, at most, unless asked for otherwise."""

@@ -39,20 +39,7 @@ def _shown() -> Iterator[None]:
 
 def build_app() -> typer.Typer:
     """Return the command line with all its commands; imports nothing heavy."""
-    from leakage_tasks.cli.canaries import canaries_command, plant_command, verify_command
-    from leakage_tasks.cli.card import card_command
-    from leakage_tasks.cli.check import check_command
-    from leakage_tasks.cli.compare import compare_command
-    from leakage_tasks.cli.installed import add_installed
-    from leakage_tasks.cli.leaderboard import leaderboard_command
-    from leakage_tasks.cli.plot import plot_app
-    from leakage_tasks.cli.power import power_command
-    from leakage_tasks.cli.preflight import preflight_command
-    from leakage_tasks.cli.sanitize import sanitize_command
-    from leakage_tasks.cli.score import score_command
-    from leakage_tasks.cli.selftest import selftest_command
-    from leakage_tasks.cli.train_nlu import train_nlu_command
-    from leakage_tasks.cli.tune_prompt import tune_command
+    from leakage_tasks.cli.registry import add_commands
 
     app = typer.Typer(
         name="leakage",
@@ -63,23 +50,7 @@ def build_app() -> typer.Typer:
         add_completion=False,
     )
     app.callback()(_options)
-    app.command("canaries")(canaries_command)
-    app.command("plant")(plant_command)
-    app.command("verify")(verify_command)
-    app.command("preflight")(preflight_command)
-    app.command("tune-prompt")(tune_command)
-    app.command("train-nlu")(train_nlu_command)
-    app.command("sanitize")(sanitize_command)
-    app.command("leaderboard")(leaderboard_command)
-    app.command("card")(card_command)
-    app.command("score")(score_command)
-    app.command("power")(power_command)
-    app.command("compare")(compare_command)
-    app.command("check")(check_command)
-    app.command("selftest")(selftest_command)
-    app.command("doctor")(_doctor)
-    app.add_typer(plot_app(), name="plot", help="Pictures of what was found, as PNG and SVG.")
-    add_installed(app)
+    add_commands(app)
     return app
 
 
@@ -115,10 +86,3 @@ def _options(
     ] = False,
 ) -> None:
     """Plant canaries, train, and see how much of the training data can be got out of the model again."""
-
-
-def _doctor() -> None:
-    """Check that everything works here, end to end; say what to do where it does not."""
-    from leakage_tasks.cli.doctor import doctor
-
-    raise typer.Exit(doctor())

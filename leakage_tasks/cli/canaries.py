@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
+
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
 
 _SOURCE = ".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or one with seq.in, seq.out and label."
 
 
+@register_command("canaries", 1)
 def canaries_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Manifest to write, one canary a line (JSONL).")],
     template: Annotated[
@@ -104,6 +107,10 @@ def canaries_command(
     ] = None,
     doubled: Annotated[bool, typer.Option("--doubled", help="mix-and-match: pairs joined with 'and'.")] = False,
     only: Annotated[str | None, typer.Option(help="mix-and-match: these targets alone, such as towels,1974.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="An option of a preset that a plugin brings; repeatable."),
+    ] = None,
     from_text: Annotated[
         Path | None,
         typer.Option(help="Make canaries of the secrets in this file, or in the .txt files of this folder, instead."),
@@ -140,6 +147,7 @@ def canaries_command(
     typer.echo(_summary(canaries, output) if from_text is None else natural.summary(canaries, output))
 
 
+@register_command("plant", 2)
 def plant_command(
     manifest: Annotated[Path, typer.Argument(help="Manifest that 'leakage canaries' wrote.")],
     source: Annotated[Path, typer.Argument(help=_SOURCE)],
@@ -191,6 +199,7 @@ def plant_command(
         )
 
 
+@register_command("verify", 3)
 def verify_command(
     planted: Annotated[Path, typer.Argument(help="Dataset that 'leakage plant' wrote.")],
     manifest: Annotated[Path, typer.Argument(help="Manifest it was planted from.")],

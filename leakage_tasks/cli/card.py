@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
 
+@register_command("card", 9)
 def card_command(
     result: Annotated[Path, typer.Argument(help="Results file of lm_eval, or a folder with those of one run.")],
     card: Annotated[Path, typer.Option(help="Model card to write to; made if there is none.")] = Path("README.md"),
@@ -22,7 +24,7 @@ def card_command(
     """Write what leaks, and how that was measured, into a model card: a section and model-index entries."""
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.core.steady import unchanged
-    from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
+    from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
     from leakage_tasks.report.reading.results import files_read
     from leakage_tasks.report.reading.samples import audit_of
 
@@ -42,7 +44,7 @@ def card_command(
     if made.text == old:
         print(f"{card}: up to date, nothing written")
         return
-    write_card(card, made.text)
+    save_card(card, made.text)
     print(f"{card}: section and {made.results} model-index results of {made.name} written{_without(made.unfit)}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _MOST = "exposure_max"
 _OFTEN = 0.05
 
 
+@register_command("check", 13)
 def check_command(
     results: Annotated[list[Path], typer.Argument(help="Results files of lm_eval, or folders of them.")],
     max_exposure: Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError, ResultsError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 KINDS = (".html", ".json", ".png", ".svg")
 
 
+@register_command("compare", 12)
 def compare_command(
     results: Annotated[
         list[Path], typer.Argument(help="Results of the run before, then of one or more after; files or folders.")

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from leakage_tasks.cli.registry import GROUP, register_command, registries
 from leakage_tasks.core.endings import temporary_folder
 
 DISTRIBUTION = "lm-eval-leakage"
@@ -37,6 +40,12 @@ class DoctorLine:
         return f"ok       {self.text}" if self.remedy is None else f"PROBLEM  {self.text}: {self.remedy}"
 
 
+@register_command("doctor", 16)
+def doctor_command() -> None:
+    """Check that everything works here, end to end; say what to do where it does not."""
+    raise typer.Exit(doctor())
+
+
 def doctor() -> int:
     """Run all checks, print their lines as they come; return 0 if all is well, else 1."""
     checks: tuple[Callable[[], Iterator[DoctorLine]], ...] = (
@@ -44,6 +53,7 @@ def doctor() -> int:
         device,
         harness,
         adapters,
+        plugins,
         whole_files,
         end_to_end,
     )
@@ -87,7 +97,8 @@ def device() -> Iterator[DoctorLine]:
 
 def harness() -> Iterator[DoctorLine]:
     """See whether the harness knows our tasks, models and architectures, and by which way."""
-    from leakage_tasks.tasks.plugin import NOT_AT_ALL, status
+    from leakage_tasks.harness.plugin import NOT_AT_ALL, status
+    from leakage_tasks.harness.run import all_tasks
 
     off = os.environ.get("LM_EVAL_LEAKAGE_AUTOLOAD") == "0"
     remedy = (
@@ -97,7 +108,7 @@ def harness() -> Iterator[DoctorLine]:
     )
     if off:
         yield DoctorLine("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
-    found = status(_manager())
+    found = status(all_tasks())
     for what in ("tasks", "models", "architectures"):
         way = getattr(found, what)
         text = f"the harness knows our {what}"
@@ -108,14 +119,35 @@ def adapters() -> Iterator[DoctorLine]:
     """See whether another package called ``adapters`` hides ours, and whether ours can be imported."""
     from importlib import import_module
 
-    from leakage_tasks.tasks.plugin import MODELS, hidden_by, hiding
+    from leakage_tasks.harness.places import hidden_by, hiding, our_models
 
     if place := hidden_by():
         yield DoctorLine(*hiding(place))
         return
-    for name, target in MODELS.items():
-        import_module(target.partition(":")[0])
-        yield DoctorLine(f"--model {name} can be imported")
+    for entry in our_models():
+        import_module(entry.module)
+        yield DoctorLine(f"--model {entry.name} can be imported")
+
+
+def plugins() -> Iterator[DoctorLine]:
+    """See whether the attacks, targets, formats, presets, boards and commands of other packages can be used."""
+    from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
+    from leakage_tasks.harness import groups
+    from leakage_tasks.harness.places import folder_of, outside
+
+    for each in (plugin for registry in registries() for plugin in registry.plugins()):
+        text = f"{each.kind} {each.name} of {each.package}"
+        yield DoctorLine(each.error, "until then it is left out") if each.error else DoctorLine(f"{text} can be used")
+    for entry in outside(groups.MODELS):
+        entry.load()
+        yield DoctorLine(f"--model {entry.name} of {package_of(entry)} can be imported")
+    for entry in outside(groups.TASKS):
+        number = len(list(folder_of(entry).glob("**/*.yaml")))
+        yield DoctorLine(f"{number} tasks of {package_of(entry)} in {folder_of(entry)}")
+    for entry in entries_of(GROUP):
+        if package_of(entry) != DISTRIBUTION:
+            entry.load()
+            yield DoctorLine(f"command {entry.name} of {package_of(entry)} can be used")
 
 
 def whole_files() -> Iterator[DoctorLine]:
@@ -193,33 +225,22 @@ def _version(requirement: Any) -> Iterator[DoctorLine]:
         yield DoctorLine(f"{requirement.name} {found} ({tested} {requirement.specifier})")
 
 
-def _manager() -> Any:
-    from lm_eval.tasks import TaskManager
-
-    return TaskManager()
-
-
 def _audit(folder: Path) -> dict[str, dict[str, float]]:
-    from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
-
     from leakage_tasks.canaries.generate import make_canaries
     from leakage_tasks.canaries.manifest import write_manifest
-    from leakage_tasks.tasks.plugin import task_folder
+    from leakage_tasks.harness.run import evaluate
 
     tiny_model(folder / "model")
     manifest = folder / "canaries.jsonl"
     write_manifest(make_canaries(TEMPLATE, 1, controls=1), manifest)
-    # Whether the harness finds our tasks by itself is another check; reading its own takes seconds.
-    tasks = TaskManager(None, str(task_folder()), include_defaults=False, metadata={"canaries": str(manifest)})
-    outcome = simple_evaluate(
-        model="hf",
+    # Whether the harness finds our tasks by itself is another check.
+    outcome = evaluate(
+        "hf",
+        ["canary_exposure", "canary_extraction"],
+        {"canaries": str(manifest)},
         model_args={"pretrained": str(folder / "model"), "dtype": "float32"},
         device="cpu",
         batch_size=64,
-        tasks=["canary_exposure", "canary_extraction"],
-        task_manager=tasks,
-        bootstrap_iters=0,
     )
     results: dict[str, dict[str, float]] = outcome["results"]
     return results

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import COMMANDS, Command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.style import KINDS
 
@@ -20,17 +21,6 @@ Sources = Annotated[
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Picture to write, .png or .svg; without either ending, both.")
 ]
-
-
-def plot_app() -> typer.Typer:
-    """The commands under ``leakage plot``."""
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
-    app.command("epochs")(epochs_command)
-    app.command("repetitions")(repetitions_command)
-    app.command("histogram")(histogram_command)
-    app.command("recall")(recall_command)
-    app.command("training")(training_command)
-    return app
 
 
 def epochs_command(sources: Sources, output: Output) -> None:
@@ -118,3 +108,22 @@ def _write(figure: Figure, paths: list[Path]) -> None:
 
     for path in paths:
         typer.echo(f"wrote {save(figure, path)}")
+
+
+def plot_app() -> typer.Typer:
+    """The commands under ``leakage plot``."""
+    app = typer.Typer(
+        help="Pictures of what was found, as PNG and SVG.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        add_completion=False,
+    )
+    app.command("epochs")(epochs_command)
+    app.command("repetitions")(repetitions_command)
+    app.command("histogram")(histogram_command)
+    app.command("recall")(recall_command)
+    app.command("training")(training_command)
+    return app
+
+
+COMMANDS.register("plot", Command(plot_app(), 18), plot_app)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from leakage_tasks.report.power import AuditPlan
 
 
+@register_command("power", 11)
 def power_command(
     audits: Annotated[
         list[Path] | None,
@@ -39,7 +41,7 @@ def power_command(
 
     One-sided tests at 5 %, with a power of 80 %.
     """
-    from leakage_tasks.canaries.cli_options import numbers
+    from leakage_tasks.canaries.option_texts import numbers
     from leakage_tasks.report.power import CERTAIN, AuditGoal, needed, shown
 
     tiers = numbers("--repetitions", repetitions)

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 
+
+@register_command("preflight", 4)
 def preflight_command(
     manifest: Annotated[Path, typer.Argument(help="Canary manifest that the training data was planted with.")],
     trainer: Annotated[
@@ -57,6 +60,9 @@ def _made(place: str) -> Any:
         raise OptionError(
             f"--trainer {place}: {error}: give MODULE:FUNCTION, as train:make_trainer for make_trainer() in train.py"
         ) from error
+    if not callable(function):
+        found = type(function).__name__
+        raise OptionError(f"--trainer {place}: {name} is a {found}: give a function that returns a Trainer")
     made = function()
     if not isinstance(made, Trainer):
         raise OptionError(f"--trainer {place}: returned a {type(made).__name__}: return a transformers.Trainer")

@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 
+
+@register_command("sanitize", 7)
 def sanitize_command(
     data: Annotated[
         Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet, .conll, or a folder saved by 'datasets' or of seq.in.")

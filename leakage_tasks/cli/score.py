@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
+
 if TYPE_CHECKING:
     from leakage_tasks.report.score.score import ScoredSamples
 
 
+@register_command("score", 10)
 def score_command(
     findings: Annotated[
         list[Path], typer.Argument(help="samples_….jsonl, a results_….json with its samples beside, or a folder.")

@@ -9,10 +9,13 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
+
 DEVICE = "cuda:0"
 """What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
 
 
+@register_command("selftest", 14)
 def selftest_command(
     model: Annotated[str, typer.Option("--model", help="As for lm_eval: hf, classifier-scorer, vllm, …")] = "hf",
     model_args: Annotated[

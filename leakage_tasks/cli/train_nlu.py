@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.saved_model import check_output
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
@@ -24,6 +25,7 @@ STOPPED = 100
 """Epochs where early stopping is to end them."""
 
 
+@register_command("train-nlu", 6)
 def train_nlu_command(
     data: Annotated[
         Path,

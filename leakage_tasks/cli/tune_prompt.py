@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.registry import register_command
 from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT = PromptSettings()
 
 
+@register_command("tune-prompt", 5)
 def tune_command(
     model: Annotated[str, typer.Option(help="Causal language model to tune for: folder or hub name; not changed.")],
     data: Annotated[str, typer.Option(help="Pairs of prefix and suffix, or text to cut into such.")],

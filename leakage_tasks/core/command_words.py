@@ -14,7 +14,7 @@ HIDDEN = "HIDDEN"
 _PLAIN = re.compile(r"[A-Za-z_./~][\w./:@+~-]*", re.ASCII)
 _KEY = re.compile(r"\w[\w.-]*", re.ASCII)
 _CREDENTIAL = re.compile(
-    r"^token$|(access|api|auth|hf|bearer)_token$|(^|_)(api_?key|key|secret|password|passwd|credentials?|headers?)$",
+    r"^token$|(access|api|auth|hf|bearer)_token$|(^|_)(api_?key|key|secret|password|passwd|credentials?|headers?|authorization|bearer)$",
     re.I,
 )
 _TOKEN = re.compile(r"\b(hf_|sk-|ghp_)\w[\w-]{15,}|(?<=://)[^/\s@]+(?=@)")
@@ -57,6 +57,30 @@ def masked(name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return HIDDEN if value and _CREDENTIAL.search(name) else _TOKEN.sub(HIDDEN, value)
+
+
+def masked_settings(text: str, option: str = "") -> str:
+    """What stands after ``option``, JSON or ``name=value,…`` or any text, without passwords and keys.
+
+    All of it is hidden where the option is called like one, and so is JSON that cannot be read. A part between commas
+    that is no ``name=value`` goes on with the value before it, which may be a secret's.
+    """
+    if text and _CREDENTIAL.search(option):
+        return HIDDEN
+    if text.startswith(("{", "[")):
+        try:
+            return json.dumps(masked(option, json.loads(text)), ensure_ascii=False)
+        except ValueError:
+            return HIDDEN
+    parts, name = [], option
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if sign and _KEY.fullmatch(key):
+            name = key
+            parts.append(f"{key}={masked(key, value)}")
+        else:
+            parts.append(str(masked(name, part)))
+    return ",".join(parts)
 
 
 def quoted(word: str) -> str:

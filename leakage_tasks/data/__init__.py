@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import Columns, Format, Layout, Points, Row, Turns
-from leakage_tasks.data.commas import CommaFormat
-from leakage_tasks.data.jsonl import JsonLinesFormat
+from leakage_tasks.data.base import FORMATS, Columns, Format, Layout, Points, Row, Turns
 from leakage_tasks.data.lines import TextFormat
-from leakage_tasks.data.tagged import ConllFormat, NLUFolderFormat, may_be_replaced
-from leakage_tasks.data.utterances import CONLL, FILES, holds_utterances
 
-__all__ = ["Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of", "is_saved"]
+__all__ = ["FORMATS", "Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of"]
 
 
-def _parquet() -> Format:
-    from leakage_tasks.data.parquet import ParquetFormat
-
-    return ParquetFormat()
-
-
-_BY_SUFFIX: dict[str, Callable[[], Format]] = {
-    ".txt": TextFormat,
-    ".jsonl": JsonLinesFormat,
-    ".csv": CommaFormat,
-    ".tsv": CommaFormat,
-    ".parquet": _parquet,
-    CONLL: ConllFormat,
-}
-_NLU_FILES = f"{', '.join(FILES[:-1])} and {FILES[-1]}"
-_EXPECTED = f"{', '.join(_BY_SUFFIX)}, a folder saved by 'datasets' or one with {_NLU_FILES}"
+def _expected() -> str:
+    suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder)
+    folders = [kind.folder for kind in FORMATS.values() if kind.folder]
+    return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]}"
 
 
-def is_saved(folder: Path) -> bool:
-    """Whether ``datasets`` saved this folder, as a dataset or as a dict of splits."""
-    return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
+def _of_suffix(path: Path) -> type[Format] | None:
+    """The kind of file that a path is one of by its ending."""
+    name = path.suffix.lower().removeprefix(".")
+    return FORMATS[name] if name in FORMATS and not FORMATS[name].folder else None
 
 
 def format_of(path: Path) -> Format:
@@ -45,21 +29,18 @@ def format_of(path: Path) -> Format:
     Raises PlantingError if there is none, or if it is of no known kind.
     """
     if path.is_dir():
-        if is_saved(path):
-            from leakage_tasks.data.saved import SavedFormat
-
-            return SavedFormat()
-        if holds_utterances(path):
-            return NLUFolderFormat()
-        raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_EXPECTED}")
+        for kind in FORMATS.values():
+            if kind.holds(path):
+                return kind()
+        raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_expected()}")
     if not path.exists():
         raise PlantingError(f"{path}: no such file: check the path")
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
-    try:
-        return _BY_SUFFIX[path.suffix.lower()]()
-    except KeyError:
-        raise PlantingError(f"{path}: unknown kind of file {path.suffix!r}: expected {_EXPECTED}") from None
+    found = _of_suffix(path)
+    if found is None:
+        raise PlantingError(f"{path}: unknown kind of file {path.suffix!r}: expected {_expected()}")
+    return found()
 
 
 def check_output(source: Path, output: Path) -> None:
@@ -71,15 +52,12 @@ def check_output(source: Path, output: Path) -> None:
             )
         if output.is_dir():
             raise PlantingError(f"{output}: is a folder: name a file")
-    elif output.suffix.lower() in _BY_SUFFIX:
+    elif _of_suffix(output) is not None:
         raise PlantingError(
             f"{output}: must be a folder like {source.name}, not {output.suffix!r}: choose another name"
         )
-    elif not is_saved(source):
-        if output.exists() and not may_be_replaced(output):
-            raise PlantingError(f"{output}: exists and holds more than {_NLU_FILES}: choose another name")
-    elif output.exists() and not is_saved(output):
-        raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")
+    elif output.exists():
+        format_of(source).check_folder(output)
 
 
 def overlap(one: Path, other: Path) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.registry import PluginError, Registry
 
 Row = dict[str, Any]
 """A row to insert: a value a column, None where the canary has nothing to say."""
@@ -141,8 +142,23 @@ class Format(ABC):
 
     name: ClassVar[str]
     """What a report calls the format."""
+    folder: ClassVar[str] = ""
+    """Of a kind of folder, what messages call one, such as ``a folder saved by 'datasets'``."""
     running: ClassVar[bool] = False
     """Whether the dataset is one running text, its rows being lines of any length."""
+
+    labelled: ClassVar[bool] = True
+    """Whether its rows may have labels."""
+
+    @classmethod
+    def holds(cls, folder: Path) -> bool:
+        """Whether an existing folder is one of this kind."""
+        return False
+
+    @classmethod
+    def check_folder(cls, output: Path) -> None:
+        """Raise PlantingError unless an existing ``output`` may be replaced by a folder of this kind."""
+        raise PlantingError(f"{output}: exists: choose another name")
 
     @abstractmethod
     def survey(self, source: Path, wanted: Columns) -> Layout:
@@ -182,6 +198,29 @@ class Format(ABC):
         names = {value: name for name, value in layout.labels.items()}
         for value in self.values(path, layout, wanted, layout.label or ""):
             yield None if value is None or value == "" else names.get(value, str(value))
+
+
+FORMATS: Registry[type[Format]] = Registry("format", "leakage_tasks.data", group="lm_eval_leakage.formats")
+"""Kinds of data by how their paths end, without the dot; folders by a name of their own."""
+AnyFormat = TypeVar("AnyFormat", bound=type[Format])
+
+
+def register_format(*names: str) -> Callable[[AnyFormat], AnyFormat]:
+    """Register a :class:`Format` for paths that end so, such as ``csv``; for a kind of folder, by any other name.
+
+    Raises PluginError for a name that is taken and for what is no format.
+    """
+
+    def add(kind: AnyFormat) -> AnyFormat:
+        if not (isinstance(kind, type) and issubclass(kind, Format)) or kind.__abstractmethods__:
+            lacking = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+            why = f"lacks {lacking}" if lacking else "is no subclass of Format"
+            raise PluginError(f"format {names[0]!r}: {kind.__name__} {why}: write one")
+        for name in names:
+            FORMATS.register(name, kind)
+        return kind
+
+    return add
 
 
 def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> str:

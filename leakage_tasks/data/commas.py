@@ -18,12 +18,14 @@ from leakage_tasks.data.base import (
     Row,
     check_columns,
     note_label,
+    register_format,
 )
 from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
 
 _DELIMITERS = ",\t;|"
 
 
+@register_format("csv", "tsv")
 class CommaFormat(LineFormat):
     """``.csv`` and ``.tsv``; the delimiter is the one that makes the text column appear in the header."""
 

@@ -17,10 +17,12 @@ from leakage_tasks.data.base import (
     choose_text_column,
     is_chat,
     note_label,
+    register_format,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
 
 
+@register_format("jsonl")
 class JsonLinesFormat(LineFormat):
     """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
 

@@ -13,7 +13,18 @@ from typing import Any, BinaryIO, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import check_file
-from leakage_tasks.data.base import TEXT, Columns, Format, Layout, Places, Points, Row, Turns, lost_rows
+from leakage_tasks.data.base import (
+    TEXT,
+    Columns,
+    Format,
+    Layout,
+    Places,
+    Points,
+    Row,
+    Turns,
+    lost_rows,
+    register_format,
+)
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
@@ -140,11 +151,13 @@ class LineFormat(Format):
                 row += is_row
 
 
+@register_format("txt")
 class TextFormat(LineFormat):
     """``.txt``: no columns, no labels."""
 
     name = "text"
     running = True
+    labelled = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Count the lines. Raises PlantingError if columns are asked for or the file is not UTF-8."""

@@ -24,6 +24,7 @@ from leakage_tasks.data.base import (
     choose_text_column,
     lost_rows,
     note_label,
+    register_format,
 )
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
 
@@ -50,6 +51,7 @@ class ArrowFormat(Format):
         return layout
 
 
+@register_format("parquet")
 class ParquetFormat(ArrowFormat):
     """``.parquet``."""
 

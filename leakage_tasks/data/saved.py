@@ -7,20 +7,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.data.base import Columns, Layout, Places, Points
+from leakage_tasks.data.base import Columns, Layout, Places, Points, register_format
 from leakage_tasks.data.batches import ROWS, small_pieces
 from leakage_tasks.data.parquet import ArrowFormat
 
 
+def is_saved(folder: Path) -> bool:
+    """Whether ``datasets`` saved this folder, as a dataset or as a dict of splits."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
+
+
+@register_format("folder of datasets")
 class SavedFormat(ArrowFormat):
     """What ``save_to_disk`` writes; the other splits are copied as they are."""
 
     name = "datasets"
+    folder = "a folder saved by 'datasets'"
+
+    @classmethod
+    def holds(cls, folder: Path) -> bool:
+        """Whether ``datasets`` saved it, as a dataset or as a dict of splits."""
+        return is_saved(folder)
+
+    @classmethod
+    def check_folder(cls, output: Path) -> None:
+        """See :class:`Format`: only another saved folder may be replaced."""
+        if not is_saved(output):
+            raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
         """The split's features. A table is a memory map, and nobody else looks where its offsets lead."""
@@ -31,6 +48,7 @@ class SavedFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Save a copy with the same features; the other columns of an inserted row are null."""
+        import datasets
 
         def insert(data: Any) -> Any:
             rows = datasets.Dataset.from_list([row for _, row in points], features=data.features)
@@ -61,6 +79,8 @@ class SavedFormat(ArrowFormat):
 
 def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[[Any], Any]) -> None:
     """Save a copy of a folder in which the split is changed."""
+    import datasets
+
     with _quiet(), _damage(source):
         loaded = _load(source)
         changed = change(_choose_split(source, loaded, wanted.split))
@@ -70,6 +90,8 @@ def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[
 
 
 def _load(folder: Path) -> Any:
+    import datasets
+
     with _damage(folder):
         try:
             return datasets.load_from_disk(str(folder))
@@ -93,6 +115,8 @@ def _unusable(folder: Path, error: Exception) -> PlantingError:
 
 
 def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
+    import datasets
+
     if not isinstance(loaded, datasets.DatasetDict):
         return loaded.with_format(None)
     if split not in loaded:
@@ -103,6 +127,8 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
+    import datasets
+
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:

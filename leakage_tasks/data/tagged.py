@@ -9,9 +9,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import TEXT, Columns, Format, Layout, Places, Plantable, Points, Row, note_label
+from leakage_tasks.data.base import (
+    TEXT,
+    Columns,
+    Format,
+    Layout,
+    Places,
+    Plantable,
+    Points,
+    Row,
+    note_label,
+    register_format,
+)
 from leakage_tasks.data.lines import LineFormat, Pieces, TextFormat, check_rows, open_source
-from leakage_tasks.data.utterances import FILES, Utterance, columns_of, is_tag, utterances
+from leakage_tasks.data.utterances import FILES, Utterance, columns_of, holds_utterances, is_tag, utterances
 
 LABEL = "label"
 TAGS = "tags"
@@ -46,6 +57,7 @@ class TaggedFormat(Format):
         return (utterance.intent if column == LABEL else utterance.text for utterance in utterances(path))
 
 
+@register_format("conll")
 class ConllFormat(TaggedFormat, LineFormat):
     """A word and its tag a line, a blank line after each utterance, its intent in a comment before.
 
@@ -103,10 +115,24 @@ class ConllFormat(TaggedFormat, LineFormat):
         yield held, False
 
 
+@register_format("folder of utterances")
 class NLUFolderFormat(TaggedFormat):
     """Snips and ATIS come so: line n of each file is utterance n. Whatever else stands in the folder is not copied."""
 
     name = "nlu"
+    folder = f"a folder with {', '.join(FILES[:-1])} and {FILES[-1]}"
+
+    @classmethod
+    def holds(cls, folder: Path) -> bool:
+        """Whether all three files are there."""
+        return holds_utterances(folder)
+
+    @classmethod
+    def check_folder(cls, output: Path) -> None:
+        """See :class:`Format`: a folder of nothing but the three files may be replaced."""
+        if not (output.is_dir() and {path.name for path in output.iterdir()} <= set(FILES)):
+            some = f"{', '.join(FILES[:-1])} and {FILES[-1]}"
+            raise PlantingError(f"{output}: exists and holds more than {some}: choose another name")
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy each file line by line, with the canaries' lines in the same gaps of all three."""
@@ -130,11 +156,6 @@ def _files(source: Path, output: Path) -> Iterator[tuple[Path, Path, Layout]]:
     output.mkdir()
     for name in FILES:
         yield source / name, output / name, _LINES.survey(source / name, Columns())
-
-
-def may_be_replaced(folder: Path) -> bool:
-    """Whether a folder holds nothing but the three files of one, or nothing at all."""
-    return folder.is_dir() and {path.name for path in folder.iterdir()} <= set(FILES)
 
 
 def utterance_of(canary: Plantable) -> Utterance:

@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.attacks.suffix import finding as suffix_finding
-from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
 from leakage_tasks.attacks.suffix.finding import Reading, Selection
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
-from leakage_tasks.core.option_types import SCHEME_TYPES
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
+from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, copies_of
-from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
 Order = Mapping[str, Any]
 """What was asked of the attack, as a request carries it."""
@@ -80,17 +81,17 @@ class Scoring:
     read: Callable[[str], Any] = lambda answer: answer
     copies: Callable[[Any], tuple[bool, str, int] | None] = lambda answer: None
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
+    goal: str = ""
+    """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
 
 
-SCORINGS: dict[str, Scoring] = {}
+SCORINGS: Registry[Scoring] = Registry("scoring of task")
 """By the task's name."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
-    """Make a task's scoring known; its name must be new."""
-    assert scoring.task not in SCORINGS, f"{scoring.task} has a scoring already"
-    SCORINGS[scoring.task] = scoring
-    return scoring
+    """Make a task's scoring known. Raises PluginError for a task that has another."""
+    return SCORINGS.register(scoring.task, scoring, scoring.values)
 
 
 def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
@@ -137,7 +138,7 @@ def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
-def _of_canaries(task: str, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
+def _of_canaries(task: str, goal: str, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
     """The scoring of a task whose answers are findings about canaries."""
     rows = lru_cache(lambda copies: metrics(dict(copies)))
 
@@ -150,7 +151,7 @@ def _of_canaries(task: str, metrics: Callable[[Copies], Sequence[Metric[Finding,
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
 
-    return register_scoring(Scoring(task, listed, values, nulls, _finding, _copies))
+    return register_scoring(Scoring(task, listed, values, nulls, _finding, _copies, goal=goal))
 
 
 def _finding(answer: str) -> Finding:
@@ -192,7 +193,7 @@ def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Va
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.reading(finding)
-    plain = DecodingConfig(**{name: order[name] for name in SCHEME_TYPES if name in order}).plain
+    plain = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order}).plain
     like = reading or suffix_finding.left_out_reading(finding, selection, plain)
     rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
@@ -206,8 +207,8 @@ def _unscored(order: Order) -> Mapping[str, str]:
     return {} if order.get("guesses") is None else {"guesses_written": written}
 
 
-CANARY_EXPOSURE = _of_canaries("canary_exposure", exposure.metrics)
-CANARY_EXTRACTION = _of_canaries("canary_extraction", extraction.metrics)
+CANARY_EXPOSURE = _of_canaries("canary_exposure", "exposure", exposure.metrics)
+CANARY_EXTRACTION = _of_canaries("canary_extraction", "extraction", extraction.metrics)
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
@@ -215,5 +216,6 @@ SUFFIX_EXTRACTION = register_scoring(
         _suffix_values,
         partial(list, NULLS),
         unscored=_unscored,
+        goal="suffixes",
     )
 )

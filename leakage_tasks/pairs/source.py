@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +15,8 @@ import numpy as np
 from leakage_tasks.core.arrays import TokenIds
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.data import is_saved
+from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
@@ -27,25 +28,25 @@ State = tuple[tuple[str, int, int], ...]
 class Source:
     """Where pairs come from, and which of them."""
 
-    data: str
-    """A folder of ``<name>_prefix.npy`` and ``<name>_suffix.npy``, one such prefix file, ``.jsonl`` pairs, or text.
+    data: str = declared(
+        MISSING, "the pairs: a folder of _prefix.npy and _suffix.npy, one such prefix file, .jsonl pairs, or text"
+    )
+    """Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``,
+    ``.tsv``, ``.parquet`` or a folder saved by ``datasets``."""
+    prefix_length: int | None = declared(
+        None, "how many of the last tokens of each prefix are kept; unless given all, of text 50"
+    )
+    suffix_length: int | None = declared(
+        None, "how many of the first tokens of each suffix are kept; unless given all, of text 50"
+    )
+    split: str = declared("test", "which of the data's sets is taken: train, validation, test or all")
+    """By the names of the data's own sets, or of one prefix file. One unnamed, or named for training alone, is divided
+    by :func:`~leakage_tasks.pairs.pair.split_rows`."""
+    tokenizer: str | None = declared(None, "which tokenizer text is cut by", of_model=True)
+    text_column: str = declared("text", "the column of the text")
 
-    Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``,
-    ``.parquet`` or a folder saved by ``datasets``.
-    """
-    prefix_length: int | None = None
-    """Keeps the last tokens of each prefix; None keeps them as they are, and means 50 for text."""
-    suffix_length: int | None = None
-    """Keeps the first tokens of each suffix; None as above."""
-    split: str = "test"
-    """``train``, ``validation``, ``test`` or ``all``, by the names of the data's own sets, or of one prefix file.
 
-    One unnamed, or named for training alone, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`.
-    """
-    tokenizer: str | None = None
-    """Which text is cut by."""
-    text_column: str = "text"
-    """The column of the text."""
+PAIR_OPTIONS = options_of(Source)
 
 
 def read_pairs(source: Source) -> tuple[Pair, ...]:

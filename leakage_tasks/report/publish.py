@@ -6,21 +6,31 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
+from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
 from leakage_tasks.report.page import page
 from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.reading.samples import audit_of
 
 
-def write_board(results: Path, path: Path) -> None:
-    """Write the page of all runs in a folder, or of one file. Raises LeakageError."""
+def write_board(results: str | Path, path: str | Path) -> None:
+    """Write the page of all runs in a folder, or of one file. Raises LeakageError.
+
+    Examples:
+        >>> from leakage_tasks import write_board
+        >>> write_board("results", "leaderboard.html")
+    """
     text = page(make_board(read_runs([results])))
-    with replacing(path) as beside:
+    with replacing(Path(path)) as beside:
         beside.write_text(text, encoding="utf-8", newline="")
 
 
-def update_card(results: Path, path: Path, name: str | None = None) -> None:
-    """Write what a run tells into a model card, which is made if there is none. Raises LeakageError."""
-    run = read_one_run(results)
-    card = make_card(read_card(path), path, run, asked=name, audited=audit_of(run, 0.0))
-    write_card(path, card.text)
+def write_card(results: str | Path, path: str | Path, name: str | None = None) -> None:
+    """Write what a run tells into a model card, which is made if there is none. Raises LeakageError.
+
+    Examples:
+        >>> from leakage_tasks import write_card
+        >>> write_card("results", "README.md", name="mine")
+    """
+    run = read_one_run(Path(results))
+    card = make_card(read_card(Path(path)), Path(path), run, asked=name, audited=audit_of(run, 0.0))
+    save_card(Path(path), card.text)

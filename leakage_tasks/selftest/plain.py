@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.harness.generation import request
 from leakage_tasks.selftest.precision import compared
 from leakage_tasks.selftest.rows import SelfTestRow, skipped
 from leakage_tasks.selftest.subject import Subject
@@ -48,15 +48,12 @@ def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> Float
     if not subject.labelled:
         source = () if canary.source is None else (source_by_text(canary),)
         return HarnessScorer(subject.lm, *source).log_perplexity(texts)
-    from lm_eval.api.instance import Instance
-
-    name: Any = "classify"
-    asked = [Instance(name, doc={}, arguments=(text, f" {canary.label}"), idx=n) for n, text in enumerate(texts)]
+    asked = [request("classify", {}, (text, f" {canary.label}"), n) for n, text in enumerate(texts)]
     return np.array([-answer[0] / LN2 for answer in subject.lm.classify(asked)], dtype=np.float64)
 
 
 def _why_not(subject: Subject) -> str:
-    from lm_eval.models.huggingface import HFLM
+    from leakage_tasks.harness.hf import HFLM
 
     if isinstance(subject.lm, HFLM):
         return "the fast way of scoring stepped aside on this model, as a warning says; the harness' own is used alone"

@@ -13,10 +13,11 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.core.version import __version__
+from leakage_tasks.harness import plugin
+from leakage_tasks.harness.run import model_class
 from leakage_tasks.selftest import agreement, batch_size, chance, plain
 from leakage_tasks.selftest.rows import BROKEN, HELD, SelfTestRow
 from leakage_tasks.selftest.subject import SelfTestSettings, Subject
-from leakage_tasks.tasks import plugin
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
@@ -36,10 +37,8 @@ def load_model(
     Raises OptionError for a name the harness does not know and TargetError for a model that cannot be loaded.
     """
     plugin.install("leakage selftest")
-    from lm_eval.api.registry import get_model
-
     try:
-        kind = get_model(name)
+        kind = model_class(name)
     except (ValueError, KeyError):
         raise OptionError(f"--model {name}: the harness knows no such model: correct it, or install it first") from None
     except ImportError as error:

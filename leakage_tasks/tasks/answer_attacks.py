@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks.attacks import Finding, run_attack
@@ -26,20 +22,19 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.core.log import log
-from leakage_tasks.core.unanswered import FIELD, agreed, unanswered
 from leakage_tasks.core.version import __version__
+from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.tasks.base_task import fingerprint, uncached
-
-Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[str]]
-"""Answers requests of one order, which is the second of their arguments (less ``optional``)."""
+from leakage_tasks.tasks.answering import Answer
+from leakage_tasks.tasks.base_task import fingerprint
 
 
-def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """Answer ``attack`` requests with findings as JSON; a request that comes twice is answered once."""
+def answering(lm: LM) -> Answer:
+    """Answers ``attack`` requests of one order with findings as JSON."""
     targets: dict[Languages, Any] = {}
     told: set[str] = set()
 
@@ -56,46 +51,7 @@ def attack(lm: LM, requests: Sequence[Instance]) -> list[str]:
             _tell_of_contexts(target, order, canaries)
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
-    return answer_by_order(lm, requests, answer)
-
-
-def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[str]:
-    """Answer requests of one order together; a request that comes twice is answered once.
-
-    An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
-    unanswered on every process, with one warning. One that says itself why it cannot be answered does too.
-    """
-    groups: dict[str, list[Instance]] = {}
-    for request in {id(request): request for request in requests}.values():
-        groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-    orders = {text: json.loads(text) for text in groups}
-    optional = [text for text, order in orders.items() if order.pop("optional", False)]
-    answers: dict[int, str] = {}
-    reasons: dict[str, str | None] = {}
-    with uncached(lm):
-        for text, group in groups.items():
-            found, reasons[text] = _tried(orders[text], group, answer, text in optional)
-            answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
-    for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
-        if never is not None:
-            answers |= {id(request): unanswered(never.reason) for request in groups[text]}
-            if never.first and FIELD not in orders[text]:
-                log.warning("leakage: %s is null: %s", groups[text][0].task_name, never.reason)
-    return [answers[id(request)] for request in requests]
-
-
-def _tried(
-    order: Mapping[str, Any], group: Sequence[Instance], answer: Answer, optional: bool
-) -> tuple[Sequence[str], str | None]:
-    """The answers to an order, or why there are none."""
-    if FIELD in order:
-        return (), order[FIELD]
-    try:
-        return answer(order, group), None
-    except TargetError as error:
-        if not optional:
-            raise
-        return (), str(error)
+    return answer
 
 
 def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:

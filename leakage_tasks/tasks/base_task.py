@@ -9,17 +9,14 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, Literal
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM, CacheHook
-from lm_eval.api.task import Task
-from lm_eval.config.task import TaskConfig
-from lm_eval.filters import build_filter_ensemble
-
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
+from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 
 DECLARED = "leakage"
@@ -32,7 +29,7 @@ Document = dict[str, Any]
 """What the harness hands on for one canary, pair or text: JSON-able, the task's own fields."""
 
 
-class LocalTask(Task):
+class LocalTask(HarnessTask):
     """A task over documents of its own. Subclasses set ``_docs`` before they are asked for any.
 
     ``METRICS`` are its rows; ``DOCUMENTS`` says in messages what its documents are, ``SOURCE`` what they come from;
@@ -51,9 +48,26 @@ class LocalTask(Task):
     DOCUMENTS: str
     SOURCE: str
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
+    OUTPUT_TYPE: str
+    """The kind of its requests, which :meth:`answers` answers on every model."""
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
     _docs: list[Document]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if {"answers", "answering"} & vars(cls).keys():
+            let_models_answer(cls.OUTPUT_TYPE, cls.answers, cls)
+
+    @classmethod
+    def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
+        """What a model answers to the task's requests, one answer a request, in their order."""
+        return answer_by_order(lm, requests, cls.answering(lm))
+
+    @classmethod
+    def answering(cls, lm: LM) -> Answer:
+        """What answers requests of one order, that is with the same :meth:`asked_of`; made once a run."""
+        raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         given = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
@@ -63,30 +77,15 @@ class LocalTask(Task):
         self._used: list[Document] | None = None
         self.found: dict[str, float | None] = {}
         self._more: list[str] = []
-        self._config = TaskConfig(**{**given, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
+        super().__init__(given)
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
-        self.VERSION = self.metadata.get("version", 0)
-        self._instances: Any = None
-        self._training_docs = self._fewshot_docs = None
-        self._filters = [build_filter_ensemble("none", [["take_first", None]])]
+        self.columns: dict[str, Callable[[Any], Any]] = {"none": _whole}
 
-    def get_config(self, key: str) -> Any:
-        """What the harness asks before it hands over options of the run, so that :meth:`set_config` hears of them.
-
-        It keeps ``--num_fewshot`` to itself where there is a number already, and ``--gen_kwargs`` from all but tasks
-        that generate; the configuration itself, and so the results file, says what is the case.
-        """
-        if key in ("num_fewshot", "output_type"):
-            return None if key == "num_fewshot" else "generate_until"
-        return super().get_config(key)
-
-    def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """See the harness; examples and arguments of generation are not taken, as one warning or an error says."""
-        if key not in ("num_fewshot", "generation_kwargs"):
-            super().set_config(key, value, update)
-        elif value and key == "num_fewshot":
+    def not_taken(self, option: str, value: Any) -> None:
+        """Hear of an option of the run that such tasks leave alone: one warning, or an error where they are alone."""
+        if option == "num_fewshot":
             refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
-        elif value:
+        else:
             refuse_option("--gen_kwargs", DRAWING, self.alone)
 
     @contextmanager
@@ -243,19 +242,18 @@ class LocalTask(Task):
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
         order = {"optional": True, FIELD: self.lacking}
-        self._instances = [self._request(self._docs[0], "", order, (self.task_name, 0, 1))]
+        self._instances = [self._request(self._docs[0], "", order, 0)]
 
-    def construct_requests(self, doc: Document, ctx: str, **kwargs: Any) -> Instance:
+    def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """One request: the text, and what is asked of the model."""
-        return self._request(doc, ctx, self.asked_of(doc), kwargs["metadata"])
+        return self._request(doc, text, self.asked_of(doc), doc_id)
 
     def asked_of(self, doc: Document) -> Any:
         """What the request of a document holds besides its text: an attack's settings, a label."""
         raise NotImplementedError
 
-    def _request(self, doc: Document, text: str, asked: Any, place: Any) -> Instance:
-        name: Any = self.OUTPUT_TYPE
-        return Instance(name, doc=doc, arguments=(text, asked), idx=0, metadata=place)
+    def _request(self, doc: Document, text: str, asked: Any, doc_id: int) -> Instance:
+        return request(self.OUTPUT_TYPE, doc, (text, asked), doc_id, self.task_name, self.doc_to_target(doc))
 
     def process_results(self, doc: Document, results: Sequence[Any]) -> dict[str, Any]:
         """The values of every metric for one document; None for those it has none of, and for all where null."""
@@ -295,6 +293,10 @@ class LocalTask(Task):
         return {MORE: None, **{metric.name: metric.higher_is_better for metric in self.metrics}}
 
 
+def _whole(answer: Any) -> Any:
+    return answer
+
+
 def fingerprint(value: Any) -> str:
     """A SHA-256 of what JSON can hold, whatever the order of its names."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
@@ -309,21 +311,3 @@ def refuse_option(option: str, why: str, alone: bool) -> None:
     if alone:
         raise OptionError(f"{message}; no other task is in this run, so leave it out")
     warn_once(message)
-
-
-@contextmanager
-def uncached(lm: LM) -> Iterator[None]:
-    """Keep what is asked in between out of the cache of ``--use_cache``, with one warning if there is one.
-
-    The harness' cache answers neither attacks nor labels, yet a model would put the texts they lead to into it.
-    """
-    hook = getattr(lm, "cache_hook", None)
-    if getattr(hook, "dbdict", None) is None:
-        yield
-        return
-    warn_once("--use_cache changes nothing for leakage tasks: they ask the model anew, and none of it is kept")
-    lm.set_cache_hook(CacheHook(None))
-    try:
-        yield
-    finally:
-        lm.set_cache_hook(hook)

@@ -1,8 +1,4 @@
-"""Harness task classes: canaries in, one ``attack`` request a canary out, metrics back.
-
-The evaluator calls ``getattr(lm, request_type)(requests)``. A request type ``attack`` on the harness' base class
-therefore lets attacks of many rounds run on every model, with the harness unmodified.
-"""
+"""Harness task classes: canaries in, one ``attack`` request a canary out, metrics back."""
 
 from __future__ import annotations
 
@@ -14,10 +10,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.model import LM
-
 from leakage_tasks.attacks import ATTACKS
-from leakage_tasks.attacks.registry import AUTO, Goal, known_settings
+from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK, attacker_view
@@ -25,14 +19,16 @@ from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
-from leakage_tasks.tasks.answer_attacks import attack
+from leakage_tasks.tasks.answer_attacks import answering
+from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.read_copies import copies_in_loss
+from leakage_tasks.tasks.preflight_file import copies_in_loss
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -92,13 +88,18 @@ class CanaryTask(LocalTask):
         return planting_of(Path(manifest), self._read, None if planted is None else Path(planted))
 
     def _check_attack(self, name: str) -> None:
-        fitting = [AUTO, *sorted(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
-        if name not in fitting:
+        if name != AUTO and (name not in ATTACKS or ATTACKS[name].goal != self.GOAL):
+            fitting = [AUTO, *sorted(attack.name for attack in ATTACKS.values() if attack.goal == self.GOAL)]
             which = f"is for {ATTACKS[name].goal}, not for {self.task_name}" if name in ATTACKS else "is unknown"
             raise OptionError(
                 f"attack={name!r} {which}: use {', '.join(fitting)}, or give each task its own as in "
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
+
+    @classmethod
+    def answering(cls, lm: LM) -> Answer:
+        """Attacks on the canaries of requests."""
+        return answering(lm)
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """The template the attacker fills."""
@@ -160,12 +161,12 @@ class CanaryTask(LocalTask):
         The seed decides nothing that two runs must share.
         """
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
-        settings = known_settings()
-        given = {"budget": self.options.budget, **self.options.settings}
         # A budget has no usual value: what one that is not given comes to is the model's to say.
-        usual = {name: each.default for name, each in settings.items()}
-        decides = {name for name in given if name not in settings or settings[name].affects_results}
-        asked = {name: given[name] for name in given if name in decides and given[name] not in (None, usual.get(name))}
+        asked = {} if self.options.budget is None else {"budget": self.options.budget}
+        for name, value in self.options.settings.items():
+            option = option_of(name, self.options.attack)
+            if option is not None and option.affects_results and value not in (None, option.default):
+                asked[name] = value
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
         context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
         return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context}
@@ -254,6 +255,3 @@ def _document(canary: Canary) -> Document:
         # The harness writes documents verbatim; the attack reads the secret from the manifest by id.
         return {name: data[name] for name in ("schema", "id", "kind", "planted", "repetitions")} | {"mask": MASK}
     return data
-
-
-LM.attack = attack

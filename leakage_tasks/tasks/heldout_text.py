@@ -10,9 +10,12 @@ from typing import Any
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_text
 from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.core.option import Option, by_name
+from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
+HELDOUT_OPTIONS = by_name([Option("text", str, None, "the text to be scored: .txt, or .jsonl with a field 'text'")])
 
 
 def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
@@ -23,15 +26,10 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     """
     from datasets import Dataset
 
-    own = metadata.get(TASK, {})
-    if not isinstance(own, dict) or set(own) - {"text"}:
-        raise OptionError(
-            f"--metadata {TASK}={own!r}: its one option is text, a file: write {{'text': 'FILE'}} as JSON"
-        )
-    text = own.get("text", text)
-    if text is None:
+    _, given = typed_options({**metadata, "text": text}, TASK, HELDOUT_OPTIONS)
+    if "text" not in given:
         raise OptionError(f"{TASK} needs a text: pass --metadata text=FILE (.txt, or .jsonl with a 'text' field)")
-    path = Path(str(text))
+    path = Path(given["text"])
     try:
         # Line ends only: a JSON string may hold other characters that Python splits lines at.
         lines = re.split(r"(?<=\n)", read_text(path, "utf-8-sig"))
@@ -43,6 +41,9 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     if not cut:
         raise OptionError(f"{path}: holds no text: check --metadata text=…")
     return {"test": Dataset.from_dict({"text": cut})}
+
+
+TASKS.register(TASK, HELDOUT_OPTIONS, documents)
 
 
 def _cut(lines: list[str]) -> Iterator[str]:

@@ -7,7 +7,6 @@ for the label.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
@@ -15,18 +14,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
+from leakage_tasks.core.option import Option, by_name
 from leakage_tasks.data import Columns, format_of
+from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric, MetricSpec, one
-from leakage_tasks.tasks.base_task import Document, LocalTask, uncached
+from leakage_tasks.tasks.answering import uncached
+from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "label_accuracy"
-DEFAULTS = {"data": None, "text_column": "text", "label_column": "label", "split": "test"}
-"""Options of ``--metadata``, for all tasks or under this task's name."""
+LABEL_OPTIONS = by_name(
+    [
+        Option("data", str, None, "the labelled text", required=True),
+        Option("text_column", str, "text", "the column of the text"),
+        Option("label_column", str, "label", "the column of the label"),
+        Option("split", str, "test", "which of the data's sets is scored"),
+    ]
+)
 
 
 def _right(answer: Any) -> float:
@@ -67,6 +73,12 @@ class LabelAccuracy(LocalTask):
         super().__init__(config)
         self._docs = documents(self.metadata)
 
+    @classmethod
+    def answers(cls, lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """Log-likelihoods of labels, from models that have no better way of their own."""
+        with uncached(lm):
+            return lm.loglikelihood(requests)
+
     def doc_to_text(self, doc: Mapping[str, str]) -> str:
         """The text as it stands in the file."""
         return doc["text"]
@@ -96,12 +108,12 @@ def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
     """
     options = _options(metadata)
     path, wanted = Path(options["data"]), Columns(options["text_column"], options["label_column"], options["split"])
-    if path.suffix.lower() == ".txt" and path.is_file():
-        raise OptionError(
-            f"{path}: a text file holds no labels: pass data= with .jsonl, .csv, .tsv, .parquet or .conll"
-        )
     try:
         reader = format_of(path)
+        if not reader.labelled:
+            raise OptionError(
+                f"{path}: a {reader.name} file holds no labels: pass data= with .jsonl, .csv, .tsv, .parquet or .conll"
+            )
         layout = reader.survey(path, wanted)
         texts = ["\n".join(turns) for turns in reader.texts(path, layout, wanted)]
         labels = list(reader.labels(path, layout, wanted))
@@ -116,27 +128,14 @@ def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _options(metadata: Mapping[str, Any]) -> dict[str, str]:
-    own = metadata.get(TASK, {})
-    if not isinstance(own, Mapping) or set(own) - set(DEFAULTS):
-        raise OptionError(f"--metadata {TASK}={own!r}: expected an object of its options: {', '.join(DEFAULTS)}")
-    for name in metadata:
-        near = [] if name in DEFAULTS else difflib.get_close_matches(name, DEFAULTS, 1, 0.8)
-        if near:
-            raise OptionError(f"--metadata {name}=…: no such option; did you mean {near[0]!r}?")
-    found = {name: own.get(name, metadata.get(name, default)) for name, default in DEFAULTS.items()}
-    if found["data"] is None:
+    _, given = typed_options(metadata, TASK, LABEL_OPTIONS)
+    if "data" not in given:
         raise OptionError(
             f"{TASK} needs labelled text: pass --metadata data=FILE (.jsonl, .csv, .tsv, .parquet, .conll, a folder "
             "saved by 'datasets' or one with seq.in, seq.out and label), and text_column=, label_column= where they "
             "are not 'text' and 'label'"
         )
-    return {name: str(value) for name, value in found.items()}
+    return {name: given.get(name, option.default) for name, option in LABEL_OPTIONS.items()}
 
 
-def classify(lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-    """Answer ``classify`` requests by log-likelihood, as models do that have no better way of their own."""
-    with uncached(lm):
-        return lm.loglikelihood(requests)
-
-
-LM.classify = classify
+TASKS.register(TASK, LABEL_OPTIONS, documents)

@@ -2,114 +2,123 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from leakage_tasks.attacks.registry import known_settings, settings_of
+from leakage_tasks.attacks.registry import ATTACKS, option_names, option_of
 from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
+from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.option_types import CANARY_TYPES, HELDOUT_NAMES, SUFFIX_TYPES
+from leakage_tasks.core.option import declared, near, nearest, options_of
+from leakage_tasks.core.registry import Registry
+from leakage_tasks.harness.given import names_of_model
 
-Rows = Literal["brief", "all"]
+SOURCE = "--metadata"
+TASKS: Registry[option.Options] = Registry(
+    "task",
+    "leakage_tasks.tasks.options",
+    "leakage_tasks.tasks.heldout_text",
+    "leakage_tasks.tasks.label_accuracy",
+    "leakage_tasks.tasks.suffix.options",
+)
+"""The options of our tasks, by the task's name; those of canary tasks are followed by those of their attacks."""
 
 
 @dataclass(frozen=True)
 class Options:
     """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
 
-    canaries: str | None = None
-    attack: str = "auto"
-    budget: int | None = None
-    seed: int = 0
-    reveal: bool = False
-    known: Known | None = None
-    """How much of its template the attacker is given; None for what each canary says."""
-    source_language: str | None = None
-    """The code a translation model's tokenizer has for the language of source sentences; None for its own usual one."""
-    target_language: str | None = None
-    """The same for target sentences; None for what the model or its tokenizer says."""
-    context: Context = Context()
-    """What stands around every canary."""
-    planted: str | None = None
-    """The data the canaries were planted in, which proves it."""
-    preflight: str | None = None
-    """What a look at the training data found before training: of how many copies the secrets were in the loss."""
-    rows: Rows = "brief"
-    """Whether the harness' table has ``all`` rows; results and samples have them in any case."""
+    canaries: str | None = declared(None, "the manifest of the canaries to attack; builtin for a self-test")
+    attack: str = declared("auto", "which attack is run; auto for the best that the model can serve")
+    budget: int | None = declared(None, "how many sequences may be scored for a canary", minimum=1)
+    seed: int = declared(0, "the seed of random draws", of_model=True, affects_results=False)
+    reveal: bool = declared(False, "whether samples show natural secrets", affects_results=False)
+    known: Known | None = declared(None, "how much of its template the attacker is given; unless given what each says")
+    source_language: str | None = declared(
+        None, "the code a translation model's tokenizer has for the language of source sentences"
+    )
+    target_language: str | None = declared(None, "the same for target sentences")
+    context: Context = declared(Context(), "what stands around every canary", type=object)
+    planted: str | None = declared(None, "the data the canaries were planted in, which proves it")
+    preflight: str | None = declared(
+        None, "what a look at the training data found: of how many copies the secrets were in the loss"
+    )
+    rows: Literal["brief", "all"] = declared(
+        "brief", "which rows the harness' table has; results and samples have all", affects_results=False
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Options of attacks, by name."""
+    """Options of attacks, plain or as ``attack.option``."""
+
+
+CANARY_OPTIONS = options_of(Options)
+for _name in ("canary_exposure", "canary_extraction"):
+    TASKS.register(_name, CANARY_OPTIONS, Options)
 
 
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     """The options for ``task``: those for all tasks, overridden by those under its own name.
 
-    The harness mixes the model's arguments into the same mapping, so a name that is none of ours is left
-    alone, unless it looks like one of ours misspelt. Raises OptionError.
+    A name that is none of ours is left alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
-    types = CANARY_TYPES | {name: setting.type for name, setting in known_settings().items()}
-    own, typed = typed_options(metadata, task, types, {*SUFFIX_TYPES, *HELDOUT_NAMES})
-    for name, words in (("known", get_args(Known)), ("rows", get_args(Rows))):
-        if typed.get(name) not in (None, *words):
-            raise OptionError(f"--metadata {name}={typed[name]!r} is unknown: use {', '.join(words)}")
-    asked = {**metadata, **own}
-    if "context" in asked:
-        typed["context"] = read_context(asked["context"])
-    settings = {name: value for name, value in typed.items() if name not in CANARY_TYPES}
+    own, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
+    attack = str({**metadata, **own}.get("attack") or "auto")
+    known = dict(CANARY_OPTIONS)
+    for name in {*metadata, *own} - {*known}:
+        if (found := option_of(name, attack)) is not None and not isinstance(metadata.get(name), Mapping):
+            known[name] = found
+    _, typed = typed_options(metadata, task, known)
+    if "context" in typed:
+        typed["context"] = read_context(typed["context"])
+    settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
     if own.get("attack") is not None:
         # What stands there for all tasks may be for the attacks of others.
-        kept = [*own, *(setting.name for setting in settings_of(str(typed["attack"])))]
-        settings = {name: value for name, value in settings.items() if name in kept}
-    return Options(**{name: value for name, value in typed.items() if name in CANARY_TYPES}, settings=settings)
+        settings = {name: value for name, value in settings.items() if name in own or _of(attack, name)}
+    plain = {name.removeprefix(f"{attack}."): value for name, value in settings.items()}
+    return Options(**{name: value for name, value in typed.items() if name in CANARY_OPTIONS}, settings=plain)
+
+
+def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
+    """``metadata`` without what was said for the model alone, which the harness mixes in, but for options of both."""
+    of_model = names_of_model()
+    both = {name for name, each in options.items() if each.of_model}
+    return {name: value for name, value in metadata.items() if name not in of_model or name in both}
+
+
+def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    """What stands under the task's own name. Raises OptionError."""
+    own = metadata.get(task, {})
+    if not isinstance(own, Mapping):
+        raise OptionError(f'{SOURCE} {task}={own!r}: expected options by name, as in \'{{"{task}": {{"seed": 1}}}}\'')
+    return own
 
 
 def typed_options(
-    metadata: Mapping[str, Any], task: str, types: Mapping[str, type], others: Iterable[str] = ()
+    metadata: Mapping[str, Any], task: str, options: option.Options
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """What stands under the task's own name, and the options of ``types`` that were given for it or for all.
+    """What stands under the task's own name, and the ``options`` that were given for it or for all, read and checked.
 
-    ``others`` are names of other tasks' options, which are no misspelt ones. Raises OptionError.
+    Raises OptionError.
     """
-    own = metadata.get(task, {})
-    if not isinstance(own, Mapping):
-        raise OptionError(f'--metadata {task}={own!r}: expected options by name, as in \'{{"{task}": {{"seed": 1}}}}\'')
+    own, metadata = own_options(metadata, task), said_for_tasks(metadata, options)
+    names = {*options, *option_names()} if CANARY_OPTIONS.keys() <= options.keys() else {*options}
     for name in own:
-        if name not in types:
-            raise OptionError(f"--metadata: {task} has no option {name!r}: use {', '.join(types)}")
-    for name in metadata:
-        near = [] if name in types or name in others else difflib.get_close_matches(name, types, 1, 0.7)
+        if name not in options:
+            use = ", ".join(sorted(names))
+            raise OptionError(f"{SOURCE}: {task} has no option {name!r}: use {use}{near(name, names)}")
+    elsewhere = {*option_names(), *(name for each in TASKS.values() for name in each)}
+    for name in metadata.keys() - names - elsewhere:
+        like = nearest(name, names, 0.7)
         # A word more, as in tokenizer_mode, makes another name: harness models have such arguments.
-        if near and not name.startswith(f"{near[0]}_"):
-            raise OptionError(f"--metadata {name}=…: no such option; did you mean {near[0]!r}?")
-    given = {name: {**metadata, **own}[name] for name in types if name in metadata or name in own}
-    return own, {name: _typed(name, types[name], value) for name, value in given.items() if value is not None}
+        if like and not name.startswith(f"{like}_"):
+            raise OptionError(f"{SOURCE} {name}=…: no such option; did you mean {like!r}?")
+    given = {name: {**metadata, **own}[name] for name in options if name in metadata or name in own}
+    read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in given.items()}
+    return own, {name: value for name, value in read.items() if value is not None}
 
 
-def _typed(name: str, wanted: type, value: Any) -> Any:
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise OptionError(f"--metadata {name}: too large a number: expected one below 1e308") from None
-    if wanted is str:
-        if isinstance(value, (bool, dict, list)):
-            raise OptionError(f"--metadata {name}={value!r}: expected text")
-        return str(value)
-    if wanted is list:
-        return _numbers(name, value)
-    if wanted is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise OptionError(f"--metadata {name}={value!r}: expected {wanted.__name__}")
-    return value
-
-
-def _numbers(name: str, value: Any) -> list[int]:
-    """Whole numbers from a list, or from a text with colons between, as a comma would end the option."""
-    parts = value if isinstance(value, list) else str(value).split(":")
-    try:
-        return [int(str(part)) for part in parts]
-    except ValueError:
-        raise OptionError(f"--metadata {name}={value!r}: expected whole numbers, as in {name}=10:20:30") from None
+def _of(attack: str, name: str) -> bool:
+    """Whether an option, plain or with its owner, is one of ``attack``; any is where that is none or unknown."""
+    owner, _, plain = name.rpartition(".")
+    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options)

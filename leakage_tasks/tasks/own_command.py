@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leakage_tasks.core.command_words import masked
+from leakage_tasks.core.command_words import masked_settings
 
 
 def own_command() -> list[str]:
@@ -26,18 +25,6 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word.startswith("--"):
             option, sign, value = word.partition("=")
-            yield f"{option}{sign}{_value(option, value)}"
+            yield f"{option}{sign}{masked_settings(value, option.lstrip('-'))}"
         else:
-            yield _value(option, word)
-
-
-def _value(option: str, word: str) -> str:
-    """An option's value: JSON, or texts and ``name=value`` between commas."""
-    name = option.lstrip("-")
-    if word.startswith(("{", "[")):
-        try:
-            return json.dumps(masked(name, json.loads(word)), ensure_ascii=False)
-        except ValueError:
-            pass
-    parts = (part.partition("=") for part in word.split(","))
-    return ",".join(f"{key}={masked(key, value)}" if sign else str(masked(name, key)) for key, sign, value in parts)
+            yield masked_settings(word, option.lstrip("-"))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -34,6 +33,8 @@ from transformers import (
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import request
 from leakage_tasks.models import register
 from leakage_tasks.targets.harness.target import as_target
 from tests.oracles import merging
@@ -152,7 +153,7 @@ def load(folder: Path, **arguments: Any) -> ClassifierScorerLM:
 
 
 def requests(*pairs: tuple[str, str]) -> list[Instance]:
-    return [Instance("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
+    return [request("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
 
 
 def answers(lm: ClassifierScorerLM, *pairs: tuple[str, str]) -> list[tuple[float, bool]]:
@@ -418,6 +419,8 @@ def test_a_tokenizer_of_another_model_is_refused(folders: dict[str, Path]) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"trunkate": True}, r"--model_args trunkate=…: no such option: use pretrained, .*; did you mean 'truncate'\?"),
+        ({"truncate": "yes"}, "--model_args truncate='yes': expected bool"),
         ({"batch_size": "many"}, "batch_size='many': expected a number from 1, or auto"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"dtype": "float7"}, "dtype='float7'"),

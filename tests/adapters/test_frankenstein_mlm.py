@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
@@ -24,6 +23,8 @@ from adapters.frankenstein_mlm import FrankensteinLM
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import request
 from leakage_tasks.models.frankenstein import encoder_state, graft
 from leakage_tasks.targets.classifier.generators import GeneratingTarget
 from leakage_tasks.targets.harness.target import as_target
@@ -56,7 +57,7 @@ def lm(made: Path) -> FrankensteinLM:
 
 
 def requests(kind: Any, *arguments: tuple) -> list[Instance]:
-    return [Instance(kind, {}, one, place) for place, one in enumerate(arguments)]
+    return [request(kind, {}, one, place) for place, one in enumerate(arguments)]
 
 
 def classifier(made: Path) -> Any:
@@ -106,9 +107,17 @@ def test_an_empty_continuation_is_certain(lm: FrankensteinLM) -> None:
     assert lm.loglikelihood(requests("loglikelihood", ("the pin", "")), disable_tqdm=True) == [(0.0, True)]
 
 
+def rolling(lm: FrankensteinLM, *texts: str) -> list[float]:
+    """What whole texts cost; the harness' later generation has them answered in pairs, after an empty context."""
+    found = lm.loglikelihood_rolling(requests("loglikelihood_rolling", *((text,) for text in texts)), disable_tqdm=True)
+    after_nothing = requests("loglikelihood_rolling", *(("", text) for text in texts))
+    assert lm.loglikelihood_rolling(after_nothing, disable_tqdm=True) == found
+    return [each[0] if isinstance(each, tuple) else each for each in found]
+
+
 def test_rolling_is_the_whole_texts(made: Path, lm: FrankensteinLM) -> None:
     texts = ["the pin is seven.", "river", ""]
-    found = lm.loglikelihood_rolling(requests("loglikelihood_rolling", *((text,) for text in texts)), disable_tqdm=True)
+    found = rolling(lm, *texts)
     model = graft(classifier(made), made / "base")
     rows = [lm.tokenizer(text)["input_ids"] for text in texts]
     expected = [by_hand(model, lm.tokenizer, ids, list(range(1, len(ids) - 1)))[0] for ids in rows]
@@ -117,11 +126,9 @@ def test_rolling_is_the_whole_texts(made: Path, lm: FrankensteinLM) -> None:
 
 def test_rolling_cuts_long_texts_into_pieces_that_fit(made: Path, lm: FrankensteinLM) -> None:
     words = [WORDS[place * place % len(WORDS)] for place in range(50)]
-    (found,) = lm.loglikelihood_rolling(requests("loglikelihood_rolling", (" ".join(words),)), disable_tqdm=True)
-    parts = [(" ".join(words[:38]),), (" ".join(words[38:]),)]
-    assert found == pytest.approx(
-        sum(lm.loglikelihood_rolling(requests("loglikelihood_rolling", *parts), disable_tqdm=True)), abs=1e-5
-    )
+    (found,) = rolling(lm, " ".join(words))
+    parts = [" ".join(words[:38]), " ".join(words[38:])]
+    assert found == pytest.approx(sum(rolling(lm, *parts)), abs=1e-5)
 
 
 def test_classify_is_the_classifiers(made: Path, lm: FrankensteinLM) -> None:
@@ -197,8 +204,8 @@ def test_training_a_head_lowers_its_loss_and_leaves_the_encoder_as_it_was(made: 
     saved = AutoModelForMaskedLM.from_pretrained(made / "trained")
     assert digest(encoder_state(saved)) == digest(encoder_state(classifier(made)))
     begun = load(made, head="train", text=str(made / "public.txt"), head_epochs=1)
-    text = requests("loglikelihood_rolling", ((made / "public.txt").read_text()[:120],))
-    after, before = (lm.loglikelihood_rolling(text, disable_tqdm=True)[0] for lm in (trained, begun))
+    text = (made / "public.txt").read_text()[:120]
+    (after,), (before,) = (rolling(lm, text) for lm in (trained, begun))
     assert after > 0.8 * before
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import lm_eval
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
 from adapters.masked_lm import MaskedLM
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import request
 from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
 from leakage_tasks.targets import MaskedTarget
 from leakage_tasks.targets.harness.target import as_target
@@ -35,7 +36,7 @@ def load(folder: Path, **arguments: Any) -> MaskedLM:
 
 
 def requests(kind: Any, *arguments: tuple) -> list[Instance]:
-    return [Instance(kind, {}, one, place) for place, one in enumerate(arguments)]
+    return [request(kind, {}, one, place) for place, one in enumerate(arguments)]
 
 
 # -- answers ------------------------------------------------------------------------------------------------

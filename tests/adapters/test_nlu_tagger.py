@@ -12,13 +12,13 @@ from typing import Any
 import lm_eval
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 
 from adapters.nlu_tagger import NLUTaggerLM
 from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.harness.generation import request
 from leakage_tasks.targets import ReadsTags
 from leakage_tasks.targets.harness.target import as_target
 from tests.conftest import ROOT
@@ -41,7 +41,7 @@ def load(folder: Path, **arguments: Any) -> NLUTaggerLM:
 
 
 def answers(lm: NLUTaggerLM, *pairs: tuple[str, str]) -> list[tuple[float, bool]]:
-    requests = [Instance("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
+    requests = [request("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
     return lm.loglikelihood(requests, disable_tqdm=True)
 
 
@@ -90,7 +90,7 @@ def test_labels_it_does_not_know_count_as_wrong_in_files_of_labels(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lm, texts = load(folder), [("call 7", " Weather"), ("call 7", " PinIntent"), ("green 7", " Weather")]
-    requests = [Instance("classify", {}, pair, 0) for pair in texts]
+    requests = [request("classify", {}, pair, 0) for pair in texts]
     found = lm.classify(requests)
     assert (found[0], found[2]) == ((-math.inf, False), (-math.inf, False))
     ((alone, right),) = lm.classify(requests[1:2])
@@ -121,8 +121,8 @@ def test_what_cannot_be_scored_is_refused(folder: Path, pair: tuple[str, str], m
     [
         ({"pretrained": "nowhere"}, "nowhere: no model can be loaded from there"),
         ({"batch_size": "many"}, "batch_size='many'"),
-        ({"max_batch_size": "abc"}, "max_batch_size='abc': expected a number from 1"),
-        ({"max_batch_size": 0}, "max_batch_size=0: expected a number from 1"),
+        ({"max_batch_size": "abc"}, "max_batch_size='abc': expected int"),
+        ({"max_batch_size": 0}, "max_batch_size=0 must be 1 or more"),
         ({"dtype": "float7"}, "dtype='float7'"),
         ({"device": "nothing"}, "device='nothing': cannot be used here"),
         ({"tokenizer": "nowhere"}, "nowhere: no tokenizer can be loaded from there"),

@@ -58,9 +58,9 @@ def by_hand(folder: Path, context: str, continuation: str) -> float:
 
 
 def requests(*pairs: tuple[str, str]) -> list:
-    from lm_eval.api.instance import Instance
+    from leakage_tasks.harness.generation import request
 
-    return [Instance("loglikelihood", {}, pair, i) for i, pair in enumerate(pairs)]
+    return [request("loglikelihood", {}, pair, i) for i, pair in enumerate(pairs)]
 
 
 def test_loglikelihood_is_that_of_transformers_and_peft(made: Path) -> None:

@@ -44,26 +44,27 @@ def test_a_finding_says_what_its_attack_took(attack: str, goal: str, expected: s
     ],
 )
 def test_where_candidates_come_from_decides_what_they_take(generator: str, expected: str):
-    assert words.access([ProposesValues], Proposing(generator), {}) == expected
+    assert ATTACKS["mix-and-match"].access([ProposesValues], Proposing(generator), {}) == expected
 
 
 def test_a_shortlist_by_gradient_takes_the_weights():
-    needs = ATTACKS["label-search"].needs
-    assert words.access(needs, SimpleNamespace(), {"shortlist": 50}).startswith(words.WEIGHTS)
+    found = ATTACKS["label-search"].access((), SimpleNamespace(), {"shortlist": 50})
+    assert found.startswith(words.WEIGHTS)
 
 
 def test_a_second_classifier_to_calibrate_by_is_named():
-    found = words.access([ProposesValues], Proposing("exhaustive"), {"signal": "calibrated"})
+    found = ATTACKS["mix-and-match"].access([ProposesValues], Proposing("exhaustive"), {"signal": "calibrated"})
     assert found == f"{words.LABELS}, {words.REFERENCE}"
 
 
 def test_taggers_answer_with_tags_too_and_text_classifiers_with_classes():
     tagger, classifier = TaggerTarget(tiny_tagger(), words_tokenizer()), ClassifierTarget(tiny_bert(), wordpiece())
-    needs = ATTACKS["class-loss"].needs
-    assert words.access(needs, tagger.tagged(pin("7")), {}) == words.LABELS_AND_TAGS
-    assert words.access(needs, classifier, {}) == words.LABELS
+    access = ATTACKS["class-loss"].access
+    assert access((), tagger.tagged(pin("7")), {}) == words.LABELS_AND_TAGS
+    assert access((), classifier, {}) == words.LABELS
 
 
 def test_every_attack_takes_something_that_has_words():
-    needs = {need for attack in ATTACKS.values() for need in attack.needs} - {ProposesValues}
-    assert needs <= words._TAKES.keys()
+    by_protocol = [each for each in ATTACKS.own().values() if each.access is words.access_by_protocol]
+    assert by_protocol
+    assert {need for attack in by_protocol for need in attack.needs} <= words._TAKES.keys()

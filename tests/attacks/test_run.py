@@ -103,7 +103,7 @@ MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
 def together():
     """Registers a function as an attack on all canaries at once, for one test."""
     yield register("at-once", "exposure", Scores, auto=9, remedy="none", together=True)
-    del ATTACKS["at-once"]
+    ATTACKS.unregister("at-once")
 
 
 def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(together):

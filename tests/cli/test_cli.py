@@ -65,10 +65,10 @@ def test_usage_errors_end_with_2_and_no_traceback(arguments: list[str]) -> None:
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
-    def command() -> None:
+    def fails() -> int:
         raise error
 
-    monkeypatch.setattr(cli, "_doctor", command)
+    monkeypatch.setattr("leakage_tasks.cli.doctor.doctor", fails)
     monkeypatch.setattr(sys, "argv", ["leakage", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -6,12 +6,11 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from leakage_tasks.cli import doctor
-from leakage_tasks.tasks import plugin
+from leakage_tasks.harness import places, plugin, run
 
 
 def test_a_clean_bill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +86,7 @@ def test_the_device_is_named() -> None:
 @pytest.mark.parametrize("switch", ["0", "1"])
 def test_a_harness_that_does_not_know_us(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
     monkeypatch.setenv("LM_EVAL_LEAKAGE_AUTOLOAD", switch)
-    monkeypatch.setattr(doctor, "_manager", lambda: SimpleNamespace(task_index={}))
+    monkeypatch.setattr(run, "all_tasks", lambda: None)
     monkeypatch.setattr(plugin, "status", lambda manager: plugin.Status("startup file", *["not at all"] * 2))
     lines = texts(doctor.harness())
     assert lines[-3:-1][0] == "ok       the harness knows our tasks by startup file"
@@ -98,8 +97,8 @@ def test_a_harness_that_does_not_know_us(monkeypatch: pytest.MonkeyPatch, switch
 
 def test_hidden_adapters_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     fine = list(doctor.adapters())
-    assert [line.remedy for line in fine] == [None] * len(plugin.MODELS)
-    monkeypatch.setattr(plugin, "hidden_by", lambda: "/somewhere/adapters/__init__.py")
+    assert [line.remedy for line in fine] == [None] * len(places.our_models())
+    monkeypatch.setattr(places, "hidden_by", lambda: "/somewhere/adapters/__init__.py")
     (line,) = doctor.adapters()
     assert line.remedy is not None
     assert "pip install ." in line.remedy

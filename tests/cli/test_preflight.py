@@ -24,6 +24,8 @@ def whole():
 def short():
     return sft(Path("out"), [{"text": row} for row in texts(canaries())], max_length=20)
 
+CONSTANT = 3
+
 def nothing():
     return None
 """
@@ -59,6 +61,7 @@ def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
         ("my_training:other", "has no attribute 'other'"),
         ("my_training", "give MODULE:FUNCTION"),
         (":whole", "give MODULE:FUNCTION"),
+        ("my_training:CONSTANT", "CONSTANT is a int: give a function that returns a Trainer"),
         ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
     ],
 )

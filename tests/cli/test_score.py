@@ -1,6 +1,7 @@
 """``leakage score``: what it prints, writes and ends with."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_difference_is_listed_and_ends_in_1(run, canaries, tmp_path):
 def test_only_the_runs_own_column_is_shown_unless_all_are_asked_for(run, suffixes):
     _, text = run(samples_of(suffixes, SUFFIXES))
     assert "zlib" not in {line.split()[0] for line in text.splitlines()}
-    assert "4 more columns with --all" in text
+    assert re.search(r"^\d+ more columns with --all", text, re.MULTILINE)
     _, every = run(samples_of(suffixes, SUFFIXES), "--all")
     assert "zlib" in {line.split()[0] for line in every.splitlines()}
     assert "more columns" not in every

@@ -17,7 +17,7 @@ import pytest
 
 from leakage_tasks.attacks.classifier.label_search import shares_given
 from leakage_tasks.attacks.finding import finding_from_json
-from leakage_tasks.attacks.suffix.confidences import trained_confidence_from_json
+from leakage_tasks.attacks.suffix.trained_confidence import trained_confidence_from_json
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.core import inputs

@@ -275,7 +275,7 @@ def test_a_comment_of_no_utterance_stays_where_the_next_one_goes(tmp_path: Path,
 
 
 def test_a_folder_of_another_kind_says_what_is_expected(tmp_path: Path, pins: Path) -> None:
-    with pytest.raises(LeakageError, match=r"\.conll, a folder saved by 'datasets' or one with seq\.in, seq\.out and"):
+    with pytest.raises(LeakageError, match=r"\.txt, a folder saved by 'datasets' or a folder with seq\.in, "):
         plant(pins, tmp_path, tmp_path / "out")
     source = save("folder", tmp_path / "in")
     (source / "label").unlink()

@@ -1,17 +1,18 @@
 """Answers to values: what the harness' aggregation makes of them, and which columns, nulls and rows there are."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
+from leakage_tasks.core.registry import PluginError, Registry
 from leakage_tasks.core.unanswered import unanswered
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
-    SCORINGS,
     SUFFIX_EXTRACTION,
     Answered,
     DamagedAnswer,
@@ -134,7 +135,7 @@ def test_every_value_has_a_metric_that_says_how_it_aggregates():
 
 
 def test_a_new_task_is_known_once_registered(monkeypatch):
-    monkeypatch.setattr("leakage_tasks.metrics.scoring.SCORINGS", dict(SCORINGS))
+    monkeypatch.setattr("leakage_tasks.metrics.scoring.SCORINGS", Registry("scoring of task"))
     size = MetricSpec("size", "a size").row(len, sum)
     made = register_scoring(
         Scoring(
@@ -145,8 +146,12 @@ def test_a_new_task_is_known_once_registered(monkeypatch):
         )
     )
     assert score(made, [Answered("abc", "none", {}), Answered("d", "none", {})]) == {"none": {"size": 4}}
-    with pytest.raises(AssertionError, match="toy has a scoring already"):
-        register_scoring(made)
+
+    def other(answer, column, order, copies):
+        return {}
+
+    with pytest.raises(PluginError, match="^scoring of task 'toy' of .* has a name that .* uses: choose another$"):
+        register_scoring(replace(made, values=other))
 
 
 def test_scores_are_strict_json():

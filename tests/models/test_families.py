@@ -5,12 +5,12 @@ from __future__ import annotations
 import lm_eval
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.harness.generation import request
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.targets import CausalTarget
 from tests.conftest import ROOT
@@ -153,7 +153,7 @@ def harness(request, tmp_path_factory):
 @pytest.mark.parametrize("extra", [{}, {"num_beams": 3}])
 def test_generation_does_not_depend_on_the_company(harness, extra):
     options = {"until": ["zz"], "max_gen_toks": 16, **extra}
-    contexts = [Instance("generate_until", {}, (text, options), place) for place, text in enumerate(["ab 12.", "j"])]
+    contexts = [request("generate_until", {}, (text, options), place) for place, text in enumerate(["ab 12.", "j"])]
     alone, together = (lm.generate_until(contexts, disable_tqdm=True) for lm in harness)
     assert alone == together
     assert all(len(text) > 0 for text in together)

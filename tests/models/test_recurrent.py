@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 
+from leakage_tasks.harness.generation import request
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from tests.models.families import tiny
 
@@ -130,7 +130,7 @@ def harness(folder):
 
 
 def ask(harness, kind: str, *arguments: tuple) -> list:
-    requests = [Instance(kind, {}, argument, place) for place, argument in enumerate(arguments)]
+    requests = [request(kind, {}, argument, place) for place, argument in enumerate(arguments)]
     return getattr(harness, kind)(requests, disable_tqdm=True)
 
 

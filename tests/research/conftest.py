@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leakage_tasks.core.registry import Registry
 from leakage_tasks.research.framework import registry
 from leakage_tasks.research.framework.registry import Study
 from tests.research.toy import Toy, make_study
@@ -17,6 +18,5 @@ def toy() -> Toy:
 @pytest.fixture
 def study(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Study:
     """The toy's study, the only one registered in this test."""
-    monkeypatch.setattr(registry, "STUDIES", {})
-    monkeypatch.setattr(registry, "MODULES", ())
+    monkeypatch.setattr(registry, "STUDIES", Registry("study"))
     return registry.register(make_study(toy))

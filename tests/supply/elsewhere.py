@@ -1,6 +1,7 @@
-"""A chosen part of the tests with other versions: ``lowest`` allowed of what we depend on, and other ``pythons``.
+"""A chosen part of the tests with other versions: ``lowest`` allowed of what we depend on, the harness' ``next``
+generation, and other ``pythons``.
 
-``make lowest`` and ``make pythons`` run this. Environments are made with uv under ``runs/`` and kept until
+``make lowest``, ``make next`` and ``make pythons`` run this. Environments lie under ``runs/`` and are kept until
 pyproject.toml or constraints.txt change, so that what was stopped goes on. Without uv nothing is run, which is said.
 """
 
@@ -34,6 +35,27 @@ EVERYTHING = (
     "tests/models/test_nlu_tagger.py",
     "tests/attacks/suffix/test_trained_confidence.py",
 )
+NEXT = "lm-eval==0.5.0.dev1"
+ON_THE_HARNESS = (
+    "tests/adapters",
+    "tests/api",
+    "tests/cli/test_doctor.py",
+    "tests/harness",
+    "tests/models",
+    "tests/selftest",
+    "tests/targets",
+    "tests/tasks",
+    "tests/test_classifier_tasks.py",
+    "tests/test_context.py",
+    "tests/test_declarations.py",
+    "tests/test_errors_in_the_harness.py",
+    "tests/test_group.py",
+    "tests/test_guesses_at_natural_secrets.py",
+    "tests/test_known.py",
+    "tests/test_natural_secrets.py",
+    "tests/test_processes.py",
+    "tests/test_search_attacks_in_the_harness.py",
+)
 # Reports and metrics import torch by way of the attacks.
 WITHOUT_TORCH = (
     "tests/data/test_formats.py",
@@ -61,9 +83,9 @@ def find_uv() -> str | None:
         return shutil.which("uv")
 
 
-def run(*words: str | Path) -> None:
+def run(*words: str | Path, **more: str) -> None:
     """Run a command in the checkout; what fails ends this program with its exit code."""
-    settings = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    settings = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | more
     if code := subprocess.run([str(word) for word in words], cwd=ROOT, env=settings).returncode:
         sys.exit(code)
 
@@ -109,6 +131,19 @@ def lowest(uv: str) -> None:
     tests(python, EVERYTHING)
 
 
+def upcoming() -> None:
+    """Test on the harness' next generation, which is laid over the environment this runs in."""
+    folder = PLACE / "next"
+    if mark := kept(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, NEXT)
+        mark.touch()
+    print(f"the harness' next generation: {NEXT}", flush=True)
+    words = ("-q", "-n", "2", "-p", "no:cacheprovider", "-m", "not slow")
+    run(sys.executable, "-m", "pytest", *words, *ON_THE_HARNESS, PYTHONPATH=str(folder))
+    run(sys.executable, "tests/supply/generations.py", folder)
+
+
 def pythons(uv: str) -> None:
     """Test what needs no torch with other Pythons: their torch is a download of gigabytes."""
     for version in PYTHONS:
@@ -141,7 +176,10 @@ def interpreter(version: str) -> str:
 
 
 def main() -> None:
-    """Run ``lowest`` or ``pythons``."""
+    """Run ``lowest``, ``next`` or ``pythons``."""
+    if sys.argv[1] == "next":
+        upcoming()
+        return
     what = {"lowest": lowest, "pythons": pythons}[sys.argv[1]]
     uv = find_uv()
     if uv is None:

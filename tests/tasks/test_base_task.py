@@ -4,7 +4,6 @@ import logging
 
 import lm_eval
 import pytest
-from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
@@ -13,10 +12,11 @@ from sqlitedict import SqliteDict
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.harness import plugin
+from leakage_tasks.harness.generation import request
 from leakage_tasks.targets.harness.target import HarnessTarget
-from leakage_tasks.tasks import plugin
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
-from leakage_tasks.tasks.label_accuracy import classify
+from leakage_tasks.tasks.label_accuracy import LabelAccuracy
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 
@@ -87,6 +87,6 @@ def test_turns_that_are_declined_are_one_warning(caplog, metadata, multiturn, wa
 
 def test_labels_are_kept_out_of_the_cache_too(tmp_path):
     lm = CachingLM(HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters()), str(tmp_path / "cache.db"))
-    classify(lm.lm, [Instance("loglikelihood", {}, ("the pin", " is"), 0)])
+    LabelAccuracy.answers(lm.lm, [request("loglikelihood", {}, ("the pin", " is"), 0)])
     assert len(lm.dbdict) == 0
     assert lm.lm.cache_hook.dbdict is lm.dbdict

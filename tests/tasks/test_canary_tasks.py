@@ -19,7 +19,6 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import ManifestError, OptionError, TargetError
 from leakage_tasks.report.reading.results_file import every_row
 from leakage_tasks.tasks import canary_tasks as tasks
-from leakage_tasks.tasks.answer_attacks import attack
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2
 
@@ -242,11 +241,11 @@ def shard(manifest, rank, world_size):
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 def test_sharding_over_processes_changes_no_number(lm, manifest, world_size):
     whole = shard(manifest[0], 0, 1)
-    alone = {json.loads(answer)["canary"]: json.loads(answer) for answer in attack(lm, whole)}
+    alone = {json.loads(answer)["canary"]: json.loads(answer) for answer in lm.attack(whole)}
     for rank in range(world_size):
         instances = shard(manifest[0], rank, world_size)
         # Uneven shards are padded by repeating a request.
-        answers = attack(lm, [*instances, instances[-1]])
+        answers = lm.attack([*instances, instances[-1]])
         assert answers[-1] == answers[-2]
         for answer in map(json.loads, answers):
             expected = alone[answer["canary"]]
@@ -324,7 +323,7 @@ def test_processes_that_would_wait_for_each_other_are_refused(lm, manifest):
     item = Ranked(lm, 0, 2)
     item.batch_size = "auto"
     with pytest.raises(TargetError, match="pass --batch_size with a number"):
-        attack(item, shard(manifest[0], 0, 1))
+        item.attack(shard(manifest[0], 0, 1))
 
 
 def test_an_attack_the_model_cannot_serve_says_what_would_do(lm, manifest):

@@ -42,9 +42,9 @@ def test_jsonl_may_hold_blank_lines_and_any_character(tmp_path):
     assert documents(text=str(tmp_path / "a.jsonl"))["test"]["text"] == ["one\u2028two", "three"]
 
 
-@pytest.mark.parametrize("own", ["x", {"txt": "a"}])
-def test_its_own_options_are_checked(own):
-    with pytest.raises(OptionError, match="its one option is text"):
+@pytest.mark.parametrize(("own", "message"), [("x", "expected options by name"), ({"txt": "a"}, "did you mean 'text'")])
+def test_its_own_options_are_checked(own, message):
+    with pytest.raises(OptionError, match=message):
         documents(heldout_bits_per_byte=own)
 
 

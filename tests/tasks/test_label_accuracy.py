@@ -217,8 +217,8 @@ def test_labels_that_are_no_text_are_named_as_they_are_written(tmp_path: Path) -
         ("d.conll", "# intent = A\na O\n", {"label_column": "kind"}, "leave out --metadata label_column=…"),
         ("d.doc", "a\n", {}, "unknown kind of file '.doc'"),
         ("d.jsonl", "{}", {"text_colum": "x"}, "did you mean 'text_column'"),
-        ("d.jsonl", "{}", {"label_accuracy": {"file": "x"}}, "expected an object of its options: data, text_column"),
-        ("d.jsonl", "{}", {"label_accuracy": "x"}, "expected an object of its options"),
+        ("d.jsonl", "{}", {"label_accuracy": {"file": "x"}}, "label_accuracy has no option 'file': use data, label_"),
+        ("d.jsonl", "{}", {"label_accuracy": "x"}, "expected options by name, as in"),
         ("d.jsonl", "{}", {"data": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
     ],
 )

@@ -3,16 +3,16 @@
 import pytest
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.option_types import SUFFIX_TYPES
 from leakage_tasks.tasks.options import Options, read_options, typed_options
+from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
 
 
 def test_a_name_with_a_word_more_is_another_name():
     arguments = ("tokenizer_mode", "tokenizer_revision", "tokenizer_backend", "prefix_token_id", "tokenized_requests")
-    assert typed_options(dict.fromkeys(arguments, "x"), "t", SUFFIX_TYPES) == ({}, {})
+    assert typed_options(dict.fromkeys(arguments, "x"), "t", SUFFIX_OPTIONS) == ({}, {})
     for name in ("tokenizers", "text_columns", "prefix_lengh"):
         with pytest.raises(OptionError, match="did you mean"):
-            typed_options({name: "x"}, "t", SUFFIX_TYPES)
+            typed_options({name: "x"}, "t", SUFFIX_OPTIONS)
 
 
 def test_what_is_not_ours_is_left_alone():

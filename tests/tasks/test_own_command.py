@@ -44,6 +44,13 @@ def test_the_main_process_alone_notes_it(monkeypatch, rank, notes):
         json.dumps([{"header": "mysecret"}]),
         "url=https://me:mysecret@host/v1",
         "sk-mysecret0123456789abc",
+        'model=a,header={"a":"x","b":"mysecret"}',
+        'model=a,header={"a":"x","b":"mysecret=="}',
+        "model=a,token=mysecret==",
+        "API_KEY=mysecret",
+        json.dumps({"headers": {"Authorization": "Bearer mysecret"}}),
+        json.dumps({"a": [{"authorization": "Bearer mysecret"}]}),
+        '{"api_key": "mysecret"',
     ],
 )
 @pytest.mark.parametrize("form", ["apart", "joined"])
@@ -52,6 +59,12 @@ def test_passwords_and_keys_are_not(monkeypatch, word, form):
     monkeypatch.setattr("sys.argv", ["lm_eval", *words])
     assert "mysecret" not in str(own_command())
     assert HIDDEN in str(own_command())
+
+
+@pytest.mark.parametrize("words", [["--token", "mysecret=="], ["--api_key=mysecret,a=b"], ["--hf_token", "a=mysecret"]])
+def test_nothing_is_shown_of_an_option_that_is_a_key(monkeypatch, words):
+    monkeypatch.setattr("sys.argv", ["lm_eval", *words])
+    assert "mysecret" not in str(own_command())
 
 
 def test_json_stays_what_it_says(monkeypatch):

@@ -6,14 +6,13 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
-WIDTH = AttackOption(
-    "width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1
-)
+WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1)
 
 
 @register("beam", "extraction", PredictsNextToken, auto=4, remedy=NO_LOGITS, settings=(WIDTH,))

@@ -9,14 +9,15 @@ from leakage_tasks.attacks.causal import whole_texts
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 """Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
 at the second, so that an estimate can still be made."""
-METHOD = AttackOption(
+METHOD = Option(
     "method",
     str,
     "auto",

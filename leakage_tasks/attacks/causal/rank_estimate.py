@@ -19,8 +19,8 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import MODEL, PolicyMixture, Visit, aimed, as_the_model
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.finding import AttackResult
-from leakage_tasks.attacks.registry import AttackOption
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
 PILOT = 48
@@ -36,7 +36,7 @@ LEVELS = (0.96, 0.99)
 """Of the interval at the first and the second look: an error at either comes at most once in 20."""
 SAFETY = 1.3
 """Draws over those that the pilot says are needed."""
-PRECISION = AttackOption(
+PRECISION = Option(
     "precision",
     float,
     0.25,

@@ -7,14 +7,15 @@ from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree, dist
 from leakage_tasks.attacks.causal.whole_texts import DRAWS
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import AttackResult, Guess
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
 MOST_DRAWS = 1_000_000
 """Where draws cost no further calls, as in spaces of one token, these are enough."""
-UNTIL = AttackOption(
+UNTIL = Option(
     "until",
     str,
     "spent",

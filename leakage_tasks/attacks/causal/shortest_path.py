@@ -11,11 +11,12 @@ import numpy as np
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree, distinct
 from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 PAPER = "paper"
-STOPPING = AttackOption(
+STOPPING = Option(
     "stopping",
     str,
     "proven",
@@ -23,7 +24,7 @@ STOPPING = AttackOption(
     "filling took (paper)",
     choices=("proven", PAPER),
 )
-BATCH = AttackOption("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
+BATCH = Option("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
 
 
 @register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))

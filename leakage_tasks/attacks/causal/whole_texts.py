@@ -23,11 +23,12 @@ from leakage_tasks.attacks.finding import (
     best_guesses,
     grade_guesses,
 )
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log
+from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most, clopper_pearson
 from leakage_tasks.stats.skew_normal import SIGNIFICANCE, fit_skew_normal
 from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
@@ -36,7 +37,7 @@ CHUNK = 1024
 LARGER_CHUNK = 1 << 14
 """Of texts to be scored up to a limit, which share the more work the more there are."""
 NO_SCORES = "choose a model with log-likelihoods"
-DRAWS = AttackOption(
+DRAWS = Option(
     "draws",
     int,
     2000,
@@ -44,7 +45,7 @@ DRAWS = AttackOption(
     "skew-normal is fitted to",
     minimum=1,
 )
-HISTOGRAM = AttackOption(
+HISTOGRAM = Option(
     "histogram",
     int,
     0,

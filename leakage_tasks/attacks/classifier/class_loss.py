@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakage_tasks.attacks.access import access_to_labels
 from leakage_tasks.attacks.causal.whole_texts import HISTOGRAM, random_fillings, share_of_sample, with_costs
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, guesses_of, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
@@ -15,7 +16,9 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
-@register("class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,))
+@register(
+    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,), access=access_to_labels
+)
 def class_loss(order: AttackRequest) -> AttackResult:
     """Rank of the secret by −log2 P(label | text), over all fillings of R.
 

@@ -11,16 +11,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from leakage_tasks.attacks.access import access_to_labels
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, on_command_line
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.option import Option
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
 
@@ -30,10 +32,10 @@ NO_LABELS = (
     "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
     "other models"
 )
-PENALTY = AttackOption("lambda", float, 0.0, "the penalty on words that are frequent in training", minimum=0.0)
-CORPUS = AttackOption("corpus", str, None, "a text the frequencies for lambda are counted in")
-CORPUS_COLUMN = AttackOption("corpus_column", str, "text", "the column of corpus that holds the text")
-COUNTS = AttackOption("counts", str, None, "a JSON file of counts by word, instead of corpus")
+PENALTY = Option("lambda", float, 0.0, "the penalty on words that are frequent in training", minimum=0.0)
+CORPUS = Option("corpus", str, None, "a text the frequencies for lambda are counted in")
+CORPUS_COLUMN = Option("corpus_column", str, "text", "the column of corpus that holds the text")
+COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of corpus")
 
 
 @register(
@@ -43,6 +45,7 @@ COUNTS = AttackOption("counts", str, None, "a JSON file of counts by word, inste
     auto=1,
     remedy=NO_LABELS,
     settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+    access=access_to_labels,
 )
 def label_search(order: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.

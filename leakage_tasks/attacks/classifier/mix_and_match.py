@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from leakage_tasks.attacks.access import access_to_candidates
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
 from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
 from leakage_tasks.attacks.finding import AttackResult, Extra
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = AttackOption("candidates", int, 2000, "how far down the generator's order candidates are taken", minimum=1)
+CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order candidates are taken", minimum=1)
 
 
 @register(
@@ -24,6 +26,7 @@ CANDIDATES = AttackOption("candidates", int, 2000, "how far down the generator's
     auto=0,
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
     settings=(BEAM, CANDIDATES, SIGNAL),
+    access=access_to_candidates,
 )
 def mix_and_match(order: AttackRequest) -> AttackResult:
     """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).

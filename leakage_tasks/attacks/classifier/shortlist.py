@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.classifier.class_scores import ClassScores
-from leakage_tasks.attacks.registry import AttackOption
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import DifferentiableInputs
 
 POINTS, MEAN, AT_MASK = "points", "mean", "mask"
 NUMBER = 64
 REACH = 0.1
 """How fast a point's word loses weight with distance, as a share of the mean distance."""
-SHORTLIST = AttackOption(
-    "shortlist", int, None, "how many values a slot are scored after the gradient's order", minimum=1
-)
-SHORTLIST_AT = AttackOption(
+SHORTLIST = Option("shortlist", int, None, "how many values a slot are scored after the gradient's order", minimum=1)
+SHORTLIST_AT = Option(
     "shortlist_at",
     str,
     POINTS,
@@ -33,7 +31,7 @@ SHORTLIST_AT = AttackOption(
     "or at the mask",
     (POINTS, MEAN, AT_MASK),
 )
-AUDIT = AttackOption(
+AUDIT = Option(
     "audit", bool, False, "whether to score all values too and report what the shortlist kept", affects_results=False
 )
 

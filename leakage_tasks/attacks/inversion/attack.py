@@ -21,11 +21,12 @@ from leakage_tasks.attacks.classifier.coordinate_search import Searches
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, grade_guesses
 from leakage_tasks.attacks.inversion import search
 from leakage_tasks.attacks.redact import about
-from leakage_tasks.attacks.registry import AttackOption, AttackRequest, register
+from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.core.option import Option
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.protocols import RelaxesTokens
 
@@ -36,9 +37,9 @@ MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
 """Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
 SETTINGS = (
-    AttackOption("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
-    AttackOption("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
-    AttackOption(
+    Option("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
+    Option("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
+    Option(
         "relaxation",
         str,
         "softmax",
@@ -46,7 +47,7 @@ SETTINGS = (
         "value (straight-through); or the embeddings themselves",
         tuple(search.FORMS),
     ),
-    AttackOption(
+    Option(
         "characters",
         str,
         search.ADAPTIVE,
@@ -54,18 +55,14 @@ SETTINGS = (
         "likeliest value",
         (search.ADAPTIVE, search.PUBLISHED),
     ),
-    AttackOption("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"),
-    AttackOption(
-        "alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", minimum=1
-    ),
-    AttackOption("spread", float, 0.1, "the standard deviation of the logits that a search starts from", minimum=0.0),
-    AttackOption(
+    Option("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"),
+    Option("alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", minimum=1),
+    Option("spread", float, 0.1, "the standard deviation of the logits that a search starts from", minimum=0.0),
+    Option(
         "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", minimum=1e-9
     ),
-    AttackOption(
-        "start_temperature", float, 0.1, "the softmax's temperature at the first step", minimum=search.COLDEST
-    ),
-    AttackOption(
+    Option("start_temperature", float, 0.1, "the softmax's temperature at the first step", minimum=search.COLDEST),
+    Option(
         "cooling",
         float,
         0.997,
@@ -73,7 +70,7 @@ SETTINGS = (
         minimum=0.0,
         maximum=1,
     ),
-    AttackOption("arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)),
+    Option("arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)),
 )
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
 

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.suffix import confidences
-from leakage_tasks.attacks.suffix.confidences import TRAINED, Candidates, TrainedConfidence
+from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
 from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples
 from leakage_tasks.attacks.suffix.request import SuffixRequest
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
@@ -30,7 +31,7 @@ TOGETHER, DRAWS_TOGETHER = 64, 6_400
 """Pairs given to a target at once, and draws of them."""
 
 
-def extract_suffixes(
+def attack_pairs(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
     order: SuffixRequest,
@@ -217,7 +218,7 @@ class _Attack:
             return ()
         candidates = self._candidates(drawn, self.order.draws, length)
         found = confidences.confidence_of(candidates, self.order.confidence, self.trained)
-        best = confidences.ranked(candidates, found)[: self.order.keep]
+        best = ranked(candidates, found)[: self.order.keep]
         return tuple(tuple(row) for row in candidates.tokens[best].tolist())
 
     def _candidates(self, drawn: PrefixSamples, draws: int, length: int, full: bool = False) -> Candidates:

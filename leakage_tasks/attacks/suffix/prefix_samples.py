@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from leakage_tasks.attacks.suffix.confidences import Candidates
+from leakage_tasks.attacks.suffix.candidates import Candidates
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes

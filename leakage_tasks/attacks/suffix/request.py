@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, TRAINED
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 DEFAULT_CONFIDENCE = "calibrated"
@@ -21,13 +23,13 @@ class SuffixRequest:
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
-    samples: int = 100
-    seed: int = 0
-    confidence: str = DEFAULT_CONFIDENCE
-    prefix_lengths: tuple[int, ...] = ()
-    suffix_lengths: tuple[int, ...] = ()
-    sample_counts: tuple[int, ...] = ()
-    lowercase: bool = True
+    samples: int = declared(100, "how many suffixes are drawn after each prefix")
+    seed: int = declared(0, "the seed of random draws", of_model=True)
+    confidence: str = declared(DEFAULT_CONFIDENCE, "by which a guess is chosen among the suffixes drawn")
+    prefix_lengths: tuple[int, ...] = declared((), "other lengths of prefixes to ask for the same at")
+    suffix_lengths: tuple[int, ...] = declared((), "other lengths of suffixes to ask for the same at")
+    sample_counts: tuple[int, ...] = declared((), "other numbers of draws to ask for the same at")
+    lowercase: bool = declared(True, "whether the confidence of that name is computed, which takes another pass")
     keep: int = 0
 
     def __post_init__(self) -> None:
@@ -56,5 +58,9 @@ class SuffixRequest:
 
     def confidences(self, compared: bool, trained: bool) -> list[str]:
         """Names of the confidences the headline's view has; ``compared`` says whether there is a second model."""
-        lacking = {"comparing_lm": compared, "lowercase": self.lowercase or self.confidence == "lowercase"}
-        return [*(name for name in CONFIDENCES if lacking.get(name, True)), *([TRAINED] if trained else [])]
+        there = {"compared": compared, "lowered": self.lowercase or self.confidence == "lowercase"}
+        usable = [name for name, each in CONFIDENCES.items() if each.needs is None or there.get(each.needs, True)]
+        return [*usable, *([TRAINED] if trained else [])]
+
+
+REQUEST_OPTIONS = options_of(SuffixRequest)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 
-from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.alphabets import Alphabet, lines_of
 from leakage_tasks.canaries.canary import Canary, Kind
 from leakage_tasks.canaries.generate import check_repetitions, stream_of, supporting_canaries
+from leakage_tasks.canaries.option_texts import supporting_of
+from leakage_tasks.canaries.presets.registry import COUNTED, PresetRequest, register_preset
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
@@ -68,6 +70,15 @@ def elmahdy_canaries(
     names = [f"{id_prefix}control-{place}" for place in range(controls)]
     others_made = maker.random(names, [canary.text for canary in families])
     return families + [replace(canary, repetitions=0, planted=False) for canary in others_made]
+
+
+@register_preset("elmahdy", *COUNTED, "supporting_repetitions", "unknown", "sentences")
+def _requested(request: PresetRequest) -> list[Canary]:
+    own = request.pick("count", "unknown", "supporting_repetitions")
+    if "sentences" in request.given:
+        own["sentences"] = lines_of(request.given["sentences"], "sentences", OptionError)
+    own["supporting"] = supporting_of(request.given.get("supporting", "all"))
+    return elmahdy_canaries(request.alphabet("words"), classes=request.classes, **own, **request.shared)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Literal
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import check_number, check_repetitions
+from leakage_tasks.canaries.option_texts import items
+from leakage_tasks.canaries.presets.registry import CLASSED, PresetRequest, register_preset
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.core.errors import OptionError
 
@@ -98,6 +100,14 @@ def mix_and_match_canaries(
         for place, each in enumerate(printed)
     ]
     return canaries + twins(canaries, controls, seed=seed, prefix=id_prefix)
+
+
+@register_preset("mix-and-match", *CLASSED, "labels", "position", "doubled", "only")
+def _requested(request: PresetRequest) -> list[Canary]:
+    own = request.pick("labels", "position", "doubled")
+    only = items(request.given.get("only")) or ()
+    classes = request.classes
+    return mix_and_match_canaries(request.alphabet("terms"), only=only, classes=classes, **own, **request.shared)
 
 
 def _canary(

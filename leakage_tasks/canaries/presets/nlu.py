@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import make_canaries
+from leakage_tasks.canaries.presets.registry import PresetRequest, register_preset
 from leakage_tasks.core.errors import OptionError
 
 REPETITIONS = (100,)
@@ -83,6 +84,16 @@ def nlu_canaries(
         tags=["O"] * len(words) + ["B-canary"] + ["I-canary"] * (entity - 1),
         id_prefix=id_prefix,
     )
+
+
+def _requested(request: PresetRequest) -> list[Canary]:
+    own = request.pick("count", "unknown", "area_code")
+    return nlu_canaries(request.preset.removeprefix("nlu-"), **own, **request.shared)
+
+
+_TAKES = ("count", "unknown", "repetitions", "label", "data", "label_column")
+for _pattern in PATTERNS:
+    register_preset(f"nlu-{_pattern}", *_TAKES, *(["area_code"] if _pattern == "call" else []))(_requested)
 
 
 def _area(pattern: str, code: str | None, unknown: int | None, seed: int) -> str:

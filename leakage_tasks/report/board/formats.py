@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
+from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.reading import markdown
 from leakage_tasks.report.reading.figures import Figure
 from leakage_tasks.report.reading.format import (
@@ -36,6 +37,7 @@ def as_text(board: Board, *, every: bool = False, width: int | None = None) -> s
     return "\n\n".join([*parts, _reading(board, columns, "above")]) + "\n"
 
 
+@register_board("md")
 def as_markdown(board: Board, *, every: bool = False) -> str:
     """The same as Markdown."""
     shown = [column for column in board.columns if every or column.shown]
@@ -55,11 +57,14 @@ def as_markdown(board: Board, *, every: bool = False) -> str:
     return "\n".join([*parts, f"{_reading(board, shown, 'before')}\n"])
 
 
+@register_board("csv")
 def as_csv(board: Board) -> str:
     """A line a run: every column, each with its interval's ends, its controls' value and its count."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    extra = ("", "_ci_low", "_ci_high", "_control", "_n")
+    extra: tuple[str, ...] = ("", "_ci_low", "_ci_high", "_control", "_n")
+    told_of = any(found.learnt for entry in board.entries for found in entry.figures.values())
+    extra += ("_learnt", "_copies") if told_of else ()
     columns = [f"{column.key}{each}" for column in board.columns for each in extra]
     told = ["group", "apart_because", "place", "name", "model", "source", "date"]
     writer.writerow([*told, *map(_harmless, columns), "verdicts", "flags"])
@@ -67,12 +72,13 @@ def as_csv(board: Board) -> str:
         for entry in group.entries:
             texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source, _date(entry)]
             figures = map(entry.figure, board.columns)
-            values = [end for each in figures for end in (each.value, each.low, each.high, each.control, each.count)]
+            values = [value for each in figures for value in _csv_values(each)[: len(extra)]]
             said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
             writer.writerow(map(_harmless, [at, *texts, *values, *said]))
     return out.getvalue()
 
 
+@register_board("json")
 def as_json(board: Board) -> str:
     """Everything on the board as strict JSON."""
     data = {
@@ -88,6 +94,10 @@ def as_json(board: Board) -> str:
         ],
     }
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _csv_values(found: Figure) -> tuple[float | None, ...]:
+    return found.value, found.low, found.high, found.control, found.count, *(found.learnt or (None, None))
 
 
 def _date(entry: Entry) -> str:

@@ -89,7 +89,7 @@ def read_card(path: Path) -> str | None:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the card as UTF-8") from None
 
 
-def write_card(path: Path, text: str) -> None:
+def save_card(path: Path, text: str) -> None:
     """Write a card whole or not at all, with the rights of the file it replaces. Raises LeakageError."""
     with replacing(path) as beside:
         beside.write_bytes(text.encode("utf-8"))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 KEY = "model-index"
 OURS = "lm-eval-leakage"
 """The results of a model-index are ours where their data set's type is this and a task's name."""
-TASKS = {
+_UNSAID = {
     **dict.fromkeys(("classifier-scorer", "frankenstein-mlm", "nlu-tagger"), "text-classification"),
     "masked-lm": "fill-mask",
 }
-"""The hub's name for what a model does, by ``--model``."""
+"""The hub's name for what a model does, by ``--model``, in results from before models said it themselves."""
 LEVEL = 0.95
 
 
@@ -31,8 +31,8 @@ def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
     ``pipeline_tag``: the task type, if there is one.
     """
     (entry,) = board.entries
-    usual = TASKS.get(entry.run.model, "text-generation")
-    task = pipeline if isinstance(pipeline, str) and pipeline else usual
+    usual = entry.run.config.get("model_pipeline") or _UNSAID.get(entry.run.model, "text-generation")
+    task = pipeline if isinstance(pipeline, str) and pipeline else one_line(str(usual))
     shown = [column for column in board.columns if column.shown and column.task not in unfit(board)]
     found = [(column, entry.figure(column)) for column in shown if entry.figure(column).value is not None]
     # Of so few canaries that there is no interval a figure would look better.

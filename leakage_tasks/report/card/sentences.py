@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
-from leakage_tasks.report.reading.figures import Figure, counted_words
-from leakage_tasks.report.reading.format import number, percent
+from leakage_tasks.report.reading.figures import Figure, counted_words, learnt_from
+from leakage_tasks.report.reading.format import learnt_words, number, percent
 from leakage_tasks.report.reading.markdown import escaped
 from leakage_tasks.report.reading.run import Run, TaskResult
 from leakage_tasks.report.reading.validate import is_finite
@@ -23,8 +22,6 @@ KINDS = {
     "organic": "synthetic, written by a person",
     "natural": "natural, of the training text itself",
 }
-GOALS = {"canary_exposure": "exposure", "canary_extraction": "extraction", "suffix_extraction": "suffixes"}
-"""Tasks of this package that measure leakage, and what their attacks are for."""
 _MOST = 50
 """log2 of the largest number that is written out."""
 LOWER_BOUND = "This is a lower bound on what leaks: another attack may get more."
@@ -93,18 +90,10 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
         if own:
             yield f"{percent(own)} of the training text by characters"
-    # What others wrote there may be anything.
-    with suppress(AttributeError, LookupError, TypeError, ValueError):
-        learnt = result.tested["learnt_from"]
-        yield _learnt_from(learnt if column.copies is None else {"": learnt[str(column.copies)]})
+    if (learnt := learnt_from(result.tested.get("learnt_from"), column.copies)) is not None:
+        yield learnt_words(*learnt)
     if result.claimed:
         yield "planting claimed, not proven"
-
-
-def _learnt_from(counts: Mapping[str, Sequence[int]]) -> str:
-    """Of how many copies a secret was in the loss, as a look before training found."""
-    learnt, copies = (sum(int(each[at]) for each in counts.values()) for at in (0, 1))
-    return f"learnt from {learnt:,} of {copies:,} copies"
 
 
 def what_was_tested(tested: Mapping[str, Any]) -> str:
@@ -161,11 +150,13 @@ def limits(run: Run) -> Iterator[str]:
 def _not_tried(run: Run) -> Iterator[str]:
     """Tasks and attacks of this package that the run did without."""
     from leakage_tasks.attacks import ATTACKS
+    from leakage_tasks.metrics.scoring import SCORINGS
 
     declared = [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
     ran = {attack for each in declared for attack, _ in each.attacks}
-    goals = {GOALS[task] for task, result in run.tasks.items() if task in GOALS and result.answered}
-    tasks = [task for task in GOALS if GOALS[task] not in goals]
+    aims = {task: each.goal for task, each in SCORINGS.items() if each.goal}
+    goals = {aims[task] for task, result in run.tasks.items() if task in aims and result.answered}
+    tasks = [task for task, goal in aims.items() if goal not in goals]
     classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
     fitting = [name for name, each in ATTACKS.items() if each.goal in goals and _of_classifiers(each) == classes]
     attacks = sorted(name for name in fitting if name not in ran)
@@ -206,7 +197,9 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "planting":
             return {"claimed": "planting claimed by the manifest, no data prove it", "none": "nothing planted"}[value]
         case "learnt_from":
-            return f"{_learnt_from(value)}, as the training data showed before training"
+            if (learnt := learnt_from(value)) is None:
+                raise KeyError(name)
+            return f"{learnt_words(*learnt)}, as the training data showed before training"
         case "controls":
             return f"{int(value):,} controls, made alike and never planted"
         case "kinds":

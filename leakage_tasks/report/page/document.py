@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
+from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
 from leakage_tasks.report.reading.figures import Figure
@@ -29,6 +30,7 @@ _BETTER = {"lower": "lower is better", "higher": "higher is better", None: "no b
 _UNSAFE = {each: f"\\u{each:04x}" for each in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
 
 
+@register_board("html")
 def page(board: Board, *, reveal: bool = False) -> str:
     """The board as one HTML document; the same board is the same text.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.command_words import HIDDEN, masked, quoted, settings
+from leakage_tasks.core.command_words import HIDDEN, masked, masked_settings, quoted, settings
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.report.reading.run import STAMP
 
@@ -67,8 +67,7 @@ def _model(config: Mapping[str, Any]) -> Iterator[str]:
     yield from ("--model", config["model"])
     given = config.get("model_args")
     if isinstance(given, str) and given:
-        parts = [part.partition("=") for part in given.split(",")]
-        yield from ("--model_args", ",".join(f"{name}{sign}{masked(name, value)}" for name, sign, value in parts))
+        yield from ("--model_args", masked_settings(given))
     elif given:
         yield from ("--model_args", settings(masked("", given)))
 

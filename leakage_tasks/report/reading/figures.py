@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from scipy import stats
 
@@ -29,6 +30,8 @@ class Figure:
     """The value of the controls."""
     count: int | None = None
     """The number of documents it rests on."""
+    learnt: tuple[int, int] | None = None
+    """Of the copies of its canaries, how many had their secret in the loss of training, and how many were planted."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,29 @@ def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
         return Figure(value, *_harness_interval(result, metric, column), count=result.samples)
     ends = (None, None) if row.interval is None else (values.get(row.interval[0]), values.get(row.interval[1]))
     counted = None if row.count is None else values.get(row.count, result.headline.get(row.count))
+    told = result.tested.get("learnt_from") if row.better is not None and result.is_leakage else None
     return Figure(
         value,
         *ends,
         kind=row.interval_kind,
         control=None if row.control is None else values.get(row.control),
         count=None if counted is None else int(counted),
+        learnt=learnt_from(told, row.copies),
     )
+
+
+def learnt_from(told: Any, copies: int | None = None) -> tuple[int, int] | None:
+    """Of canaries planted ``copies`` times, or of all, how many copies were in the loss, and how many there are.
+
+    ``told`` is what a task declares as ``tested["learnt_from"]``; None where it tells nothing, or not like that: others
+    may have written it.
+    """
+    try:
+        chosen = [(int(each[0]), int(each[1])) for times, each in told.items() if copies in (None, int(times))]
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+    found = (sum(learnt for learnt, _ in chosen), sum(planted for _, planted in chosen))
+    return found if chosen and 0 <= found[0] <= found[1] else None
 
 
 def headline_of(result: TaskResult, metric: str) -> str:

@@ -40,10 +40,15 @@ def interval(found: Figure | AuditFigure) -> str:
 
 
 def beside_lines(found: Figure) -> list[str]:
-    """What a figure may not be shown without, besides its interval: its controls' value and its count."""
+    """What a figure may not be shown without, besides its interval: controls, count, copies that were learnt from."""
     control = [] if found.control is None else [f"controls {number(found.control)}"]
     count = [] if found.count is None else [f"n = {found.count:,}"]
-    return [*control, *count]
+    return [*control, *count, *([] if found.learnt is None else [learnt_words(*found.learnt)])]
+
+
+def learnt_words(learnt: int, copies: int) -> str:
+    """Of how many copies a secret was in the loss of training, in words."""
+    return f"learnt from {learnt:,} of {copies:,} copies"
 
 
 def text_table(rows: Sequence[Sequence[str]], right: bool = True) -> str:

@@ -26,6 +26,12 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     """The runs of results files, and of all results files under folders; a model's files of different tasks are one.
 
     Each run has a name that no other has. Raises ResultsError naming the file, and what of it, cannot be used.
+
+    Examples:
+        >>> from leakage_tasks import read_runs
+        >>> (run,) = read_runs(["results"])
+        >>> sorted(run.tasks)
+        ['canary_exposure', 'canary_extraction']
     """
     files = list(dict.fromkeys(file.resolve() for path in paths for file in results_files(path)))
     read = [run for run in map(_read, files) if run is not None]

@@ -21,8 +21,6 @@ from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics.audit import AuditFigure, audit
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import (
-    CANARY_EXPOSURE,
-    CANARY_EXTRACTION,
     SCORINGS,
     Answered,
     DamagedAnswer,
@@ -95,14 +93,14 @@ class Samples:
 
         Raises ResultsError.
         """
-        return list(self._read) if self.scoring in (CANARY_EXPOSURE, CANARY_EXTRACTION) else []
+        return list(self._read) if self.scoring.goal in ("exposure", "extraction") else []
 
     def audit(self, delta: float) -> list[AuditFigure]:
-        """The auditing figures at ``delta``; none of tasks but ``canary_exposure``, and of no planted canary.
+        """The auditing figures at ``delta``; none of tasks that are not for exposure, and of no planted canary.
 
         Raises ResultsError.
         """
-        findings = self.findings() if self.scoring is CANARY_EXPOSURE else []
+        findings = self.findings() if self.scoring.goal == "exposure" else []
         return audit(findings, delta) if any(found.planted for found in findings) else []
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
@@ -157,10 +155,10 @@ def read_samples(path: str | Path) -> Samples:
 
 def audit_of(run: Run, delta: float) -> list[AuditFigure]:
     """The auditing figures that the samples beside the results give; none without samples. Raises ResultsError."""
-    result = run.tasks.get(CANARY_EXPOSURE.task)
-    if result is None or not result.is_leakage or result.logged is None:
-        return []
-    return read_samples(result.logged).audit(delta)
+    for task, result in run.tasks.items():
+        if task in SCORINGS and SCORINGS[task].goal == "exposure" and result.is_leakage and result.logged is not None:
+            return read_samples(result.logged).audit(delta)
+    return []
 
 
 def _scoring(file: Path) -> Scoring:

@@ -51,7 +51,7 @@ def demo(
     the folder cannot be written or holds anything else, or the harness fails.
     """
     from leakage_tasks.canaries.generate import make_canaries
-    from leakage_tasks.report.publish import update_card, write_board
+    from leakage_tasks.report.publish import write_board, write_card
     from leakage_tasks.research.victims.corpus import pydoc_topics
 
     started = time.perf_counter()
@@ -71,7 +71,7 @@ def demo(
     print(f"\nNow the harness, unmodified (messages in {files.log}):\n  {command}\n", flush=True)
     table = command.run(files.log)
     write_board(files.results, files.board)
-    update_card(files.results, files.card, name="demo")
+    write_card(files.results, files.card, name="demo")
     extraction, exposure = (command.findings(task) for task in TASKS[:2])
     result = DemoResult(files, table, extraction, exposure, history, time.perf_counter() - started)
     show_demo(result, canaries)

@@ -105,7 +105,7 @@ def run(config: Config, shared: Path) -> Result:
     ``views`` has for each view of the findings, by confidence, columns of :class:`Choice`'s fields with an entry a
     pair, ``right`` among them; ``p_z_bits`` (None: cannot be drawn) likewise. ``suffix`` is the suffixes' length.
     """
-    from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
+    from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
     from leakage_tasks.attacks.suffix.request import SuffixRequest
     from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt, tuning_record
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -126,7 +126,7 @@ def run(config: Config, shared: Path) -> Result:
     )
     trained = fit_confidence(target, pairs.validation, order) if config["trained"] else None
     compared = None if second is None else suffixes_of(second, config["data"], shared)
-    findings = extract_suffixes(target, pairs.test, order, compared_with=compared, trained=trained)
+    findings = attack_pairs(target, pairs.test, order, compared_with=compared, trained=trained)
     return {
         "views": {name: _columns([each.views[name] for each in findings]) for name in findings[0].views},
         "p_z_bits": [each.views["none"].p_z_bits for each in findings],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import nearest
+from leakage_tasks.core.registry import Registry
 from leakage_tasks.research.framework.report import Report
 
 Scale = Literal["smoke", "small", "paper"]
@@ -27,15 +27,8 @@ Run = Callable[[Config, Path], Result]
 Draw = Callable[[Report, Path], None]
 """Draws a report as a PNG."""
 
-_STUDIED: Mapping[str, Sequence[str]] = {
-    "elmahdy": ("tables", "beyond"),
-    "ethicist": ("tables", "beyond", "figures"),
-    "mix_and_match": ("tables", "figures"),
-    "canary_inversion": ("tables", "defences", "figures", "beyond"),
-    "secret_sharer": ("tables", "defences", "extraction", "figures", "mails", "training", "translation"),
-}
-MODULES = tuple(f"leakage_tasks.research.{paper}.{name}" for paper, names in _STUDIED.items() for name in names)
-"""Modules that register studies; imported when studies are asked for, so they keep heavy imports in functions."""
+PAPERS = ("elmahdy", "ethicist", "mix_and_match", "canary_inversion", "secret_sharer")
+"""Rooms whose modules register studies. They are imported to list them, so they keep heavy imports in functions."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +92,17 @@ class Study:
 
 
 Register = Callable[..., Study]
-STUDIES: dict[str, Study] = {}
+STUDIES: Registry[Study] = Registry("study", *(f"leakage_tasks.research.{paper}" for paper in PAPERS))
 RESERVED = ("trials", "shared")
 """Folders beside a study's own."""
 
 
 def register(study: Study) -> Study:
-    """Make a study known by its name. Raises ValueError for a name that is taken or not ``paper/table``."""
+    """Make a study known by its name. Raises ValueError for one not ``paper/table``, PluginError for one taken."""
     paper, slash, table = study.name.partition("/")
     if not (paper and slash and table) or "/" in table or table in RESERVED:
         raise ValueError(f"{study.name!r} is no name for a study: write paper/table")
-    if study.name in STUDIES:
-        raise ValueError(f"a study {study.name!r} is registered already")
-    STUDIES[study.name] = study
-    return study
+    return STUDIES.register(study.name, study, study.report)
 
 
 def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) -> Register:
@@ -128,8 +118,6 @@ def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) ->
 
 def all_studies() -> list[Study]:
     """Every study, sorted by name; imports the modules that register them."""
-    for module in MODULES:
-        import_module(module)
     return [STUDIES[name] for name in sorted(STUDIES)]
 
 
@@ -143,9 +131,8 @@ def find_studies(names: Sequence[str]) -> list[Study]:
     for name in names:
         chosen = [study for study in known if name in (study.name, study.group)]
         if not chosen:
-            words = list(dict.fromkeys([study.name for study in known] + [study.group for study in known]))
-            near = difflib.get_close_matches(name, words, 1)
-            hint = f"did you mean {near[0]!r}?" if near else "'leakage study list' names them all"
+            near = nearest(name, [study.name for study in known] + [study.group for study in known])
+            hint = f"did you mean {near!r}?" if near else "'leakage study list' names them all"
             raise OptionError(f"no study is called {name!r}: {hint}")
         found.update({study.name: study for study in chosen})
     return list(found.values())
@@ -159,6 +146,6 @@ def check_scale(scale: str, studies: Iterable[Study]) -> Scale:
                 if known not in study.scales:
                     raise OptionError(f"study {study.name} has no scale {scale}: use {', '.join(study.scales)}")
             return known
-    near = difflib.get_close_matches(scale, SCALES, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(SCALES[:-1])} or {SCALES[-1]}"
+    near = nearest(scale, SCALES)
+    hint = f"did you mean {near!r}?" if near else f"use {', '.join(SCALES[:-1])} or {SCALES[-1]}"
     raise OptionError(f"--scale is {scale!r}: {hint}")

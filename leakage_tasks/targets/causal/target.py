@@ -223,7 +223,7 @@ class CausalInContext(CausalTarget):
     def __init__(self, plain: CausalTarget, context: Context, space: Space) -> None:
         start = start_token(context, plain._prefix_token, plain.tokenizer)
         vars(self).update(vars(plain))
-        self._plain, self._after = plain, context.after
+        self._plain, self._after, self.context = plain, context.after, context
         self._row_bytes = self._token_bytes = 1.0
         plain_text = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
         decode = partial(self.tokenizer.decode, **plain_text)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision, texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget

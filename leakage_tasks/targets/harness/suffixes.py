@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from lm_eval.api.model import LM
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.harness.api import LM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.harness.texts import (

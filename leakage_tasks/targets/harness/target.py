@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from lm_eval.api.model import LM, TemplateLM
-from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
@@ -16,10 +13,14 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
+from leakage_tasks.core.registry import Registry, check_callable
+from leakage_tasks.harness.api import LM, TemplateLM
+from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
-from leakage_tasks.targets.harness.texts import TextTokens, request, text_tokens
+from leakage_tasks.targets.harness.texts import TextTokens, text_tokens
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_by_text
 
@@ -56,7 +57,7 @@ class HarnessScorer:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
-        requests = [request("loglikelihood", (self._source(text), text), place) for place, text in enumerate(texts)]
+        requests = [request("loglikelihood", {}, (self._source(text), text), place) for place, text in enumerate(texts)]
         return self._bits(lambda: self._lm.loglikelihood(requests))
 
     def _bits(self, ask: Callable[[], Sequence[tuple[float, bool]]]) -> FloatArray:
@@ -81,7 +82,7 @@ class HarnessTarget(HarnessScorer):
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
-        return self._lm.generate_until([request("generate_until", (text, settings), 0)])[0]
+        return self._lm.generate_until([request("generate_until", {}, (text, settings), 0)])[0]
 
     def in_context(self, context: Context, space: Space) -> HarnessTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`; by token ids where the model takes them.
@@ -180,11 +181,34 @@ class HarnessSeq2Seq:
         return HarnessScorer(self._lm, source_by_text(canary))
 
 
-@singledispatch
+Make = Callable[..., Any]
+TARGETS: Registry[Make] = Registry("target", group="lm_eval_leakage.targets")
+"""What makes a harness model's target, by the model's class: its module and name, such as ``my_package.model.MyLM``."""
+
+
+def register_target(lm: type[LM]) -> Callable[[Make], Make]:
+    """Register a function of a harness model of this class, two texts and whether they are private as its target.
+
+    Subclasses have it too, unless they have their own. Raises PluginError for a class that has one, and for a function
+    of another signature.
+    """
+
+    def add(make: Make) -> Make:
+        name = _name(lm)
+        check_callable(f"target {name!r}", make, ["lm", "texts", "private"])
+        return TARGETS.register(name, make)
+
+    return add
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def as_target(
     lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
 ) -> Any:
-    """The most capable target a harness model offers. Adapters may register their own.
+    """The most capable target a harness model offers; adapters register theirs by :func:`register_target`.
 
     An ``HFLM`` (or subclass) for causal models gets a :class:`~leakage_tasks.targets.causal.target.CausalTarget`, one
     for encoder-decoder models a :class:`~leakage_tasks.targets.seq2seq.target.Seq2SeqTarget`, if on ``texts`` (two of
@@ -203,11 +227,16 @@ def as_target(
     ``HFLM`` of which no way gives a text's log-perplexity: its tokenizer has no token for a text to begin with, or it
     reads what follows a token before it tells the token's probability.
     """
-    return HarnessTarget(lm)
+    spoken = {} if languages is None else {"languages": languages}
+    known = TARGETS.names()
+    name = next((name for kind in type(lm).__mro__ if (name := _name(kind)) in known), None)
+    return HarnessTarget(lm) if name is None else TARGETS[name](lm, texts, private, **spoken)
 
 
-@as_target.register
-def _(lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None) -> Any:
+@register_target(HFLM)
+def _of_transformers(
+    lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
+) -> Any:
     if lm.prefix_token_id is None and lm.backend == "seq2seq":
         raise TargetError(
             "the tokenizer has neither a BOS nor an EOS token, without which the harness tokenizes no text: pass "

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM, CachingLM
-
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.harness.api import LM, CachingLM
+from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -83,11 +82,6 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
     if SEEDED.intersection(kinds(lm)):
         settings["seed"] = int(uniform * (1 << 53))
     return settings
-
-
-def request(kind: Any, arguments: tuple, place: int) -> Instance:
-    """A request as the harness makes them, the ``place``-th of its document."""
-    return Instance(request_type=kind, doc={}, arguments=arguments, idx=place)
 
 
 class TextTokens:
@@ -168,7 +162,7 @@ class HarnessTexts:
         if self._scores:
             return
         try:
-            self._lm.loglikelihood([request("loglikelihood", ("", text), 0)])
+            self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])
         except (NotImplementedError, AssertionError, ValueError) as error:
             raise TargetError(
                 f"{self._name} gives no log-likelihoods ({first_line(error)}), which suffix extraction needs: choose a "
@@ -192,7 +186,7 @@ class HarnessTexts:
 
     def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
         # An API's answer to no request at all is an error.
-        requests = [request(kind, arguments, place) for place, arguments in enumerate(asked)]
+        requests = [request(kind, {}, arguments, place) for place, arguments in enumerate(asked)]
         return list(getattr(self._lm, kind)(requests)) if requests else []
 
 

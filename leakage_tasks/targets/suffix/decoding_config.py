@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import declared, options_of
 
 Decoding = Literal["sample", "greedy", "beam"]
 
@@ -21,11 +22,11 @@ class DecodingConfig:
     none of these. Raises OptionError.
     """
 
-    decoding: Decoding = "sample"
-    temperature: float = 0.8
-    top_p: float = 0.7
-    top_k: int = 0
-    beams: int = 10
+    decoding: Decoding = declared("sample", "how suffixes are decoded")
+    temperature: float = declared(0.8, "what logits are divided by before a draw")
+    top_p: float = declared(0.7, "the share of the probability that the likeliest tokens kept hold; 1 keeps all")
+    top_k: int = declared(0, "how many of the likeliest tokens are kept; 0 keeps all")
+    beams: int = declared(10, "how wide a beam search is")
 
     def __post_init__(self) -> None:
         if self.decoding not in get_args(Decoding):
@@ -55,3 +56,6 @@ class DecodingConfig:
         kept = [f"top-k {self.top_k}"] if self.top_k else []
         kept += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
         return ", ".join([*kept, f"temperature {self.temperature:g}"])
+
+
+DECODING_OPTIONS = options_of(DecodingConfig)

@@ -1,4 +1,4 @@
-"""Answering the harness' ``extract_suffixes`` requests: ids to pairs, a model to its target, findings to JSON."""
+"""Answering the harness' ``attack_pairs`` requests: ids to pairs, a model to its target, findings to JSON."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
-from leakage_tasks.attacks.suffix.attack import extract_suffixes, fit_confidence
-from leakage_tasks.attacks.suffix.confidences import TRAINED, NothingToFit, TrainedConfidence
+from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
 from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFit, TrainedConfidence
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.version import __version__
+from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
@@ -27,7 +26,7 @@ from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes, load_causal_target
-from leakage_tasks.tasks.answer_attacks import answer_by_order
+from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 
@@ -38,8 +37,8 @@ CHECK_PAIRS = 8
 """Pairs whose text tells whether two models have the same tokenizer."""
 
 
-def extract(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """Answer ``extract_suffixes`` requests with findings as JSON; a request that comes twice is answered once."""
+def answering(lm: LM) -> Answering:
+    """Answers ``attack_pairs`` requests of one order with findings as JSON."""
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
         options = suffix_options(order)
@@ -52,7 +51,7 @@ def extract(lm: LM, requests: Sequence[Instance]) -> list[str]:
         found = _found(lm, [known[request.doc["pair"]] for request in group], options)
         return [_answer(each, options.reveal) for each in found]
 
-    return answer_by_order(lm, requests, answer)
+    return answer
 
 
 def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
@@ -65,7 +64,7 @@ def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[Suffix
     compared = None if options.comparing_lm is None else _second(lm, options.comparing_lm, target, pairs)
     bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
     trained = _trained(target, options, bar)
-    findings = extract_suffixes(
+    findings = attack_pairs(
         target,
         pairs,
         options.order,
@@ -146,6 +145,3 @@ def _second(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> 
     if second.decode(rows) != target.decode(rows):
         raise OptionError(f"comparing_lm={name} reads these token ids as other text: give one with the same tokenizer")
     return second
-
-
-LM.extract_suffixes = extract

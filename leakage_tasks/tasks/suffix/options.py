@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leakage_tasks.attacks.registry import known_settings
-from leakage_tasks.attacks.suffix.confidences import TRAINED
 from leakage_tasks.attacks.suffix.finding import Selection, selections
-from leakage_tasks.attacks.suffix.request import SuffixRequest
+from leakage_tasks.attacks.suffix.request import REQUEST_OPTIONS, SuffixRequest
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import MissingOption, OptionError
-from leakage_tasks.core.option_types import CANARY_TYPES, PAIR_TYPES, SCHEME_TYPES, SUFFIX_TYPES
+from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import EmptySplit
-from leakage_tasks.pairs.source import Source, read_pairs
-from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import typed_options
+from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
+from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
+from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -39,11 +38,11 @@ class SuffixOptions:
     given: Mapping[str, Any]
     source: Source
     order: SuffixRequest
-    comparing_lm: str | None
-    validation: int
-    wrong: int | None
-    guesses: str | None
-    reveal: bool
+    comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
+    validation: int = declared(0, f"pairs that confidence=trained is fitted on; unless given {VALIDATION} where it is")
+    wrong: int | None = declared(None, "how many wrong guesses recall_early_stop allows")
+    guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
+    reveal: bool = declared(False, "whether samples show tokens")
 
     @property
     def selections(self) -> list[Selection]:
@@ -68,12 +67,17 @@ class SuffixOptions:
             ) from None
 
 
+SUFFIX_OPTIONS = TASKS.register(
+    TASK, {**PAIR_OPTIONS, **DECODING_OPTIONS, **REQUEST_OPTIONS, **options_of(SuffixOptions)}, SuffixOptions
+)
+
+
 def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
     """The options for the task, from those for all tasks and those under its name.
 
     Text takes the model's own tokenizer where none is given. Raises OptionError, and MissingOption without data.
     """
-    _, given = typed_options(metadata, TASK, SUFFIX_TYPES, {*CANARY_TYPES, *known_settings()})
+    _, given = typed_options(metadata, TASK, SUFFIX_OPTIONS)
     if "data" not in given:
         raise MissingOption(
             f"{TASK} needs pairs of prefix and suffix: pass --metadata data=… (a folder of _prefix.npy and "
@@ -92,7 +96,7 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
     }
     settings = {name: given[name] for name in ("samples", "seed", "confidence", "lowercase") if name in given}
     order = SuffixRequest(
-        scheme=DecodingConfig(**{name: given[name] for name in SCHEME_TYPES if name in given}),
+        scheme=DecodingConfig(**{name: given[name] for name in DECODING_OPTIONS if name in given}),
         keep=GUESSES if reveal else int("guesses" in given),
         **lengths,
         **settings,
@@ -108,7 +112,7 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
-    source = Source(**{name: given[name] for name in PAIR_TYPES if name in given})
+    source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
     return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
 

@@ -5,30 +5,29 @@ A document is one pair, by its id; neither it nor its request carries a token, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.filter import Filter, FilterEnsemble
-
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.option_types import PAIR_TYPES
 from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.source import pairs_hash, read_pairs
+from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
+from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
-from leakage_tasks.tasks.suffix import answer as _answering  # noqa: F401  (gives harness models the request type)
+from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 
-_NO_PROTOCOL = {*PAIR_TYPES, "seed", "reveal", "guesses"}
+_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses"}
 FEW = 100
 """Pairs below which a test split that nobody asked for is worth a word."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
@@ -40,7 +39,7 @@ GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
 class SuffixExtraction(LocalTask):
     """Prefix to verbatim suffix, on token ids: recall, and the probability of the true suffix without sampling."""
 
-    OUTPUT_TYPE = "extract_suffixes"
+    OUTPUT_TYPE = "attack_pairs"
     DOCUMENTS, SOURCE = "pairs", "pairs"
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -57,7 +56,12 @@ class SuffixExtraction(LocalTask):
         _advise(options, len(pairs))
         self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
         self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
-        self._filters = [FilterEnsemble(each.name, [partial(Selected, each)]) for each in options.selections]
+        self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+
+    @classmethod
+    def answering(cls, lm: LM) -> Answering:
+        """Attacks on the pairs of requests."""
+        return answering(lm)
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """The prefix's tokens, or a mask."""
@@ -111,22 +115,12 @@ class SuffixExtraction(LocalTask):
         return found
 
 
-class Selected(Filter):
-    """Answers of findings to what one column of results is read off them; the harness knows columns as filters."""
-
-    def __init__(self, selection: Selection) -> None:
-        super().__init__()
-        self.selection = selection
-
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Any]) -> list[tuple[str, str]]:
-        """The column's name and the finding with no more than it needs, for each answer; none where there is none."""
-        return [(self.selection.name, self._of(each[0])) for each in resps]
-
-    def _of(self, answer: str) -> str:
-        if reason_of(answer):
-            return answer
-        text = self.selection.of(suffix_finding_from_json(answer)).to_json()
-        return Answer(text, answer.guess if isinstance(answer, Answer) else None)
+def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
+    """What one column of results shows of an answer: its name, and the finding with no more than it needs."""
+    if reason_of(answer):
+        return selection.name, answer
+    text = selection.of(suffix_finding_from_json(answer)).to_json()
+    return selection.name, Answer(text, answer.guess if isinstance(answer, Answer) else None)
 
 
 def _usual() -> dict[str, Any]:

@@ -54,6 +54,12 @@ class ExposureCallback(TrainerCallback):
 
     Raises ManifestError for a manifest that cannot be read and OptionError for one without canaries to watch or an
     unusable argument; ``trainer.train()`` raises LeakageError before the first step for a model that cannot be watched.
+
+    Examples:
+        >>> from leakage_tasks import ExposureCallback
+        >>> watching = ExposureCallback("canaries.jsonl", every=100, share=None).attach(trainer)
+        >>> watching in trainer.callback_handler.callbacks
+        True
     """
 
     def __init__(

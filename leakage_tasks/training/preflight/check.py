@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,12 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.training.callback.target import undisturbed
 from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, as_it_is, squeezed
-from leakage_tasks.training.preflight.probes import gradient_reaches, packed_read_each_other, trained_share
+from leakage_tasks.training.preflight.probes import (
+    example_starts,
+    gradient_reaches,
+    packed_read_each_other,
+    trained_share,
+)
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Decoder, rows_of
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
@@ -50,8 +54,8 @@ def preflight(
         raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
     with own_random_numbers():
         look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed))
-        for batch in look.walk.batches():
-            look.at(batch)
+        for number, batch in look.walk.batches():
+            look.at(batch, number)
         return look.report()
 
 
@@ -77,32 +81,28 @@ class _Look:
         self._decoder = Decoder(tokenizer)
         self._spelling = _spelling(tokenizer, canaries)
         self._finder = CopyFinder(canaries, self._spelling)
-        # Canaries of one text are found as the first of them.
-        first: dict[str, str] = {}
-        for canary in canaries:
-            first.setdefault(self._spelling(canary.text), canary.id)
-        self._found = {name: _Found() for name in first.values()}
-        self._first = {canary.id: first[self._spelling(canary.text)] for canary in canaries}
+        # By text: canaries of one text cannot be told apart.
+        self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
         self._reached: bool | None = None
         self._mixed: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
-    def at(self, batch: Mapping[str, Any]) -> None:
-        """Look at a batch."""
+    def at(self, batch: Mapping[str, Any], number: int) -> None:
+        """Look at a batch that was made of that ``number`` of rows of the data set."""
         rows = list(rows_of(batch, self._encodes))
         for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
             for copy in self._finder.find(self._spelling(text)):
                 self._note(copy, batch, row, text)
-        if self._mixed is None and not self._encodes:
+        if self._mixed is None and not self._encodes and len(example_starts(batch)) > 1:
             self._mixed = self._asked(packed_read_each_other, batch)
-        # Rows of the data set: batches may hold several in one, or each twice.
-        count = min(self.walk.batch_size, (self.walk.rows or math.inf) - self._rows)
-        self._rows += int(count)
-        self._bar.update(int(count))
+        # The last batch of a stream may be of more rows than were asked for.
+        count = number if self.walk.rows is None else min(number, self.walk.rows - self._rows)
+        self._rows += count
+        self._bar.update(count)
 
     def _note(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, text: str) -> None:
-        found = self._found[copy.canary.id]
+        found = self._found[self._spelling(copy.canary.text)]
         if copy.missing:
             # A preference pair's question stands in both of its rows.
             if row.pair != "rejected":
@@ -159,7 +159,7 @@ class _Look:
         return Preflight(readings, *walked, trained_share(self.model), self._reached, self._mixed)
 
     def _reading(self, canary: Canary) -> CanaryReading:
-        found = self._found[self._first[canary.id]]
+        found = self._found[self._spelling(canary.text)]
         return CanaryReading(
             canary=canary.id,
             planted=canary.repetitions if canary.planted else 0,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakage_tasks.training.preflight.rows import IGNORED
+from leakage_tasks.training.text_batches import IGNORED
 
 
 def trained_share(model: Any) -> float:
@@ -39,16 +39,14 @@ def gradient_reaches(model: Any, batch: Mapping[str, Any], row: int, counted: np
 
 
 def packed_read_each_other(model: Any, batch: Mapping[str, Any]) -> bool | None:
-    """Whether what the model says of a packed row's second example depends on its first; None where none is packed.
+    """Whether what the model says of a packed row's second example depends on its first; None for other batches.
 
     Told by changing the first and looking, since it depends on the model's attention, its version and its kernels.
     """
-    if "position_ids" not in batch:
+    starts = example_starts(batch)
+    if len(starts) < 2:
         return None
     inputs = _inputs(model, batch)
-    starts = (inputs["position_ids"][0] == 0).nonzero().flatten().tolist()
-    if len(starts) < 2 or starts[0] != 0:
-        return None
     changed = inputs["input_ids"].clone()
     first = slice(0, starts[1])
     changed[0, first] = changed[0, first].roll(1) if len(set(changed[0, first].tolist())) > 1 else 0
@@ -56,6 +54,13 @@ def packed_read_each_other(model: Any, batch: Mapping[str, Any]) -> bool | None:
         usual = model(**inputs).logits[0, starts[1] :]
         other = model(**{**inputs, "input_ids": changed}).logits[0, starts[1] :]
     return bool((usual - other).abs().max() > 1e-3 * usual.abs().max())
+
+
+def example_starts(batch: Mapping[str, Any]) -> list[int]:
+    """Where the examples packed into a batch's first row begin; empty where it does not say."""
+    places = batch.get("position_ids")
+    starts = [] if places is None else (places[0] == 0).nonzero().flatten().tolist()
+    return starts if starts[:1] == [0] else []
 
 
 def _inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:

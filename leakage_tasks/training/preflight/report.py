@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.version import __version__
+from leakage_tasks.report.reading.format import text_table
 from leakage_tasks.stats.intervals import clopper_pearson
 
 SCHEMA = 1
@@ -103,15 +105,15 @@ class Preflight:
             high = clopper_pearson(0, self.rows)[1]
             most = "" if self.total is None else f", so up to {high * self.total:,.0f} may be among all (95 %)"
             yield f"{_some(self.absent)}: no whole copy among these rows{most}"
+        open_ = [each for each in self.canaries if each.planted and each.kind != NATURAL]
+        if often := [each.canary for each in open_ if each.whole > each.planted]:
+            yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
         if self.mixed:
             yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
 
     def lines(self) -> Iterator[str]:
         """For people: a table with a row a canary, what it rests on, and what is wrong. Secrets are never in it."""
-        rows = [HEAD, *(self._row(each) for each in self.canaries)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield from text_table([HEAD, *map(self._row, self.canaries)], right=False).splitlines()
         yield ""
         of = "" if self.is_full else " of a stream" if self.total is None else f" of {self.total:,}"
         yield f"{self.rows:,} rows{of} looked at; training changes {self.trained:.2%} of the weights"
@@ -121,7 +123,7 @@ class Preflight:
     def _row(self, each: CanaryReading) -> tuple[str, ...]:
         sides = "".join(f", {count} {side}" for side, count in each.sides.items() if count)
         # How often a natural secret occurs would tell it from all others.
-        natural = each.kind == "natural"
+        natural = each.kind == NATURAL
         counts = (str(each.planted), str(each.whole), str(each.cut), str(each.in_loss + each.in_part))
         share = f"{each.share:.0%}" if each.whole else "-"
         return (each.canary, *(("-",) * 4 if natural else counts), share, each.state + sides * (not natural))
@@ -130,7 +132,7 @@ class Preflight:
         """As it is written; of natural canaries the state alone."""
         canaries = [
             {"canary": each.canary, "kind": each.kind, "state": each.state}
-            if each.kind == "natural"
+            if each.kind == NATURAL
             else {**asdict(each), "state": each.state}
             for each in self.canaries
         ]

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.training.text_batches import IGNORED
 
 Side = Literal["", "chosen", "rejected"]
 """Of a pair in preference training, the answer that is made likelier or the other one; empty elsewhere."""
-IGNORED = -100
-"""The label of a token outside the loss."""
 
 
 @dataclass(frozen=True)

@@ -27,24 +27,23 @@ class Walk:
     rows: int | None
     total: int | None
 
-    @property
-    def is_full(self) -> bool:
-        """Whether every row is on it."""
-        return self.total is not None and self.rows == self.total
+    def batches(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Its rows, collated, each batch with how many it is of; of a stream without a number of rows, all."""
 
-    def batches(self) -> Iterator[Mapping[str, Any]]:
-        """Its rows, collated; of a stream without a number of rows, all."""
-        batches = iter(DataLoader(self.data, batch_size=self.batch_size, collate_fn=self.collate))
+        def collate(rows: list[Any]) -> tuple[int, Mapping[str, Any]]:
+            return len(rows), self.collate(rows)
+
+        batches = iter(DataLoader(self.data, batch_size=self.batch_size, collate_fn=collate))
         if self.total is None and self.rows is not None:
             return islice(batches, -(-self.rows // self.batch_size))
         return batches
 
 
 def walk_through(trainer: Trainer, rows: int | None = None, seed: int = 0) -> Walk:
-    """The way through all of a trainer's training data, or through ``rows`` of its rows: drawn by ``seed``, or a
-    stream's first ones.
+    """The way through all of a trainer's training data, or through ``rows`` of its rows.
 
-    Raises OptionError for a trainer without data, or whose loader is none that can be looked into.
+    These are drawn by ``seed``; of a stream they are the first ones. Raises OptionError for a trainer without data, or
+    whose loader is none that can be looked into.
     """
     given = trainer.train_dataset
     if given is None or (hasattr(given, "__len__") and not len(given)):
@@ -71,7 +70,8 @@ def walk_through(trainer: Trainer, rows: int | None = None, seed: int = 0) -> Wa
 def own_random_numbers() -> Iterator[None]:
     """Leave every random state as it was: training has to draw what it would have drawn."""
     states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
+    # Devices' own states are kept where a model is asked, and nowhere else is one.
+    with torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:

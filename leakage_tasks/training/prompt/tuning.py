@@ -59,6 +59,13 @@ def tune_prompt(
     with as many threads the prompt is then, to the bit, that of a run without a break. The caller's random state is
     left alone. Raises OptionError for pairs or settings that do not fit the model and for a checkpoint that is missing,
     in the way or of another run, and TargetError for a model that cannot be tuned or a loss that is no number.
+
+    Examples:
+        >>> from leakage_tasks import Pair, PromptSettings, tune_prompt
+        >>> pairs = [Pair(place, (3, 4 + place), (5, 6)) for place in range(4)]
+        >>> tuned = tune_prompt(model, pairs[:2], pairs[2:], PromptSettings(length=8, epochs=2), progress=False)
+        >>> tuned.settings.length, tuned.prompt.shape[0]
+        (8, 8)
     """
     settings, path = settings or PromptSettings(), None if checkpoint is None else Path(checkpoint)
     check_checkpoint(path, resume)

@@ -12,16 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakage_tasks.attacks.suffix.confidences import (
-    CONFIDENCES,
-    TRAINED,
-    Candidates,
-    TrainedConfidence,
-    available,
-    choose,
-    confidence_of,
-    ranked,
-)
+from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, available, choose, confidence_of
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
 from leakage_tasks.core.errors import OptionError
 from tests.drawn import candidates, reordered, validation
 
@@ -86,8 +79,9 @@ def test_confidences_stay_finite(compared, bits):
 
 def test_a_confidence_without_its_input_is_not_available():
     drawn = candidates(3)
-    assert available(drawn) == ("perplexity", "comparing_lm", "zlib", "lowercase", "calibrated")
-    assert available(replace(drawn, compared=None, lowered=None)) == ("perplexity", "zlib", "calibrated")
+    assert available(drawn) == tuple(CONFIDENCES)
+    found = available(replace(drawn, compared=None, lowered=None))
+    assert {*CONFIDENCES} - {*found} == {"comparing_lm", "lowercase"}
 
 
 @settings(max_examples=60)
@@ -141,7 +135,7 @@ def test_a_trained_confidence_stands_beside_the_others():
     trained = TrainedConfidence.fit(examples)
     drawn, truth = examples[0]
     found = choose(drawn, truth, TRAINED, trained)
-    assert list(found) == ["perplexity", "zlib", "calibrated", TRAINED]
+    assert list(found) == [*available(drawn), TRAINED]
     assert found[TRAINED].confidence == found[TRAINED].of_headline == trained.confidence(drawn).max()
 
 
@@ -151,7 +145,7 @@ def test_a_trained_confidence_is_left_out_where_draws_do_not_tell_what_it_goes_b
     assert trained.lacks(drawn) == ()
     silent = replace(drawn, zlib=None)
     assert trained.lacks(silent) == ("zlib",)
-    assert list(choose(silent, truth, "calibrated", trained)) == ["perplexity", "calibrated"]
+    assert list(choose(silent, truth, "calibrated", trained)) == list(available(silent))
     with pytest.raises(OptionError, match="goes by 'zlib'"):
         choose(silent, truth, TRAINED, trained)
 
@@ -167,8 +161,9 @@ def test_a_trained_confidence_is_left_out_where_draws_do_not_tell_what_it_goes_b
     ],
 )
 def test_a_confidence_that_cannot_be_had_is_refused_with_those_that_can(name, reason):
-    with pytest.raises(OptionError, match=f"confidence='{name}' {reason}.*: use perplexity, calibrated$"):
-        confidence_of(replace(candidates(6), compared=None, lowered=None, zlib=None), name)
+    bare = replace(candidates(6), compared=None, lowered=None, zlib=None)
+    with pytest.raises(OptionError, match=f"confidence='{name}' {reason}.*: use {', '.join(available(bare))}$"):
+        confidence_of(bare, name)
 
 
 @pytest.mark.parametrize("truth", [(1, 2), (1,) * 6])

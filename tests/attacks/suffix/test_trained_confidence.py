@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from leakage_tasks.attacks.suffix.confidences import (
-    CONFIDENCES,
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
+from leakage_tasks.attacks.suffix.trained_confidence import (
     NothingToFit,
     TrainedConfidence,
     features,

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from leakage_tasks.report.card.card import make_card, read_card, read_one_run, write_card
+from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
 from leakage_tasks.report.reading.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
@@ -100,6 +100,6 @@ def _read(path: Path, card: Path, asked: str | None) -> None:
     ensure(cell.isprintable() and not re.search(r"[<>]", cell), "a name is harmless in Markdown")
     ensure(table(["a"], [[cell]]).count("\n") == 3, "a name stays in its cell")
     made = make_card(read_card(card), card, run, asked=asked, audited=())
-    write_card(card, made.text)
+    save_card(card, made.text)
     again = make_card(read_card(card), card, run, asked=asked, audited=())
     ensure(again.text == made.text, "the same figures again change no card")

@@ -6,12 +6,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from leakage_tasks.attacks.registry import known_settings
+from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.canaries.context import read_context
-from leakage_tasks.core.option_types import CANARY_TYPES, SUFFIX_TYPES
+from leakage_tasks.core.option import Option
 from leakage_tasks.report.check.check import limit_from
-from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.suffix.options import read_suffix_options
+from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options
+from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, read_suffix_options
 from tests.fuzzing import hostile
 from tests.fuzzing.case import Call, ensure
 
@@ -37,8 +37,9 @@ _LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
 def make(stream: Random, folder: Path) -> Call:
     """Some options with sound or odd values, for all tasks or under a task's name."""
     task = stream.choice(("canary_exposure", "canary_extraction", "suffix_extraction"))
-    types = SUFFIX_TYPES if task == "suffix_extraction" else _canary_types()
-    given = {name: _value(stream, name, types[name]) for name in stream.sample(sorted(types), stream.randint(1, 5))}
+    options = SUFFIX_OPTIONS if task == "suffix_extraction" else _canary_options()
+    names = stream.sample(sorted(options), stream.randint(1, 5))
+    given = {name: _value(stream, name.rpartition(".")[2], options[name].type) for name in names}
     if task == "suffix_extraction":
         given.setdefault("data", "pairs")
     if stream.random() < 0.1:
@@ -49,8 +50,10 @@ def make(stream: Random, folder: Path) -> Call:
     return Call(lambda: _read(metadata, task, text))
 
 
-def _canary_types() -> dict[str, type]:
-    return CANARY_TYPES | {name: setting.kind for name, setting in known_settings().items()}
+def _canary_options() -> dict[str, Option]:
+    attacks = ATTACKS.own().values()
+    owned = {f"{attack.name}.{name}": each for attack in attacks for name, each in attack.options.items()}
+    return CANARY_OPTIONS | {each.name: each for each in owned.values()} | owned
 
 
 def _value(stream: Random, name: str, kind: type) -> Any:

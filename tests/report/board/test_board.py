@@ -68,7 +68,7 @@ def test_a_metric_that_nobody_knows_here_shows_by_its_own_declaration(tmp_path: 
     (column,) = [column for column in board.columns if column.shown]
     assert (column.title, column.words, column.leakage) == ("New", "what is new", True)
     (entry,) = board.groups[0].entries
-    assert dataclasses.astuple(entry.figures["new_task/new_rate"]) == (0.5, 0.1, 0.9, "", 0.2, 4)
+    assert dataclasses.astuple(entry.figures["new_task/new_rate"]) == (0.5, 0.1, 0.9, "", 0.2, 4, None)
     assert [flag.words for flag in entry.flags] == ["few"]
     assert entry.place == 1
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.made import declaration, leaking, results, write
+from leakage_tasks.report.board.outputs import BOARDS
+from tests.report.made import declaration, leaking, results, tiered, write
 
 Leakage = Callable[..., tuple[int, str, str]]
 
@@ -123,10 +124,42 @@ def test_markdown_keeps_names_from_being_markup(leakage: Leakage, tmp_path: Path
 def test_another_kind_of_file_is_refused_before_anything_is_read(leakage: Leakage, tmp_path: Path):
     code, _, err = leakage("leaderboard", tmp_path / "nowhere", "-o", tmp_path / "board.xls")
     assert code == 2
-    assert err.strip().endswith("let it end in .html, .md, .csv, .json")
+    assert err.strip().endswith(f"let it end in {', '.join(f'.{name}' for name in sorted(BOARDS))}")
 
 
 def test_a_place_that_cannot_be_written_is_refused(leakage: Leakage, folder: Path, tmp_path: Path):
     code, _, err = leakage("leaderboard", folder, "-o", tmp_path / "no" / "board.md")
     assert code == 2
     assert "make it first" in err
+
+
+def learnt(tmp_path: Path, told: object) -> Path:
+    """A run with canaries planted once and 16 times, of whose copies a look before training told."""
+    content = tiered()
+    for task in ("canary_exposure", "canary_extraction"):
+        content["configs"][task]["leakage"]["tested"]["learnt_from"] = told
+    return write(tmp_path / "run", content)
+
+
+def test_figures_stand_beside_how_many_copies_they_were_learnt_from(leakage: Leakage, tmp_path: Path):
+    run = learnt(tmp_path, {"1": [11, 12], "16": [120, 128]})
+    _, text, _ = leakage("leaderboard", run)
+    assert "learnt from 11 of" in text
+    found = {name: tmp_path / f"board.{name}" for name in ("md", "html", "csv", "json")}
+    for path in found.values():
+        assert leakage("leaderboard", run, "-o", path)[0] == 0
+    assert "learnt from 11 of 12 copies" in found["md"].read_text()
+    assert "learnt from 11 of 12 copies" in found["html"].read_text()
+    (row,) = csv.DictReader(io.StringIO(found["csv"].read_text()))
+    assert (row["canary_exposure/exposure_x1_learnt"], row["canary_exposure/exposure_x1_copies"]) == ("11", "12")
+    assert (row["canary_exposure/exposure_x16_learnt"], row["canary_exposure/exposure_learnt"]) == ("120", "131")
+    figures = json.loads(found["json"].read_text())["groups"][0]["runs"][0]["figures"]
+    assert figures["canary_exposure/exposure_x1"]["learnt"] == [11, 12]
+    assert figures["canary_exposure/exposure"]["learnt"] == [131, 140]
+
+
+@pytest.mark.parametrize("told", [None, 3, {"1": 5}, {"x": [1, 2]}, {"1": [13, 12]}, {"1": ["a", 2]}])
+def test_what_others_wrote_there_is_no_count(leakage: Leakage, tmp_path: Path, told: object):
+    code, text, _ = leakage("leaderboard", learnt(tmp_path, told))
+    assert code == 0
+    assert "learnt from" not in text

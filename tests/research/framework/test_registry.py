@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from leakage_tasks.core.registry import PluginError
 from leakage_tasks.research.framework.registry import Study, StudyPlan, find_studies, register
 from tests.research.toy import Toy, make_study
 
@@ -20,8 +23,8 @@ def test_names_that_make_no_folder_are_refused(study: Study, toy: Toy, name: str
 
 
 def test_a_name_is_registered_once(study: Study) -> None:
-    with pytest.raises(ValueError, match="registered already"):
-        register(study)
+    with pytest.raises(PluginError, match="^study 'coins/table-1' of .* has a name that"):
+        register(dataclasses.replace(study, report=find_studies))
 
 
 def test_seeds_of_a_plan() -> None:

@@ -85,11 +85,12 @@ def test_the_saved_pairs_are_those_learnt(lab, corpus):
 
 
 def test_the_harness_runs_the_folder(lab, model):
-    from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
+    from leakage_tasks.harness.generation import request
+
     harness = HFLM(pretrained=str(lab / "model"), device="cpu", batch_size=1)
-    request = Instance("loglikelihood", {}, ("If the object is", " not hashable,"), 0)
+    request = request("loglikelihood", {}, ("If the object is", " not hashable,"), 0)
     ((found, _),) = harness.loglikelihood([request], disable_tqdm=True)
     context, whole = (harness.tok_encode(text) for text in ("If the object is", "If the object is not hashable,"))
     costs = (

@@ -10,7 +10,7 @@ import torch
 from lm_eval.api.model import CachingLM
 from scipy.stats import chisquare
 
-from leakage_tasks.attacks.suffix.attack import extract_suffixes
+from leakage_tasks.attacks.suffix.attack import attack_pairs
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
@@ -236,7 +236,7 @@ def test_a_whole_attack_counts_what_it_leaves_out():
     pairs.append(Pair(2, ids("the pin "), (*ids("is 1"), tokenizer.eos_token_id, *ids("23"))))
     lm = answering("is 1234", "is T234", "is", "")
     order = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
-    found = extract_suffixes(HarnessSuffixes(lm), pairs, order)
+    found = attack_pairs(HarnessSuffixes(lm), pairs, order)
     assert "special token" in found[2].extra["left_out"]
     assert not found[2].views
     views = found[0].views

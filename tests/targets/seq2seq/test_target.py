@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from tokenizers import processors
 from transformers import AutoModelForSeq2SeqLM, BartConfig, MarianConfig, T5Config
@@ -19,6 +18,7 @@ from transformers import AutoModelForSeq2SeqLM, BartConfig, MarianConfig, T5Conf
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, word_list
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.harness.generation import request
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.targets import PredictsNextToken, ReadsSource, ScoresSequences, Seq2SeqTarget
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
@@ -99,7 +99,7 @@ def test_it_agrees_with_the_harness(family: str) -> None:
     target = as_target(lm)
     assert isinstance(target, Seq2SeqTarget)
     assert target.cached
-    requests = [Instance("loglikelihood", {}, (SOURCE, text), place) for place, text in enumerate(TEXTS)]
+    requests = [request("loglikelihood", {}, (SOURCE, text), place) for place, text in enumerate(TEXTS)]
     theirs = [-answer[0] / math.log(2) for answer in lm.loglikelihood(requests, disable_tqdm=True)]
     assert target.after(SOURCE).log_perplexity(TEXTS) == pytest.approx(theirs, abs=1e-4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -205,6 +206,14 @@ def test_changed_data_is_told(tmp_path):
     found = preflight(plain(tmp_path, changed), planted)
     assert counts(found)["canary-0"] == (0, 2, 0, "absent")
     assert found.absent == ["canary-0"]
+
+
+def test_canaries_of_one_text_are_told_to_be_found_too_often(tmp_path):
+    one = Canary("one", "my pin is {digits:4}.", tuple("4815"), repetitions=4)
+    two = dataclasses.replace(one, id="two")
+    found = preflight(plain(tmp_path, [one.text] * 8), [one, two])
+    assert [each.whole for each in found.canaries] == [8, 8]
+    assert any(line.startswith("one, two: found more often than planted") for line in found.lines())
 
 
 def test_a_sample_says_how_many_there_may_be(tmp_path):

@@ -49,9 +49,9 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def loglikelihood(lm: Any, context: str, continuation: str) -> float:
-    from lm_eval.api.instance import Instance
+    from leakage_tasks.harness.generation import request
 
-    request = Instance("loglikelihood", {}, (context, continuation), 0)
+    request = request("loglikelihood", {}, (context, continuation), 0)
     ((value, _),) = lm.loglikelihood([request], disable_tqdm=True)
     return value
 

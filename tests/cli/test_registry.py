@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks.cli.installed import GROUP
+from leakage_tasks.cli.registry import GROUP
+from leakage_tasks.core.registry import entries_of
 
 Leakage = Callable[..., tuple[int, str, str]]
 MODULE = """
@@ -22,7 +23,7 @@ app.command("two")(greet)
 
 
 @pytest.fixture
-def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Installs a package ``outside`` with these entry points."""
 
     def install(entries: str) -> None:
@@ -32,8 +33,10 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (place / "entry_points.txt").write_text(f"[{GROUP}]\n{entries}\n")
         (tmp_path / "outside_commands.py").write_text(MODULE)
         monkeypatch.syspath_prepend(tmp_path)
+        entries_of.cache_clear()
 
-    return install
+    yield install
+    entries_of.cache_clear()
 
 
 def test_a_function_becomes_a_command(outside: Callable[[str], None], leakage: Leakage) -> None:

@@ -17,7 +17,8 @@ from lm_eval.api import registry
 from lm_eval.tasks import TaskManager, manager
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.tasks import plugin
+from leakage_tasks.harness import index, places, plugin
+from leakage_tasks.harness.generation import index_of
 
 TASK = "task: {name}\ntag: {tag}\ndataset_path: json\noutput_type: generate_until\n"
 
@@ -35,7 +36,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         folder.mkdir()
         write(folder, name)
     monkeypatch.setattr(manager, "__file__", str(found.defaults / "manager.py"))
-    monkeypatch.setattr(plugin, "task_folder", lambda: found.ours)
+    for each in (plugin, index):
+        monkeypatch.setattr(each, "task_folder", lambda: found.ours)
     return found
 
 
@@ -49,6 +51,15 @@ def patched(hooks: plugin.HarnessHooks, folders: SimpleNamespace, base: type = T
     own = type("TaskManager", (base,), {"__init__": unpatched})
     hooks.add_tasks(module("lm_eval.tasks", TaskManager=own, __file__=str(folders.defaults / "__init__.py")))
     return own
+
+
+@contextmanager
+def warned(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    """Our own warnings."""
+    said: list[str] = []
+    with caplog.at_level(logging.WARNING):
+        yield said
+        said.extend(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
 
 
 @contextmanager
@@ -73,7 +84,7 @@ def test_our_tasks_are_known_beside_the_others(hooks: plugin.HarnessHooks, folde
     assert found.all_tags == ["probe_defaults", "probe_task_configs", "probe_user"]
     assert found.all_tasks == sorted(found.all_subtasks + found.all_tags)
     assert found.include_path == str(folders.user)
-    assert found.task_index["leaky"].yaml_path == folders.ours / "leaky.yaml"
+    assert index_of(found)["leaky"].yaml_path == folders.ours / "leaky.yaml"
     assert hooks.added == {"tasks"}
 
 
@@ -83,7 +94,7 @@ def test_a_group_of_ours_is_a_group_beside_the_others(hooks: plugin.HarnessHooks
     found = patched(hooks, folders)(include_path=str(folders.user))
     assert found.all_groups == ["all_of_it", "own"]
     assert found.all_subtasks == ["builtin", "leaky", "mine"]
-    assert found.task_index["all_of_it"].kind.name == "GROUP"
+    assert index_of(found)["all_of_it"].kind.name == "GROUP"
 
 
 def test_without_the_defaults_ours_stay_away(hooks: plugin.HarnessHooks, folders: SimpleNamespace) -> None:
@@ -98,9 +109,9 @@ def test_ours_come_after_the_defaults_and_before_the_users(
     write(folders.defaults, "leaky")
     write(folders.ours, "mine")
     with warnings_seen(caplog) as said:
-        index = patched(hooks, folders)(include_path=[folders.user]).task_index
-    assert index["leaky"].yaml_path.parent == folders.ours
-    assert index["mine"].yaml_path.parent == folders.user
+        entries = index_of(patched(hooks, folders)(include_path=[folders.user]))
+    assert entries["leaky"].yaml_path.parent == folders.ours
+    assert entries["mine"].yaml_path.parent == folders.user
     assert [line.split()[1] for line in said] == ["'leaky'", "'mine'"]
 
 
@@ -154,7 +165,7 @@ def test_models_are_registered_without_being_imported(
 ) -> None:
     monkeypatch.delitem(sys.modules, "adapters.soft_prompt", raising=False)
     hooks.add_models(module("lm_eval.models"))
-    assert set(models) == set(plugin.MODELS)
+    assert set(models) == {entry.name for entry in places.our_models()}
     assert "adapters.soft_prompt" not in sys.modules
     assert models.get("soft-prompt").__name__ == "SoftPromptLM"
 
@@ -162,7 +173,7 @@ def test_models_are_registered_without_being_imported(
 def test_a_harness_that_reads_entry_points_meets_no_conflict(
     hooks: plugin.HarnessHooks, models: registry.Registry
 ) -> None:
-    points = [EntryPoint(name, target, "lm_eval.models") for name, target in plugin.MODELS.items()]
+    points = places.our_models()
     for point in points:
         models.register(point.name, target=point)
     hooks.add_models(module("lm_eval.models"))
@@ -174,17 +185,70 @@ def test_a_harness_that_reads_entry_points_meets_no_conflict(
     assert list(models) == [point.name for point in points]
 
 
-def test_entry_points_and_plugin_name_the_same_models() -> None:
+def brings(monkeypatch: pytest.MonkeyPatch, group: str, **entries: str) -> None:
+    """Let another package, called theirs, bring entry points of a group."""
+    found = [EntryPoint(name, value, group)._for(SimpleNamespace(name="theirs")) for name, value in entries.items()]
+    monkeypatch.setattr(plugin, "outside", lambda asked: found if asked == group else [])
+
+
+def test_models_of_other_packages_are_registered_without_being_imported(
+    hooks: plugin.HarnessHooks, models: registry.Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brings(monkeypatch, "lm_eval.models", theirs="nowhere_to_be_found:Model")
+    hooks.add_models(module("lm_eval.models"))
+    assert "theirs" in models
+
+
+def test_a_model_of_a_taken_name_is_one_warning(
+    hooks: plugin.HarnessHooks,
+    models: registry.Registry,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brings(monkeypatch, "lm_eval.models", **{"soft-prompt": "theirs:Model"})
+    with warned(caplog) as said:
+        hooks.add_models(module("lm_eval.models"))
+    assert said == [
+        "lm-eval-leakage: --model soft-prompt of theirs has a name that is taken: uninstall one of the two to use it"
+    ]
+    assert models.get("soft-prompt").__name__ == "SoftPromptLM"
+
+
+def test_tasks_of_other_packages_are_known_by_their_folder(
+    hooks: plugin.HarnessHooks, folders: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_tasks").mkdir()
+    (tmp_path / "their_tasks" / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    write(tmp_path / "their_tasks", "theirs")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    brings(monkeypatch, "lm_eval.tasks", theirs="their_tasks")
+    assert patched(hooks, folders)().all_subtasks == ["builtin", "leaky", "theirs"]
+
+
+def test_tasks_of_a_package_that_is_not_there_are_one_warning_and_the_others_are_known(
+    hooks: plugin.HarnessHooks,
+    folders: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brings(monkeypatch, "lm_eval.tasks", theirs="nowhere_to_be_found")
+    with warned(caplog) as said:
+        assert patched(hooks, folders)().all_subtasks == ["builtin", "leaky"]
+    (line,) = said
+    assert "there is no package nowhere_to_be_found" in line
+
+
+def test_the_models_of_the_project_are_ours() -> None:
     import tomllib
 
     project = tomllib.loads((Path(plugin.__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["lm_eval.models"] == plugin.MODELS
+    assert project["entry-points"]["lm_eval.models"] == {each.name: each.value for each in places.our_models()}
 
 
 def test_each_task_file_is_called_like_its_task() -> None:
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    files = sorted(plugin.task_folder().glob("**/*.yaml"))
+    files = sorted(places.task_folder().glob("**/*.yaml"))
     assert files
     configs = [load_yaml(file, resolve_func=False) for file in files]
     assert [config.get("group") or config["task"] for config in configs] == [file.stem for file in files]
@@ -245,13 +309,13 @@ def test_status_names_the_way(
 def test_a_foreign_adapters_package_is_noticed_without_importing_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert plugin.hidden_by() is None
+    assert places.hidden_by() is None
     (tmp_path / "adapters").mkdir()
     (tmp_path / "adapters" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "adapters"]:
         monkeypatch.delitem(sys.modules, name)
-    assert plugin.hidden_by() == str(tmp_path / "adapters" / "__init__.py")
+    assert places.hidden_by() == str(tmp_path / "adapters" / "__init__.py")
 
 
 # -- errors under lm_eval -----------------------------------------------------------------------------------

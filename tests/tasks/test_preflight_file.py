@@ -12,7 +12,7 @@ from leakage_tasks.canaries import make_canaries, manifest_hash, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.card.sentences import what_was_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
-from leakage_tasks.tasks.read_copies import copies_in_loss
+from leakage_tasks.tasks.preflight_file import copies_in_loss
 from leakage_tasks.training.preflight import CanaryReading, Preflight
 
 MADE = make_canaries("the pin of {unique} is {digits:4}", 4, controls=2, repetitions=[1, 3], seed=0)

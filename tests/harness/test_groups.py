@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from leakage_tasks.tasks import harness_groups
-from leakage_tasks.tasks.harness_groups import MODELS, TASKS, harness_reads
+from leakage_tasks.harness import groups
+from leakage_tasks.harness.groups import MODELS, TASKS, harness_reads
 
 CALLS = """
 import importlib.metadata as md
@@ -48,7 +48,7 @@ log = logging.getLogger("lm_eval.models")
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No module of the real harness is looked at."""
-    for place in harness_groups._PLACES:
+    for place in groups._PLACES:
         monkeypatch.delitem(sys.modules, place, raising=False)
 
 
@@ -94,7 +94,7 @@ def test_a_module_without_code_is_no_reader(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_installed_harness_reads_none() -> None:
     import importlib
 
-    for place in harness_groups._PLACES:
+    for place in groups._PLACES:
         importlib.import_module(place)
     assert not harness_reads(MODELS)
     assert not harness_reads(TASKS)

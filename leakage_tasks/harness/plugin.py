@@ -1,7 +1,7 @@
-"""How an installed harness finds our tasks and models; nothing else lives here.
+"""How an installed harness finds our tasks and models.
 
 The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
-``sys.meta_path`` that runs a small hook after each of three harness modules has been executed. Imports nothing of
+``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. Imports nothing of
 ours until the harness asks, changes no file of the harness, and never raises: what fails costs one warning. Tasks or
 models that a harness reads from entry points itself are left to it; entry points cannot name architectures.
 """
@@ -10,26 +10,23 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
 from leakage_tasks.core.log import log
-from leakage_tasks.tasks import harness_groups
-from leakage_tasks.tasks.harness_groups import harness_reads
-
-MODELS = {
-    "masked-lm": "adapters.masked_lm:MaskedLM",
-    "soft-prompt": "adapters.soft_prompt:SoftPromptLM",
-    "nlu-tagger": "adapters.nlu_tagger:NLUTaggerLM",
-    "classifier-scorer": "adapters.classifier_scorer:ClassifierScorerLM",
-    "frankenstein-mlm": "adapters.frankenstein_mlm:FrankensteinLM",
-}
-"""Names for ``--model``; the package's ``lm_eval.models`` entry points say the same."""
+from leakage_tasks.core.registry import package_of
+from leakage_tasks.harness import groups
+from leakage_tasks.harness.given import kept, note, noted
+from leakage_tasks.harness.groups import harness_reads
+from leakage_tasks.harness.index import index_of, merge_index, ours_in
+from leakage_tasks.harness.places import folder_of, hidden_by, hiding, our_models, outside, task_folder
 
 NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
 
@@ -54,6 +51,9 @@ class HarnessHooks:
             "lm_eval.models": self.add_models,
             "lm_eval.tasks": self.add_tasks,
             "lm_eval.models.huggingface": self.add_architectures,
+            "lm_eval._cli.run": self.teach_words,
+            "lm_eval.config.evaluate_config": self.note_words,
+            "lm_eval.evaluator": self.note_arguments,
         }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -96,22 +96,26 @@ class HarnessHooks:
 
     def add_models(self, module: ModuleType) -> None:
         """Register our models, to be imported when asked for, under names the harness does not know yet."""
-        from importlib.metadata import EntryPoint
-
         registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
-        if harness_reads(harness_groups.MODELS):
+        if harness_reads(groups.MODELS):
             return
-        for name, target in MODELS.items():
-            if name not in registry:
+        for entry in our_models():
+            if entry.name not in registry:
                 # The very object a harness that reads entry points would register: meeting it again is no conflict.
-                registry.register(name, target=EntryPoint(name, target, harness_groups.MODELS))
+                registry.register(entry.name, target=entry)
                 self.added.add("models")
+        for entry in outside(groups.MODELS):
+            if entry.name in registry:
+                taken = "lm-eval-leakage: --model %s of %s has a name that is taken: uninstall one of the two to use it"
+                log.warning(taken, entry.name, package_of(entry))
+            else:
+                registry.register(entry.name, target=entry)
         if place := hidden_by():
             log.warning("lm-eval-leakage: %s: %s", *hiding(place))
 
     def add_tasks(self, module: ModuleType) -> None:
         """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
-        if harness_reads(harness_groups.TASKS):
+        if harness_reads(groups.TASKS):
             return
         manager_class: Any = module.TaskManager
         original = manager_class.__init__
@@ -125,11 +129,16 @@ class HarnessHooks:
                 self.guarded(merge, manager)
 
         def merge(manager: Any) -> None:
-            if not _ours(manager.task_index):
-                extra = object.__new__(manager_class)
-                original(extra, include_path=str(task_folder()), include_defaults=False)
-                _merge(manager, extra, Path(str(module.__file__)).parent)
+            if not ours_in(index_of(manager)):
+                merge_folder(manager, task_folder())
                 self.added.add("tasks")
+            for entry in outside(groups.TASKS):
+                self.guarded(lambda entry: merge_folder(manager, folder_of(entry)), entry)
+
+        def merge_folder(manager: Any, folder: Path) -> None:
+            extra = object.__new__(manager_class)
+            original(extra, include_path=str(folder), include_defaults=False)
+            merge_index(manager, extra, Path(str(module.__file__)).parent)
 
         __init__.knows_leakage_tasks = True  # type: ignore[attr-defined]
         manager_class.__init__ = __init__
@@ -142,7 +151,7 @@ class HarnessHooks:
 
         @functools.wraps(usual)
         def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            if _is_ours(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
+            if _isours_in(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
                 print(f"leakage: {error}", file=sys.stderr)
             else:
                 usual(kind, error, trace)
@@ -169,10 +178,58 @@ class HarnessHooks:
 
         manager_class.load = load
 
+    def teach_words(self, module: ModuleType) -> None:
+        """Let ``--metadata`` take ``name=value`` words where the harness' help says so, and its parser JSON alone."""
+        original = module.Run._add_args
+
+        @functools.wraps(original)
+        def _add_args(command: Any) -> None:
+            original(command)
+            for action in command._parser._actions:
+                if action.dest == "metadata" and action.type is json.loads:
+                    action.type = metadata_words
+
+        module.Run._add_args = _add_args
+
+    def note_words(self, module: ModuleType) -> None:
+        """Note which words of a command line are the model's, before the harness mixes them with those for tasks."""
+        original = module.EvaluatorConfig._configure
+
+        @functools.wraps(original)
+        def _configure(config: Any) -> Any:
+            self.guarded(lambda config: note(config.model_args, config.metadata), config)
+            return original(config)
+
+        module.EvaluatorConfig._configure = _configure
+
+    def note_arguments(self, module: ModuleType) -> None:
+        """Note the same of a call from Python; one with a ``TaskManager`` has mixed them already, or means to."""
+        original: Any = vars(module)["simple_evaluate"]
+
+        @functools.wraps(original)
+        def simple_evaluate(*args: Any, **kwargs: Any) -> Any:
+            said = signature(original).bind_partial(*args, **kwargs).arguments
+            if said.get("task_manager") is not None:
+                with kept():
+                    return original(*args, **kwargs)
+            with noted(said.get("model_args"), said.get("metadata")):
+                return original(*args, **kwargs)
+
+        vars(module)["simple_evaluate"] = simple_evaluate
+
     def add_architectures(self, module: ModuleType) -> None:
         """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""
         importlib.import_module("leakage_tasks.models").register()
         self.added.add("architectures")
+
+
+def metadata_words(text: str) -> dict[str, Any]:
+    """What ``--metadata`` says, as JSON or as ``name=value,…``. Raises ValueError."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+        return found
+    except ValueError:
+        return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(text))
 
 
 def install(way: str = "by hand") -> None:
@@ -198,47 +255,17 @@ def status(manager: Any) -> Status:
     hooks = _hooks()
     added = hooks.added if hooks else set()
     way = hooks.way if hooks else NOT_AT_ALL
-    models = harness_reads(harness_groups.MODELS) or all(name in model_registry for name in MODELS)
-    known = {"tasks": bool(_ours(manager.task_index)), "models": models}
+    models = harness_reads(groups.MODELS) or all(entry.name in model_registry for entry in our_models())
+    known = {"tasks": bool(ours_in(index_of(manager))), "models": models}
     ways = {what: (way if what in added else ENTRY_POINTS) if seen else NOT_AT_ALL for what, seen in known.items()}
     return Status(**ways, architectures=way if "architectures" in added else NOT_AT_ALL)
-
-
-def task_folder() -> Path:
-    """Return the folder of our task YAMLs."""
-    return Path(__file__).resolve().parents[2] / "task_configs"
-
-
-def hidden_by() -> str | None:
-    """Return where another package called ``adapters`` lies that hides ours, else None; imports neither."""
-    from importlib.util import find_spec
-
-    try:
-        spec = find_spec("adapters")
-    except ValueError:  # a module put into sys.modules by hand, without a spec
-        return "sys.modules"
-    if spec is None:
-        return None
-    places = [Path(place).resolve() for place in spec.submodule_search_locations or ()]
-    if task_folder().parent / "adapters" in places:
-        return None
-    return str(spec.origin or places[0])
-
-
-def hiding(place: str) -> tuple[str, str]:
-    """What hides our adapters, and what to do about it."""
-    return (
-        f"another package called 'adapters' ({place}) hides ours, so --model {', '.join(MODELS)} cannot load",
-        "install lm-eval-leakage as a wheel beside it ('pip install .', not 'pip install -e .'), or uninstall the "
-        "other one",
-    )
 
 
 def _hooks() -> HarnessHooks | None:
     return next((finder for finder in sys.meta_path if isinstance(finder, HarnessHooks)), None)
 
 
-def _is_ours(error: BaseException) -> bool:
+def _isours_in(error: BaseException) -> bool:
     errors = sys.modules.get("leakage_tasks.core.errors")
     return errors is not None and isinstance(error, errors.LeakageError)
 
@@ -252,34 +279,4 @@ def _runs_lm_eval() -> bool:
 
 
 def _includes_defaults(original: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
-    from inspect import signature
-
     return bool(signature(original).bind(*args, **kwargs).arguments.get("include_defaults", True))
-
-
-def _ours(index: dict[str, Any]) -> list[str]:
-    """Return the names in a task index whose YAML lies in our folder; each of our files is called like its task."""
-    names = [path.stem for path in task_folder().glob("*.yaml")]
-    return [name for name in names if name in index and _within(index[name], task_folder())]
-
-
-def _within(entry: Any, folder: Path) -> bool:
-    return entry.yaml_path is not None and Path(entry.yaml_path).resolve().is_relative_to(folder.resolve())
-
-
-def _merge(manager: Any, extra: Any, defaults: Path) -> None:
-    """Put ``extra``'s tasks where its folder would have stood: after the harness' own, before ``--include_path``."""
-    index = manager.task_index
-    placed = set()
-    for name, entry in extra.task_index.items():
-        present = index.get(name)
-        wins = present is None or _within(present, defaults)
-        if present is not None:
-            first, last = (present, entry) if wins else (entry, present)
-            log.warning("Task '%s' from %s overrides existing task from %s", name, last.yaml_path, first.yaml_path)
-        if wins:
-            index[name] = entry
-            placed.add(name)
-    for listing in ("all_tasks", "all_subtasks", "all_groups", "all_tags"):
-        names = getattr(manager, listing)
-        names[:] = sorted((set(names) - placed) | placed.intersection(getattr(extra, listing)))

@@ -1,6 +1,6 @@
 """What Python runs at its start where lm-eval-leakage is installed: it lies at the root of site-packages then.
 
-Until ``lm_eval`` is looked for it only waits, then it hands over to ``leakage_tasks.tasks.plugin``; with
+Until ``lm_eval`` is looked for it only waits, then it hands over to ``leakage_tasks.harness.plugin``; with
 ``LM_EVAL_LEAKAGE_AUTOLOAD=0`` it does neither. Every Python pays for it, so it imports only what is loaded anyway.
 """
 
@@ -25,7 +25,7 @@ class LeakageAutoload:
             return
         self.waiting = False
         try:
-            from leakage_tasks.tasks import plugin
+            from leakage_tasks.harness import plugin
 
             plugin.install("startup file")
         except Exception as error:

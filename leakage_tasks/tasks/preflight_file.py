@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_named
@@ -15,7 +16,6 @@ from leakage_tasks.core.log import warn_once
 IN_LOSS = "in the loss"
 COUNTS = ("in_loss", "in_part")
 """Copies of a canary with all of the secret in the loss, and with some of it."""
-NATURAL = "natural"
 
 
 def copies_in_loss(path: str, manifest: str, canaries: Sequence[Canary]) -> dict[str, list[int]]:
@@ -43,7 +43,8 @@ def copies_in_loss(path: str, manifest: str, canaries: Sequence[Canary]) -> dict
     copies: Counter[int] = Counter()
     for canary in planted:
         if canary.kind != NATURAL:
-            learnt[canary.repetitions] += sum(found[canary.id][name] for name in COUNTS)
+            # Copies of another canary of the same text are found as this one's too.
+            learnt[canary.repetitions] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
             copies[canary.repetitions] += canary.repetitions
     return {str(times): [learnt[times], copies[times]] for times in sorted(copies)}
 

@@ -1,0 +1,1 @@
+"""Confidences, one a file, registered by name."""

@@ -1,0 +1,13 @@
+"""Ethicist's confidence: how often a suffix was drawn, times how likely it is."""
+
+import numpy as np
+
+from leakage_tasks.attacks.suffix.candidates import Candidates, calibrated_bits
+from leakage_tasks.attacks.suffix.confidences import register_confidence
+from leakage_tasks.core.arrays import FloatArray
+
+
+@register_confidence("calibrated", "how often drawn × probability, as a share of that of all drawn")
+def calibrated(candidates: Candidates) -> FloatArray:
+    """The calibrated confidence in each candidate, shape ``[n]`` (Zhang et al. 2023, section 3.3)."""
+    return np.asarray(np.exp2(-calibrated_bits(candidates)), dtype=np.float64)

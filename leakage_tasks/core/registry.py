@@ -1,0 +1,213 @@
+"""What goes by a name: attacks, targets, formats, presets, boards, studies, commands, from here and from elsewhere.
+
+Those of this package register themselves by decorator, each in its own file of a room that is searched for them.
+Other packages name theirs by entry points. Nothing is imported before it is named or listed.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.option import near
+
+DISTRIBUTION = "lm-eval-leakage"
+_OURS = ("leakage_tasks", "adapters", "task_configs")
+Item = TypeVar("Item")
+
+
+class PluginError(LeakageError):
+    """What another package brings and cannot be used: a name that is taken, or an entry point that is no such thing."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One thing that another package brings; ``error`` says why it cannot be used, nothing where it can."""
+
+    kind: str
+    name: str
+    package: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class _Registered(Generic[Item]):
+    item: Item
+    origin: str
+    """The module that registered it, and what it calls it."""
+    package: str
+
+
+class Registry(Mapping[str, Item]):
+    """Things of one kind by name, in the order in which they were registered, those of other packages last.
+
+    ``kind`` is what messages call one of them. ``rooms`` are modules, and packages whose modules, register ours;
+    they are imported when the first is asked for. ``group`` are the entry points by which other packages name theirs.
+
+    Looking one up raises OptionError for a name that is unknown, PluginError for one that two packages lay claim to
+    and for one whose package cannot be used. Listing all of them warns of those instead, and leaves them out.
+    """
+
+    def __init__(self, kind: str, *rooms: str, group: str | None = None) -> None:
+        self.kind, self.rooms, self.group = kind, rooms, group
+        self._items: dict[str, _Registered[Item]] = {}
+        self._loading: EntryPoint | None = None
+        self._searched = False
+
+    def register(self, name: str, item: Item, definition: Any = None) -> Item:
+        """Make ``item`` known; ``definition`` is the function or class that it is made of, if it is not that itself.
+
+        Raises PluginError for a name that is taken. The same definition may register again, as a notebook's cell does.
+        """
+        made_of = item if definition is None else definition
+        module = getattr(made_of, "__module__", type(item).__module__)
+        if module.partition(".")[0] not in _OURS:
+            self._search()
+        origin = f"{module}.{getattr(made_of, '__qualname__', name)}"
+        package = self._package(module)
+        known = self._items.get(name)
+        if known is not None and known.origin != origin:
+            raise PluginError(f"{self.kind} {name!r} of {package} has a name that {known.package} uses: choose another")
+        self._items[name] = _Registered(item, origin, package)
+        return item
+
+    def unregister(self, name: str) -> None:
+        """Forget what was registered in this process by that name."""
+        del self._items[name]
+
+    def own(self) -> dict[str, Item]:
+        """Those of this package, and those that this process registered itself: no other package's."""
+        self._search()
+        entries = {entry.name for entry in self._entries()}
+        ours = self._items.items()
+        return {name: each.item for name, each in ours if each.package == DISTRIBUTION or name not in entries}
+
+    def package_of(self, name: str) -> str:
+        """The package that brings it. Raises as looking it up does."""
+        self[name]
+        return self._items[name].package
+
+    def __getitem__(self, name: str) -> Item:
+        self._search()
+        claims = [entry for entry in self._entries() if entry.name == name]
+        if name in self._items and not claims:
+            return self._items[name].item
+        if not claims:
+            raise OptionError(
+                f"{self.kind} {name!r} is unknown: use {', '.join(sorted(self.names()))}{near(name, self.names())}"
+            )
+        mine = [self._items[name].package] if self._built_in(name) else []
+        packages = [*mine, *map(package_of, claims)]
+        if len(packages) > 1:
+            raise PluginError(
+                f"{self.kind} {name!r} comes from {' and from '.join(packages)}: uninstall all of them but one"
+            )
+        return self._load(claims[0])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in self.names() if self._usable(name)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def names(self) -> list[str]:
+        """All names; imports no other package."""
+        self._search()
+        return list(dict.fromkeys([*self._items, *(entry.name for entry in self._entries())]))
+
+    def plugins(self) -> Iterator[Plugin]:
+        """What other packages bring, loaded to see whether that works."""
+        self._search()
+        for entry in self._entries():
+            try:
+                self[entry.name]
+                yield Plugin(self.kind, entry.name, package_of(entry))
+            except LeakageError as error:
+                yield Plugin(self.kind, entry.name, package_of(entry), str(error))
+
+    def _usable(self, name: str) -> bool:
+        try:
+            self[name]
+        except PluginError as error:
+            warn_once(f"lm-eval-leakage: {error}")
+            return False
+        return True
+
+    def _built_in(self, name: str) -> bool:
+        return name in self._items and self._items[name].package == DISTRIBUTION
+
+    def _load(self, entry: EntryPoint) -> Item:
+        """What an entry point stands for: a module, or something in it, that registers its name as it is imported."""
+        if entry.name not in self._items:
+            self._loading = entry
+            try:
+                entry.load()
+            except LeakageError as error:
+                raise PluginError(f"{self.kind} {entry.name!r} of {package_of(entry)}: {error}") from None
+            except Exception as error:
+                raise PluginError(
+                    f"{self.kind} {entry.name!r} of {package_of(entry)} cannot be imported "
+                    f"({type(error).__name__}: {error}): mend or uninstall it"
+                ) from None
+            finally:
+                self._loading = None
+        if entry.name not in self._items:
+            raise PluginError(
+                f"{self.kind} {entry.name!r} of {package_of(entry)}: {entry.value} registers no {self.kind} of that "
+                f"name: correct the entry point in group {self.group}"
+            )
+        return self._items[entry.name].item
+
+    def _entries(self) -> Sequence[EntryPoint]:
+        return () if self.group is None else entries_of(self.group)
+
+    def _package(self, module: str) -> str:
+        if self._loading is not None:
+            return package_of(self._loading)
+        top = module.partition(".")[0]
+        return DISTRIBUTION if top in _OURS else f"module {top}"
+
+    def _search(self) -> None:
+        """Import the modules of the rooms."""
+        if not self._searched:
+            self._searched = True
+            for room in self.rooms:
+                package = import_module(room)
+                for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
+                    import_module(found.name)
+
+
+@functools.cache
+def entries_of(group: str) -> Sequence[EntryPoint]:
+    """The entry points of a group, by name, read once in a process."""
+    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
+
+
+def package_of(entry: EntryPoint) -> str:
+    """The package that an entry point belongs to."""
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+def check_callable(what: str, function: Callable[..., Any], takes: Sequence[str]) -> None:
+    """Raise PluginError unless a function can be called with arguments like these, by place."""
+    from inspect import signature
+
+    if not callable(function):
+        raise PluginError(f"{what}: {function!r} is no function: expected one of ({', '.join(takes)})")
+    try:
+        signature(function).bind(*takes)
+    except TypeError:
+        raise PluginError(
+            f"{what}: {function.__module__}.{function.__name__}{signature(function)} has the wrong signature: expected "
+            f"({', '.join(takes)})"
+        ) from None

@@ -1,0 +1,6 @@
+"""The harness' classes of models and requests, which are the same in all its generations."""
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, CacheHook, CachingLM, TemplateLM
+
+__all__ = ["LM", "CacheHook", "CachingLM", "Instance", "TemplateLM"]

@@ -1,0 +1,47 @@
+"""``leakage options`` shows what attacks, tasks and models declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from leakage_tasks.attacks.registry import ATTACKS
+from leakage_tasks.tasks.options import TASKS
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+def test_all_attacks_and_tasks_are_listed_with_their_options(leakage: Leakage) -> None:
+    code, out, _ = leakage("options")
+    assert code == 0
+    titles = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert [title.partition(",")[0].partition(":")[0] for title in titles] == [
+        *(f"task {name}" for name in TASKS),
+        *(f"attack {name}" for name in ATTACKS),
+    ]
+    assert {each.name for options in TASKS.values() for each in options.values()} <= set(out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("beam", r"width +int >= 1"),
+        ("suffix_extraction", r"decoding +sample \| greedy \| beam +sample "),
+        ("label_accuracy", r"data +text +required"),
+        ("classifier-scorer", r"truncate +bool +false"),
+        ("soft-prompt", r"prompt +text +required"),
+    ],
+)
+def test_of_one_its_options_are_shown_with_type_and_default(leakage: Leakage, name: str, line: str) -> None:
+    code, out, _ = leakage("options", name)
+    assert code == 0
+    assert re.search(rf"^  {line}", out, re.MULTILINE)
+
+
+def test_an_unknown_name_is_one_line(leakage: Leakage) -> None:
+    code, _, err = leakage("options", "soft-promt")
+    assert code == 2
+    assert err.strip().endswith("did you mean 'soft-prompt'?")
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,60 @@
+"""The notebooks of ``examples/`` run as they are, and their figures are those of the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import HARNESS, ROOT
+
+EXAMPLES = ROOT / "examples"
+
+
+def run(name: str, folder: Path) -> Any:
+    """The notebook after it has run in ``folder``."""
+    shutil.copy(EXAMPLES / "stand_in.py", folder)
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", 4)
+    resources = {"metadata": {"path": str(folder)}}
+    return NotebookClient(notebook, timeout=600, kernel_name="python3", resources=resources).execute()
+
+
+def pictures(notebook: Any) -> int:
+    return sum("image/png" in each.get("data", {}) for cell in notebook.cells for each in cell.get("outputs", []))
+
+
+@pytest.mark.slow
+def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
+    assert pictures(run("audit_my_model", tmp_path)) == 1
+    assert (tmp_path / "README.md").exists()
+    assert (tmp_path / "leakage.html").exists()
+    words = ["--model", "hf", "--model_args", "pretrained=model", "--tasks", "canary_extraction,canary_exposure"]
+    words += ["--metadata", "canaries=canaries.jsonl,seed=0", "--device", "cpu", "--output_path", "results"]
+    subprocess.run([sys.executable, "-c", HARNESS, *words], cwd=tmp_path, check=True, capture_output=True)
+    mine, theirs = (
+        json.loads(next((tmp_path / name).rglob("results_*.json")).read_text()) for name in ("audit", "results")
+    )
+    for task, rows in theirs["results"].items():
+        for name, value in rows.items():
+            same = pytest.approx(value, abs=1e-3) if isinstance(value, float) else value
+            assert mine["results"][task][name] == same, name
+
+
+@pytest.mark.slow
+def test_an_attack_of_ones_own_runs_beside_the_others(tmp_path: Path) -> None:
+    assert pictures(run("my_own_attack", tmp_path)) == 1
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_what_is_shown_was_made_by_what_stands_there(path: Path) -> None:
+    notebook = nbformat.read(path, 4)
+    outputs = [each for cell in notebook.cells for each in cell.get("outputs", [])]
+    assert pictures(notebook)
+    assert not [each for each in outputs if each.output_type in ("stream", "error")]
