@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from leakage_tasks.api.canaries import as_manifest
 from leakage_tasks.api.reports import findings_by_task, findings_frame
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
-from leakage_tasks.report.board.board import Entry, make_board
+from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
 from leakage_tasks.report.publish import write_board, write_card
 from leakage_tasks.report.reading.figures import Figure
@@ -47,16 +48,19 @@ class Audit:
     """What the harness returned, without the samples."""
     _kept: Any = field(default=None, repr=False)
 
+    @cached_property
+    def _board(self) -> Board:
+        return make_board(read_runs([self.file]))
+
     @property
     def _entry(self) -> Entry:
-        (entry,) = make_board(read_runs([self.file])).entries
+        (entry,) = self._board.entries
         return entry
 
     @property
     def figures(self) -> dict[str, Figure]:
         """All figures with their intervals, their controls' and their counts, by ``task/row``."""
-        found = self._entry.figures
-        return {key.removesuffix(",none"): each for key, each in found.items()}
+        return {key.removesuffix(",none"): each for key, each in self._entry.figures.items()}
 
     @property
     def verdicts(self) -> list[str]:
@@ -86,16 +90,14 @@ class Audit:
         write_board(self.file, Path(path))
 
     def __str__(self) -> str:
-        return as_text(make_board(read_runs([self.file])))
+        return as_text(self._board)
 
     def _repr_html_(self) -> str:
-        board = make_board(read_runs([self.file]))
-        (entry,) = board.entries
         rows = "".join(
             f"<tr><td>{_cell(column.heading)}</td><td>{_cell(number(found.value))}</td><td>{_cell(interval(found))}</td>"
             f"<td>{_cell(number(found.control))}</td><td>{_cell(found.count)}</td></tr>"
-            for column in board.columns
-            if column.shown and (found := entry.figure(column)).value is not None
+            for column in self._board.columns
+            if column.shown and (found := self._entry.figure(column)).value is not None
         )
         head = "".join(f"<th>{each}</th>" for each in ("figure", "value", "95 % interval", "controls", "n"))
         notes = "".join(f"<p>{_cell(each)}</p>" for each in (*self.verdicts, *self.flags))

@@ -28,11 +28,10 @@ def read_bytes(path: str | Path) -> bytes:
     Raises OSError, its ``strerror`` fit to be shown, for anything else and for more than 1 GiB.
     """
     mode = os.stat(path).st_mode
-    if stat.S_ISFIFO(mode):
-        _await_writer(path)
-    elif stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+    if stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
-    with open(path, "rb") as file:
+    given = not stat.S_ISFIFO(mode) or str(path).startswith(_GIVEN)
+    with open(path, "rb") if given else os.fdopen(_awaited(path), "rb") as file:
         content = _up_to(MOST + 1, file.read)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, "more than 1 GiB, expected a smaller file", str(path))
@@ -72,15 +71,14 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(TOO_DEEP) from None
 
 
-def _await_writer(path: str | Path) -> None:
-    if str(path).startswith(_GIVEN):
-        return
-    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        if not select.select([pipe], [], [], WAIT)[0]:
-            raise OSError(errno.EAGAIN, "a pipe that nobody writes to, expected a file", str(path))
-    finally:
-        os.close(pipe)
+def _awaited(pipe: str | Path) -> int:
+    """A descriptor of a pipe that somebody writes to: the one that was waited on, for its writer dies with it."""
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    if not select.select([descriptor], [], [], WAIT)[0]:
+        os.close(descriptor)
+        raise OSError(errno.EAGAIN, "a pipe that nobody writes to, expected a file", str(pipe))
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _up_to(most: int, read: Callable[[int], bytes]) -> bytes:

@@ -11,6 +11,7 @@ from leakage_tasks.harness.places import task_folder
 
 
 def index_of(manager: Any) -> dict[str, Any]:
+    """The entries of a ``TaskManager``, by name."""
     # Not before the harness is there: it asks which generation that is.
     found: dict[str, Any] = importlib.import_module("leakage_tasks.harness.generation").index_of(manager)
     return found
@@ -23,6 +24,7 @@ def ours_in(index: dict[str, Any]) -> list[str]:
 
 
 def within(entry: Any, folder: Path) -> bool:
+    """Whether the YAML of an entry of an index lies in a folder."""
     return entry.yaml_path is not None and Path(entry.yaml_path).resolve().is_relative_to(folder.resolve())
 
 

@@ -151,7 +151,7 @@ class HarnessHooks:
 
         @functools.wraps(usual)
         def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            if _isours_in(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
+            if _is_ours(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
                 print(f"leakage: {error}", file=sys.stderr)
             else:
                 usual(kind, error, trace)
@@ -265,7 +265,7 @@ def _hooks() -> HarnessHooks | None:
     return next((finder for finder in sys.meta_path if isinstance(finder, HarnessHooks)), None)
 
 
-def _isours_in(error: BaseException) -> bool:
+def _is_ours(error: BaseException) -> bool:
     errors = sys.modules.get("leakage_tasks.core.errors")
     return errors is not None and isinstance(error, errors.LeakageError)
 

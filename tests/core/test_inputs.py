@@ -124,6 +124,19 @@ def test_a_pipe_that_somebody_writes_to_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_writer_is_never_left_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A writer that runs as soon as it can, and a reader that is held up each time it closes anything.
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    close = os.close
+    monkeypatch.setattr(os, "close", lambda descriptor: (close(descriptor), time.sleep(0.2)))
+    writer = threading.Thread(target=path.write_bytes, args=(b"a" * 1_000_000,), daemon=True)
+    writer.start()
+    monkeypatch.setattr(inputs, "MOST", 1_000_000)
+    assert len(read_bytes(path)) == 1_000_000
+    writer.join()
+
+
 def test_what_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MOST", 1000)
     path = tmp_path / "long"

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLACE = ROOT / "runs"
 PYTHONS = ("3.12", "3.13")
-TESTERS = ("pytest>=8.2", "hypothesis>=6.100", "markdown-it-py>=3")
+TESTERS = ("pytest>=8.2", "pytest-timeout>=2.3", "hypothesis>=6.100", "markdown-it-py>=3")
 NEED_TORCH = frozenset({"lm-eval", "torch", "accelerate", "peft", "pytorch-crf"})
 
 EVERYTHING = (
