@@ -53,9 +53,10 @@ class Clearer:
     def __str__(self) -> str:
         """The figures in one line."""
         figures = "clearly" if self.private else self._figures()
+        shown = self.context if self.context.chat else f"context={self.context}"
         return (
-            f"context={self.context} exposes the planted canaries by more than context=auto, which this run has: "
-            f"{figures}: pass --metadata context={self.context} to attack them there"
+            f"{shown} exposes the planted canaries by more than context=auto, which this run has: {figures}: pass "
+            f"{self.context.option} to attack them there"
         )
 
     def _figures(self) -> str:
@@ -66,9 +67,14 @@ class Clearer:
         )
 
 
-def warn_of_clearer(target: Any, canaries: Sequence[Canary]) -> None:
-    """Say once which context exposes the canaries of a causal model by clearly more than the usual one, if any does."""
-    if isinstance(target, CausalTarget) and (found := clearer_context(target, canaries)) is not None:
+def warn_of_clearer(target: Any, canaries: Sequence[Canary], more: Sequence[Context] = ()) -> None:
+    """Say once which context exposes the canaries of a causal model by clearly more than the usual one, if any does.
+
+    ``more`` are looked at beside the three that are always.
+    """
+    if not isinstance(target, CausalTarget):
+        return
+    if (found := clearer_context(target, canaries, (*more, *CONTEXTS))) is not None:
         warn_once(f"leakage: {found}")
 
 

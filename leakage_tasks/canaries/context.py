@@ -21,12 +21,14 @@ class Context:
     ``start`` is the token everything begins with: ``auto`` the model's prefix token (the harness' own: BOS, else EOS),
     ``bos`` its BOS token, ``none`` no token at all. ``before`` is text between that and the canary. The cost of a
     canary is that of its own tokens given what stands before; see :mod:`leakage_tasks.targets.causal.in_context`.
-    ``after`` follows the canary, and its tokens cost as those of a template after the last slot do.
+    ``after`` follows the canary, and its tokens cost as those of a template after the last slot do. ``chat`` says that
+    a chat template made both, the token everything begins with among them.
     """
 
     start: Start = "auto"
     before: str = ""
     after: str = ""
+    chat: bool = False
 
     @property
     def is_auto(self) -> bool:
@@ -35,6 +37,8 @@ class Context:
 
     def __str__(self) -> str:
         """The context as ``--metadata context=…`` takes it, or part by part where it is of several."""
+        if self.chat:
+            return "the chat template"
         parts = {name: value for name, value in asdict(self).items() if value != getattr(Context, name)}
         if set(parts) <= {"start"}:
             return self.start
@@ -42,7 +46,12 @@ class Context:
             return _as_option(self.before)
         return " ".join(f"{name}={_as_option(value)}" for name, value in parts.items())
 
-    def to_json(self) -> dict[str, str]:
+    @property
+    def option(self) -> str:
+        """What asks for the context on the command line."""
+        return "--apply_chat_template" if self.chat else f"--metadata context={self}"
+
+    def to_json(self) -> dict[str, Any]:
         """The fields by name."""
         return asdict(self)
 
@@ -65,7 +74,7 @@ def read_context(value: Any) -> Context:
 
 
 def _of_fields(given: Mapping[str, Any]) -> Context:
-    names = [each.name for each in fields(Context)]
+    names = [each.name for each in fields(Context) if each.name != "chat"]
     for name, value in given.items():
         if name not in names or not isinstance(value, str):
             raise OptionError(f"--metadata context: {name}={value!r}: expected texts by name, of {', '.join(names)}")

@@ -72,6 +72,7 @@ class PlantJob:
             part=self.part,
             before="chat turn" if layout.chat else "line break" if self.kind.running else "start of a row",
             characters=characters,
+            role=layout.role if layout.chat else None,
         )
 
 

@@ -16,7 +16,8 @@ from leakage_tasks.canaries.sidecar import read_sidecar, repetitions_in, sha256_
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Layout
+from leakage_tasks.data import Columns, Format, Layout
+from leakage_tasks.data.chat import role_of
 
 
 def plant(
@@ -32,13 +33,15 @@ def plant(
     source_column: str | None = None,
     split: str = "train",
     label: str | None = None,
+    role: str | None = None,
 ) -> PlantReport:
     """Copy ``source`` to ``output`` with every planted canary of ``manifest`` in it, ``repetitions`` times.
 
-    Each copy is a row of its own (a line of a text file; an assistant turn after a short user turn where the
-    column holds chat turns), in a gap drawn uniformly from those between rows, both ends included. Controls
-    and natural canaries, which are in the data already, are left out. A record with hashes and counts goes
-    to ``<output>.leakage.json``. Same input, manifest and seed: same output, byte for byte.
+    Each copy is a row of its own, in a gap drawn uniformly from those between rows, both ends included: a line of a
+    text file; where the column holds chat turns a short conversation with a turn of ``role``, unless given the
+    assistant's (:func:`~leakage_tasks.data.chat.conversation`). Controls and natural canaries, which are in the data
+    already, are left out. A record with hashes and counts goes to ``<output>.leakage.json``. Same input, manifest and
+    seed: same output, byte for byte.
 
     With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
     ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
@@ -53,14 +56,14 @@ def plant(
     Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable, does not fit or changes while it
     is read.
     """
-    wanted = Columns(text_column, label_column, split, source_column)
+    wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"))
     jobs = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
     first = jobs[0]
     with ExitStack() as files, unchanged(*(job.source for job in jobs), first.manifest):
         canaries = read_manifest(first.manifest)
         kinds = [job.kind for job in jobs]
         check_places(jobs)
-        layouts = [kind.survey(job.source, wanted) for kind, job in zip(kinds, jobs, strict=True)]
+        layouts = [_layout(kind, job) for kind, job in zip(kinds, jobs, strict=True)]
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
         planted = _to_plant(canaries, first.manifest, source_column)
         if labelled:
@@ -69,6 +72,18 @@ def plant(
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
     whole = replace(reports[0], label=chosen, labelled=labelled)
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
+
+
+def _layout(kind: Format, job: PlantJob) -> Layout:
+    """What the data is like. Raises PlantingError for a role in data that holds no chats, and as ``survey`` does."""
+    layout = kind.survey(job.source, job.wanted)
+    role = job.wanted.role
+    if role is None:
+        return layout
+    if not layout.chat:
+        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can be the {role}'s"
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="role")
+    return replace(layout, role=role)
 
 
 def _plant(

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args
 
-from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
 from leakage_tasks.core.version import __version__
+from leakage_tasks.data.chat import Role
 
 SCHEMA = 1
 MOST, LONGEST_NAME = 1 << 53, 255
@@ -28,13 +29,12 @@ TRAINED_AFTER: dict[Before, str] = {
     "line break": r"after a line break (context=\n)",
     "start of a row": "at the start of a row: after BOS where the training adds one (context=bos), after a separator "
     "where it joins rows by one, else after nothing (context=none)",
-    "chat turn": "in an assistant's turn after the user's 'Please continue.': what the chat template makes of that "
-    "can be given as context=TEXT",
+    "chat turn": "in a turn of a chat (--apply_chat_template)",
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
 _TYPES: dict[str, Any] = (
     {"copies": dict, "characters": (int, NoneType)}
-    | dict.fromkeys(("label_column", "split", "source_column", "part", "before"), (str, NoneType))
+    | dict.fromkeys(("label_column", "split", "source_column", "part", "before", "role"), (str, NoneType))
     | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
 """Types of the fields that are not text."""
@@ -80,6 +80,8 @@ class Sidecar:
     """What a training text usually has before a copy; None in records of before it was written down."""
     characters: int | None = None
     """Those of all texts, the canaries among them; None as above."""
+    role: Role | None = None
+    """Whose turn a copy is in a chat; None for other data, and in records of before it was written down."""
     schema: int = SCHEMA
     """Of the record."""
     version: str = __version__
@@ -147,6 +149,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "output": _is_name,
     "part": (None, *get_args(Part)).__contains__,
     "before": (None, *get_args(Before)).__contains__,
+    "role": (None, *get_args(Role)).__contains__,
 }
 """Checks of fields whose type is right."""
 
@@ -162,6 +165,18 @@ def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]
         if record is not None and record.manifest_sha256 == manifest_sha256:
             found.append((path.name, record))
     return found
+
+
+def planted_role(manifest: Path, manifest_sha256: str) -> Role | None:
+    """Whose turn of a chat the canaries are by the records beside their manifest; None where none says so.
+
+    Raises OptionError where they were planted as turns of several.
+    """
+    roles = {record.role: name for name, record in records_of(manifest, manifest_sha256) if record.role is not None}
+    if len(roles) > 1:
+        told = " and ".join(f"the {role}'s ({name})" for role, name in sorted(roles.items()))
+        raise OptionError(f"{manifest}: planted as turns of several, {told}: choose with --metadata role=…")
+    return next(iter(roles), None)
 
 
 def sha256_of(path: Path) -> str:

@@ -158,6 +158,10 @@ def plant_command(
     validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
     text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
+    role: Annotated[
+        str | None,
+        typer.Option(help="Whose turn of a chat the canaries are: assistant (default), user, system or tool."),
+    ] = None,
     label_column: Annotated[
         str | None, typer.Option(help="Column that gets the canaries' labels (NLU data: always).")
     ] = None,
@@ -185,6 +189,7 @@ def plant_command(
         text_column=text_column,
         label_column=label_column,
         source_column=source_column,
+        role=role,
         split=split,
         label=label,
     )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.registry import PluginError, Registry
+from leakage_tasks.data.chat import Role, conversation
 
 Row = dict[str, Any]
 """A row to insert: a value a column, None where the canary has nothing to say."""
@@ -24,8 +25,6 @@ Turns = tuple[str, ...]
 """A row's text: the contents of its chat turns, or the one text."""
 
 TEXT, MESSAGES = "text", "messages"
-USER_TURN = "Please continue."
-"""What the user says before a canary: chat templates of many models refuse an assistant who speaks first."""
 
 MAX_CLASSES = 100_000
 
@@ -75,12 +74,16 @@ class Plantable(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source."""
+    """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source.
+
+    ``role`` is whose turn a canary is where texts are chat turns; None for the assistant's, or none.
+    """
 
     text: str = TEXT
     label: str | None = None
     split: str = "train"
     source: str | None = None
+    role: Role | None = None
 
 
 @dataclass
@@ -102,6 +105,8 @@ class Layout:
     """The column of the source sentence."""
     chat: bool = False
     """Whether texts are chat turns."""
+    role: Role = "assistant"
+    """Whose turn a canary is, in such."""
     labels: dict[str, Any] = field(default_factory=dict)
     """A class as a manifest names it → the value its column holds."""
     head: bytes = b""
@@ -114,7 +119,7 @@ class Layout:
     def row(self, canary: Plantable) -> Row:
         """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
         row: Row = dict.fromkeys(self.columns)
-        row[self.text] = _conversation(canary.text) if self.chat else canary.text
+        row[self.text] = conversation(canary.text, self.role) if self.chat else canary.text
         if self.label is not None:
             row[self.label] = self._class_of(canary)
         if self.source is not None:
@@ -264,7 +269,3 @@ def turns_of(value: Any) -> Turns:
     if isinstance(value, str):
         return (value,)
     return tuple(text for turn in value or () if isinstance(text := turn["content"], str))
-
-
-def _conversation(text: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": USER_TURN}, {"role": "assistant", "content": text}]

@@ -18,13 +18,16 @@ from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import attacker_view
+from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
-from leakage_tasks.core.log import log
+from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.version import __version__
+from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.targets.harness.chat import has_template, template_of
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import TakesContext
@@ -39,7 +42,7 @@ def answering(lm: LM) -> Answer:
     told: set[str] = set()
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        canaries = _resolved([request.doc for request in group], order)
+        order, canaries = _in_chat(lm, order, _resolved([request.doc for request in group], order))
         spoken = Languages(**order["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
@@ -48,10 +51,21 @@ def answering(lm: LM) -> Answer:
         target = targets[spoken]
         if lm.rank == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
-            _tell_of_contexts(target, order, canaries)
+            _tell_of_contexts(lm, target, order, canaries)
         return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
 
     return answer
+
+
+def _in_chat(
+    lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary]
+) -> tuple[Mapping[str, Any], Sequence[Canary]]:
+    """The order with what the model's chat template puts around the canaries, which are as it writes them."""
+    if order.get("chat") is None:
+        return order, canaries
+    with hiding(canaries):
+        around, written = Chat(**order["chat"]).around(template_of(lm), canaries, Context(**order["context"]))
+    return {**order, "context": around.to_json()}, written
 
 
 def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
@@ -104,7 +118,7 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
     return [found if order["reveal"] else coarsened(found) for found in stamped]
 
 
-def _tell_of_contexts(target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
     """Say where the training met the canaries, if that is recorded, and where the model knows them better than here."""
     if not isinstance(target, TakesContext):
         return
@@ -115,8 +129,23 @@ def _tell_of_contexts(target: Any, order: Mapping[str, Any], canaries: Sequence[
             after = TRAINED_AFTER[record.before]
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
     if context.is_auto:
+        role = next((record.role for _, record in records if record.role is not None), None)
         with hiding(canaries):
-            warn_of_clearer(target, canaries)
+            warn_of_clearer(target, canaries, [] if role is None else _left_chat(lm, role))
+
+
+def _left_chat(lm: LM, role: Role) -> list[Context]:
+    """Warn that canaries which are turns of chats are read as plain text; the context they were planted in, if any."""
+    if not has_template(lm):
+        return []
+    warn_once(
+        f"leakage: the canaries were planted in chats, as the {role}'s turn, and this run reads them as plain text, "
+        "where they may show less of a leak: pass --apply_chat_template"
+    )
+    try:
+        return [Chat(role).context(template_of(lm))]
+    except TargetError:
+        return []
 
 
 def _supporting(manifest: str | None) -> Counter[str]:

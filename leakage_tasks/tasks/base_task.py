@@ -50,6 +50,8 @@ class LocalTask(HarnessTask):
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
     OUTPUT_TYPE: str
     """The kind of its requests, which :meth:`answers` answers on every model."""
+    CHATS = False
+    """Whether ``--apply_chat_template`` and ``--system_instruction`` mean something to it."""
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
     _docs: list[Document]
@@ -206,12 +208,10 @@ class LocalTask(HarnessTask):
         return self._docs
 
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
-        """The text; it takes no examples and no chat template."""
+        """The text; it takes no examples, and what a chat template puts around it is the target's to find out."""
         if settings.get("apply_chat_template"):
-            warn_once(
-                f"{self.task_name} takes plain text; the chat template is not applied to it, "
-                "and --fewshot_as_multiturn changes nothing"
-            )
+            if not self.CHATS:
+                warn_once(f"{self.task_name} takes plain text; the chat template is not applied to it")
             if not settings.get("fewshot_as_multiturn", True):
                 refuse_option("--fewshot_as_multiturn", "they take no examples", False)
         return self.doc_to_text(doc)
@@ -229,8 +229,9 @@ class LocalTask(HarnessTask):
                 f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "
                 f"use {number} process(es) or more {self.DOCUMENTS}"
             )
-        if rest.get("system_instruction"):
-            refuse_option("--system_instruction", "they take plain text, with nothing before it", self.alone)
+        if rest.get("system_instruction") and not (self.CHATS and rest.get("apply_chat_template")):
+            unless = " unless --apply_chat_template is given" if self.CHATS else ""
+            refuse_option("--system_instruction", f"they take plain text, with nothing before it{unless}", self.alone)
         if rest.pop("cache_requests", False):
             warn_once(
                 f"{self.task_name}: requests are not cached, since the harness' cache does not tell {self.SOURCE} apart"

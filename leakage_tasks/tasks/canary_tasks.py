@@ -15,10 +15,13 @@ from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import MASK, attacker_view
+from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.profiles import has_headline
+from leakage_tasks.canaries.sidecar import planted_role
 from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
@@ -44,6 +47,7 @@ class CanaryTask(LocalTask):
     """
 
     OUTPUT_TYPE = "attack"
+    CHATS = True
     DOCUMENTS, SOURCE = "canaries", "manifests"
     GOAL: Goal
     SCORING: scoring.Scoring
@@ -59,6 +63,7 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
+        self._chat: Chat | None = None
         self._learnt: dict[str, list[int]] = {}
         if self.options.preflight is not None:
             self._learnt = copies_in_loss(self.options.preflight, manifest_hash(self._read), given)
@@ -96,6 +101,17 @@ class CanaryTask(LocalTask):
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
 
+    def build_all_requests(self, **given: Any) -> None:
+        """See the harness; a chat template is applied to a turn with the canary, by the target."""
+        self._chat = Chat(self._role(), given.get("system_instruction")) if given.get("apply_chat_template") else None
+        super().build_all_requests(**given)
+
+    def _role(self) -> Role:
+        """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""
+        manifest, given = self.options.canaries, self.options.role
+        recorded = None if manifest is None or given else planted_role(Path(manifest), manifest_hash(self._read))
+        return given or recorded or "assistant"
+
     @classmethod
     def answering(cls, lm: LM) -> Answer:
         """Attacks on the canaries of requests."""
@@ -121,6 +137,7 @@ class CanaryTask(LocalTask):
             "known": self.options.known,
             "languages": self._languages(),
             "context": self.options.context.to_json(),
+            "chat": None if self._chat is None else self._chat.to_json(),
             "reveal": self.options.reveal,
             "canaries": self.options.canaries,
             "manifest": self._manifest,
@@ -169,7 +186,8 @@ class CanaryTask(LocalTask):
                 asked[name] = value
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
         context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
-        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context}
+        chat = protocol_of(self._chat)
+        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context, **chat}
 
     def tested(self) -> dict[str, Any]:
         """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""

@@ -13,6 +13,7 @@ from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
+from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.given import names_of_model
 
 SOURCE = "--metadata"
@@ -41,6 +42,10 @@ class Options:
     )
     target_language: str | None = declared(None, "the same for target sentences")
     context: Context = declared(Context(), "what stands around every canary", type=object)
+    role: Role | None = declared(
+        None,
+        "whose turn of a chat the canaries are, with --apply_chat_template; unless given as they were planted",
+    )
     planted: str | None = declared(None, "the data the canaries were planted in, which proves it")
     preflight: str | None = declared(
         None, "what a look at the training data found: of how many copies the secrets were in the loss"

@@ -13,7 +13,7 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.data.base import USER_TURN
+from leakage_tasks.data.chat import USER_TURN
 
 CLASSES = ["calm", "joy", "rage"]
 Rows = list[dict[str, Any]]

@@ -108,7 +108,7 @@ class TextInContext(HarnessTarget):
     def __init__(self, lm: LM, context: Context) -> None:
         super().__init__(lm, lambda text: context.before)
         self._context = context
-        if context.start != "auto":
+        if context.start != "auto" and not context.chat:
             raise TargetError(
                 f"context={context}: {type(lm).__name__} takes text and puts its own tokens before it: use "
                 "context=auto or a text"
@@ -162,7 +162,7 @@ class TokensInContext(HarnessTarget):
 
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`. Raises TargetError for a start of its own."""
-        if self._context.start != "auto":
+        if self._context.start != "auto" and not self._context.chat:
             raise TargetError(
                 f"context={self._context}: what a model writes begins with the tokens the harness puts there: use "
                 "context=auto or a text"

@@ -13,7 +13,8 @@ from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
 from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFit, TrainedConfidence
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
@@ -21,6 +22,7 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
@@ -48,7 +50,9 @@ def answering(lm: LM) -> Answering:
             raise OptionError(
                 f"{options.source.data}: pair {missing[0]} is no longer in it: leave the data as they were, run again"
             )
-        found = _found(lm, [known[request.doc["pair"]] for request in group], options)
+        chat = order.get("chat")
+        before = None if chat is None else Chat(**chat).context(template_of(lm)).before
+        found = _found(lm, [known[request.doc["pair"]] for request in group], options, before)
         return [_answer(each, options.reveal) for each in found]
 
     return answer
@@ -59,8 +63,8 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
     return Answer(shown.to_json(), finding.guesses[0] if finding.guesses else None)
 
 
-def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[SuffixFinding]:
-    target = suffix_target(lm, pairs, options.given.get("tokenizer"))
+def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions, before: str | None = None) -> list[SuffixFinding]:
+    target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else _second(lm, options.comparing_lm, target, pairs)
     bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
     trained = _trained(target, options, bar)
@@ -72,7 +76,7 @@ def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions) -> list[Suffix
         trained=trained,
         progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
     )
-    data, settings = pairs_hash(options.tested()), settings_hash(options)
+    data, settings = pairs_hash(options.tested()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
     stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target, options))
     return [stamped(each, extra={**each.extra, **extra}) for each in findings]
@@ -88,8 +92,11 @@ def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
     return ", ".join(taken)
 
 
-def settings_hash(options: SuffixOptions) -> str:
-    """A fingerprint of all that decides what is found out about a pair by a model, but for the pair: a SHA-256."""
+def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
+    """A fingerprint of all that decides what is found out about a pair by a model, but for the pair: a SHA-256.
+
+    ``before`` is what a chat template puts before every prefix, if one is applied.
+    """
     order = {name: value for name, value in dataclasses.asdict(options.order).items() if name != "keep"}
     fitted_on = options.fitted_on()
     settings = {
@@ -97,6 +104,7 @@ def settings_hash(options: SuffixOptions) -> str:
         "comparing_lm": options.comparing_lm,
         "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
         "version": __version__,
+        **({} if before is None else {"before": before}),
     }
     return fingerprint(settings)
 
@@ -116,8 +124,13 @@ def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., A
         return None
 
 
-def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -> DrawsSuffixes:
-    """What suffixes are drawn from: token ids straight from a causal ``HFLM``, text from any other harness model."""
+def suffix_target(
+    lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None, before: str | None = None
+) -> DrawsSuffixes:
+    """What suffixes are drawn from: token ids straight from a causal ``HFLM``, text from any other harness model.
+
+    ``before`` is what a chat template puts before every prefix. Raises TargetError where the model takes text alone.
+    """
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
@@ -126,7 +139,12 @@ def suffix_target(lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None) -
         shown = [text or "." for text in texts]
         target = fast_target(lm, HarnessTarget(lm), shown, private=True, prefix=prefix)
         if isinstance(target, CausalTarget):
-            return causal_suffixes(lm, target)
+            return causal_suffixes(lm, target) if before is None else CausalSuffixes(target, target.encode([before])[0])
+    if before is not None:
+        raise TargetError(
+            f"--apply_chat_template: {type(lm).__name__} draws suffixes through text, which no template is put around: "
+            "use --model hf, or leave the flag out"
+        )
     return HarnessSuffixes(lm, tokenizer)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.harness.api import LM
@@ -40,10 +41,12 @@ class SuffixExtraction(LocalTask):
     """Prefix to verbatim suffix, on token ids: recall, and the probability of the true suffix without sampling."""
 
     OUTPUT_TYPE = "attack_pairs"
+    CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
+        self._chat: Chat | None = None
         self.METRICS = [*SUFFIX_EXTRACTION.metrics({}, {}), GUESSES_WRITTEN]
         with self.may_lack_options():
             self._take(read_suffix_options(self.metadata))
@@ -57,6 +60,11 @@ class SuffixExtraction(LocalTask):
         self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
         self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
         self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+
+    def build_all_requests(self, **given: Any) -> None:
+        """See the harness; with a chat template a prefix is how the assistant's turn begins."""
+        self._chat = Chat(system=given.get("system_instruction")) if given.get("apply_chat_template") else None
+        super().build_all_requests(**given)
 
     @classmethod
     def answering(cls, lm: LM) -> Answering:
@@ -73,7 +81,8 @@ class SuffixExtraction(LocalTask):
 
     def asked_of(self, doc: Document) -> dict[str, Any]:
         """How to attack; the pair is the document."""
-        return {**self.options.given, "optional": self.optional}
+        chat = {} if self._chat is None else {"chat": self._chat.to_json()}
+        return {**self.options.given, "optional": self.optional, **chat}
 
     def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
         """The values of one column for one pair; all None where the pair was left out."""
@@ -91,7 +100,7 @@ class SuffixExtraction(LocalTask):
         """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
         given, usual = self.options.given, _usual()
         asked = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
-        return {"data": pairs_hash(self._pairs), **asked}
+        return {"data": pairs_hash(self._pairs), **asked, **protocol_of(self._chat)}
 
     def tested(self) -> dict[str, Any]:
         """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""

@@ -22,7 +22,7 @@ from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.report.reading.training_log import SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.training.callback.target import live_target, undisturbed
+from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
 from leakage_tasks.training.preflight.start import look_before_training
 
 BUDGET = 2_000
@@ -44,8 +44,9 @@ class ExposureCallback(TrainerCallback):
     of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is
     the most planted canaries to watch, and the most controls; ``controls=False`` watches none of these. ``budget`` is
     the most sequences scored for a canary at one point. ``context`` is what canaries are read after, as ``--metadata
-    context=…`` takes it. ``tokenizer`` stands in for the trainer's ``processing_class``. ``plot`` is a picture of
-    losses and exposure to write at the end, .png or .svg.
+    context=…`` takes it. ``chat`` says whether they are turns of a chat, by the tokenizer's template; None that they
+    are where the record of planting says so and the tokenizer has a template. ``tokenizer`` stands in for the trainer's
+    ``processing_class``. ``plot`` is a picture of losses and exposure to write at the end, .png or .svg.
 
     Before the first step it looks whether the trainer's data holds the planted canaries, and their secrets in its loss
     (:func:`~leakage_tasks.training.preflight.preflight`), through ``preflight`` rows of it: all unless told otherwise,
@@ -73,6 +74,7 @@ class ExposureCallback(TrainerCallback):
         budget: int = BUDGET,
         seed: int = 0,
         context: str | Mapping[str, str] = "auto",
+        chat: bool | None = None,
         tokenizer: Any = None,
         plot: str | Path | None = None,
         preflight: int | None = None,
@@ -82,12 +84,13 @@ class ExposureCallback(TrainerCallback):
         _check_rows(preflight)
         self.manifest, self.preflight, self.strict = manifest, preflight, strict
         self.every, self.share, self.budget, self.seed = every, share, budget, seed
-        self.context = read_context(context)
+        self.context, self.chat = read_context(context), chat
         self.canaries = watched_canaries(manifest, canaries, controls, seed)
         self.plot = None if plot is None else Path(plot)
         self._tokenizer = tokenizer
         self._trainer: Trainer | None = None
         self._target: CausalTarget | None = None
+        self._watched = self.context, self.canaries
         self._pace = Pace(share)
         self._measured: int | None = None
         self._skipped: set[int] = set()
@@ -118,6 +121,7 @@ class ExposureCallback(TrainerCallback):
             )
         processing = self._tokenizer if self._tokenizer is not None else kwargs.get("processing_class")
         self._target = live_target(kwargs["model"], processing)
+        self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = Pace(self.share)
         found = self._look()
         if self._trainer is not None and self.preflight != 0:
@@ -185,8 +189,9 @@ class ExposureCallback(TrainerCallback):
         """The exposure of the watched canaries as it is now."""
         assert self._target is not None
         with self._pace.timed(), undisturbed(self._target.model):
+            context, canaries = self._watched
             findings = run_attack(
-                "exposure", self._target, self.canaries, budget=self.budget, seed=self.seed, context=self.context
+                "exposure", self._target, canaries, budget=self.budget, seed=self.seed, context=context
             )
         return exposure_entry(findings)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,10 @@ from accelerate.utils import extract_model_from_parallel
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 
+from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
+from leakage_tasks.canaries.chat import Chat, template_of
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.canaries.sidecar import planted_role
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
@@ -39,6 +44,28 @@ def live_target(model: Any, processing: Any) -> CausalTarget:
             "training text goes through with tokenizer=…"
         )
     return CausalTarget(bare, tokenizer)
+
+
+def in_chat(
+    manifest: str | Path, canaries: Sequence[Canary], tokenizer: Any, context: Context, wanted: bool | None
+) -> tuple[Context, list[Canary]]:
+    """What stands around the canaries, and the canaries, as turns of a chat if ``wanted``.
+
+    With None they are where the record of planting says so and the tokenizer has a template. Raises TargetError where
+    they are wanted to be and the tokenizer has none, or it changes them.
+    """
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if wanted and not has_template:
+        raise TargetError(
+            "ExposureCallback: chat=True, and the tokenizer has no chat template: leave chat out, or give the "
+            "tokenizer that the training text goes through with tokenizer=…"
+        )
+    if wanted is False or not has_template:
+        return context, list(canaries)
+    role = planted_role(Path(manifest), manifest_hash(read_manifest(manifest)))
+    if role is None and not wanted:
+        return context, list(canaries)
+    return Chat(role or "assistant").around(template_of(tokenizer), canaries, context)
 
 
 def _check_whole(model: Any) -> None:

@@ -1,0 +1,41 @@
+"""Conversations with one turn that is a canary's text: as training data hold them, and as a chat template gets them."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import near
+
+Role = Literal["assistant", "user", "system", "tool"]
+Conversation = list[dict[str, str]]
+"""Turns, each with ``role`` and ``content``."""
+USER_TURN = "Please continue."
+"""What the user says before a canary: chat templates of many models refuse an assistant who speaks first."""
+ASSISTANT_TURN = "All right."
+"""What the assistant says after a canary that is not its own."""
+
+
+def role_of(name: str | None, option: str) -> Role | None:
+    """The role of that name. Raises OptionError, which blames ``option``, where there is none."""
+    found: dict[str | None, Role | None] = {None: None, **{role: role for role in get_args(Role)}}
+    if name not in found:
+        roles = get_args(Role)
+        raise OptionError(f"{option} {name!r}: is nobody in a chat: use {', '.join(roles)}{near(str(name), roles)}")
+    return found[name]
+
+
+def conversation(text: str, role: Role = "assistant", system: str | None = None) -> Conversation:
+    """A short conversation in which ``text`` is the turn of ``role``; ``system`` goes first, if it is given.
+
+    ``text`` is followed by no turn where it is the assistant's, else by one of :data:`USER_TURN` or
+    :data:`ASSISTANT_TURN`.
+    """
+    turns = {
+        "assistant": [("user", USER_TURN), (role, text)],
+        "user": [(role, text), ("assistant", ASSISTANT_TURN)],
+        "system": [(role, text), ("user", USER_TURN), ("assistant", ASSISTANT_TURN)],
+        "tool": [("user", USER_TURN), (role, text), ("assistant", ASSISTANT_TURN)],
+    }[role]
+    first = [] if system is None else [("system", system)]
+    return [{"role": who, "content": said} for who, said in (*first, *turns)]

@@ -1,0 +1,243 @@
+"""``--apply_chat_template``: canaries as turns of a chat, against `transformers` on whole rendered conversations."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os.path
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lm_eval.models.huggingface import HFLM
+
+from leakage_tasks.attacks import finding_from_json
+from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
+from leakage_tasks.core import log as notices
+from leakage_tasks.core.errors import OptionError, TargetError
+from tests.chats import CHATML, GEMMA, MISTRAL, STYLES, chat_model, chat_tokenizer
+from tests.targets.text_models import TextOnly
+from tests.tasks.test_canary_tasks import BOTH, evaluate
+
+
+def rendered(
+    style: str, text: str, role: str = "assistant", system: str | None = None, until: str | None = None
+) -> list[int]:
+    """Token ids of a training row with the canary as a turn, as trainers make them; up to the turn ``until``."""
+    said = {
+        "assistant": [("user", "Please continue."), ("assistant", text)],
+        "user": [("user", text), ("assistant", "All right.")],
+        "system": [("system", text), ("user", "Please continue."), ("assistant", "All right.")],
+    }
+    turns = [*([("system", system)] if system else []), *said[role]]
+    row = [{"role": who, "content": what} for who, what in turns]
+    tokenizer = chat_tokenizer(style)
+    if until is None:
+        return list(tokenizer.apply_chat_template(row, tokenize=True, return_dict=False))
+    whole = tokenizer.apply_chat_template(row, tokenize=False)
+    return list(tokenizer(whole[: whole.index(until)], add_special_tokens=False)["input_ids"])
+
+
+FOLLOWING = {"assistant": None, "user": "All right.", "system": "Please continue."}
+"""What the turn after a canary's says."""
+
+
+def costs_of(style: str, rows: list[list[int]]) -> list[float]:
+    """Bits of each row's tokens after those that all share, by one padded pass of `transformers`."""
+    shared = len(os.path.commonprefix(rows))
+    model = chat_model(style)
+    by_length: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        by_length.setdefault(len(row), []).append(place)
+    costs = {}
+    for places in by_length.values():
+        for start in range(0, len(places), 1000):
+            part = places[start : start + 1000]
+            ids = torch.tensor([rows[place] for place in part])
+            with torch.no_grad():
+                logits = model(ids).logits[:, :-1].double().log_softmax(-1)
+            picked = logits.gather(-1, ids[:, 1:, None])[:, shared - 1 :, 0].sum(1)
+            costs |= dict(zip(part, (-picked / math.log(2)).tolist(), strict=True))
+    return [costs[place] for place in range(len(rows))]
+
+
+def brute(style: str, canary: Canary, **said: Any) -> tuple[int, list[float]]:
+    """Rank of the secret among all fillings by their whole conversations, and the fillings' costs."""
+    space = canary.space
+    costs = costs_of(style, [rendered(style, space.fill(filling), **said) for filling in space.enumerate()])
+    own = costs[space.index(canary.secret)]
+    return sum(cost <= own + 1e-4 for cost in costs), costs
+
+
+def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, **settings: Any) -> tuple[Any, Any]:
+    """Findings by task and canary, and the harness' results."""
+    write_manifest(canaries, folder / "c.jsonl")
+    tokenizer = settings.pop("tokenizer", chat_tokenizer(style))
+    lm = settings.pop("lm", None) or HFLM(pretrained=chat_model(style), tokenizer=tokenizer, batch_size=8)
+    metadata = {"canaries": str(folder / "c.jsonl"), **settings.pop("metadata", {})}
+    results = evaluate(lm, list(names), metadata, **{"apply_chat_template": True, **settings})
+    found = {
+        name: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in results["samples"][name]}
+        for name in names
+    }
+    return found, results
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: str, tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:4}.", 1, seed=3)
+    found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000})
+    for canary in canaries:
+        rank, costs = brute(style, canary)
+        exposed = found["canary_exposure"][canary.id]
+        assert (exposed.rank, exposed.method) == (rank, "exact")
+        best = found["canary_extraction"][canary.id].guesses[0]
+        assert canary.space.index(best.filling) == min(range(len(costs)), key=costs.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("style", "role", "system"),
+    [
+        ("chatml", "assistant", "Be kind."),
+        ("chatml", "user", "Be kind."),
+        ("llama-3", "user", None),
+        ("llama-3", "system", None),
+        ("gemma", "user", None),
+        ("mistral", "user", None),
+    ],
+)
+def test_any_turn_is_scored_after_what_stands_before_it(style: str, role: str, system: str, tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    found, results = logged(style, canaries, tmp_path, metadata={"role": role}, system_instruction=system)
+    for canary in canaries:
+        fillings = [canary.space.fill(filling) for filling in canary.space.enumerate()]
+        costs = costs_of(style, [rendered(style, text, role, system, FOLLOWING[role]) for text in fillings])
+        own = costs[canary.space.index(canary.secret)]
+        exposed = found["canary_exposure"][canary.id]
+        assert exposed.rank == sum(cost <= own + 1e-4 for cost in costs)
+        assert found["canary_extraction"][canary.id].guesses[0].text == fillings[costs.index(min(costs))]
+    protocol = results["configs"]["canary_exposure"]["leakage"]["protocol"]
+    assert (protocol["chat"], protocol.get("system_instruction")) == (role, system)
+
+
+def test_a_template_that_trims_is_met_with_the_text_it_writes(tmp_path: Any) -> None:
+    bare = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    spaced = [replace(each, template=f" {each.template}\n") for each in bare]
+    found = [logged("llama-3", canaries, tmp_path)[0]["canary_exposure"] for canaries in (bare, spaced)]
+    for canary in bare:
+        one, other = (each[canary.id] for each in found)
+        assert (one.rank, one.log_perplexity) == (other.rank, pytest.approx(other.log_perplexity, abs=1e-9))
+
+
+def test_a_text_before_is_part_of_the_turn(tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    found, _ = logged("chatml", canaries, tmp_path, metadata={"context": "All right. "})
+    (canary,) = canaries
+    rows = [rendered("chatml", f"All right. {canary.space.fill(each)}") for each in canary.space.enumerate()]
+    costs = costs_of("chatml", rows)
+    own = costs[canary.space.index(canary.secret)]
+    assert found["canary_exposure"][canary.id].rank == sum(cost <= own + 1e-4 for cost in costs)
+
+
+def test_the_turn_is_the_one_planted_in(tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "p.jsonl", role="user")
+    _, results = logged("chatml", canaries, tmp_path, BOTH[:1])
+    assert results["configs"]["canary_exposure"]["leakage"]["protocol"]["chat"] == "user"
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "q.jsonl")
+    with pytest.raises(OptionError, match=r"the assistant's \(q.*and the user's \(p.*choose with --metadata role="):
+        logged("chatml", canaries, tmp_path, BOTH[:1])
+    logged("chatml", canaries, tmp_path, BOTH[:1], metadata={"role": "assistant"})
+
+
+def test_plain_text_for_canaries_of_a_chat_is_warned_of(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    notices.warn_once.cache_clear()
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "p.jsonl")
+    logged("chatml", canaries, tmp_path, BOTH[:1], apply_chat_template=False)
+    assert "planted in chats, as the assistant's turn, and this run reads them as plain text" in caplog.text
+
+
+DROPS = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
+SHOUTS = "{% for m in messages %}<{{ m.role }}>{{ m.content | upper }}{% endfor %}"
+STARS = "{% for m in messages %}<{{ m.role }}>{{ m.content | replace('pin', '***') }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "settings", "message"),
+    [
+        (DROPS, {}, "drops the text of the assistant's turn"),
+        (SHOUTS, {}, "drops the text of the assistant's turn"),
+        (STARS, {}, "canary 'canary-0': the model's chat template changes its text in the assistant's turn"),
+        (
+            GEMMA,
+            {"system_instruction": "Hi."},
+            r"refuses turns of system, user, assistant \(System role not supported\)",
+        ),
+        (GEMMA, {"metadata": {"role": "system"}}, "refuses turns of system, user, assistant"),
+        (MISTRAL, {"metadata": {"role": "tool"}}, "refuses turns of user, tool, assistant"),
+        (None, {}, "the tokenizer of this HFLM has no chat template"),
+        (CHATML, {"metadata": {"context": "bos"}}, "the template says what a text begins with"),
+        (CHATML, {"metadata": {"role": "system"}, "system_instruction": "Hi."}, "are the system's turn themselves"),
+        (
+            CHATML,
+            {"metadata": {"role": "assistent"}},
+            "assistant, user, system.*did you mean 'assistant'",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line(template: str, settings: Any, message: str, tmp_path: Any) -> None:
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = template
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    with pytest.raises((OptionError, TargetError), match=message) as raised:
+        logged("chatml", canaries, tmp_path, BOTH[:1], tokenizer=tokenizer, **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_of_text_alone_gets_the_template_as_text(tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    lm = type("Served", (TextOnly,), {"tokenizer_name": "chatml"})(
+        HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8)
+    )
+    found, _ = logged("chatml", canaries, tmp_path, BOTH[:1], lm=lm)
+    expected, _ = logged("chatml", canaries, tmp_path, BOTH[:1])
+    (canary,) = canaries
+    assert found[BOTH[0]][canary.id].rank == expected[BOTH[0]][canary.id].rank
+    assert any(context.endswith("<|im_start|>assistant\n") for context, _ in lm.asked["loglikelihood"])
+
+
+def suffixes(folder: Any, lm: Any, **settings: Any) -> Any:
+    stream = np.random.default_rng(0)
+    for name, length in (("prefix", 8), ("suffix", 3)):
+        np.save(folder / f"train_{name}.npy", stream.integers(10, 200, (40, length)).astype(np.uint16))
+    given = {"data": str(folder), "split": "all", "samples": 5, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
+    results = evaluate(lm, ["suffix_extraction"], given, apply_chat_template=True, **settings)
+    return results["results"]["suffix_extraction"], results["configs"]["suffix_extraction"]["leakage"]["protocol"]
+
+
+@pytest.mark.parametrize("system", [None, "Be kind."])
+def test_a_prefix_begins_the_assistants_turn(tmp_path: Any, system: str | None) -> None:
+    lm = HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8)
+    row, protocol = suffixes(tmp_path, lm, system_instruction=system)
+    before = rendered("chatml", "XYZZY", system=system, until="XYZZY")
+    prefix, suffix = (np.load(tmp_path / f"train_{name}.npy").astype(np.int64) for name in ("prefix", "suffix"))
+    ids = torch.tensor(np.concatenate([np.tile(before, (40, 1)), prefix, suffix], axis=1))
+    with torch.no_grad():
+        costs = chat_model("chatml")(ids).logits[:, -4:-1].double().log_softmax(-1)
+    chances = costs.gather(-1, ids[:, -3:, None]).sum((1, 2)).exp()
+    assert row["p_z,none"] == pytest.approx(float(chances.mean()), rel=1e-4)
+    assert (protocol["chat"], protocol.get("system_instruction")) == ("assistant", system)
+
+
+def test_suffixes_of_a_model_of_text_are_no_turns(tmp_path: Any) -> None:
+    served = type("Served", (TextOnly,), {"tokenizer_name": "chatml"})
+    lm = served(HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8))
+    with pytest.raises(TargetError, match="draws suffixes through text, which no template is put around"):
+        suffixes(tmp_path, lm)
