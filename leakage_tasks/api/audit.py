@@ -116,6 +116,8 @@ def audit(
     device: str | None = None,
     name: str | None = None,
     output: str | Path | None = None,
+    apply_chat_template: bool = False,
+    system_instruction: str | None = None,
     **metadata: Any,
 ) -> Audit:
     """Measure what can be got out of a model, with the numbers that ``lm_eval`` gives on the command line.
@@ -123,7 +125,8 @@ def audit(
     ``model`` is a `transformers` model (causal, translating, masked, classifying, tagging, with a PEFT adapter or
     without), a folder or hub name of a causal one, or any model of the harness. ``canaries`` are a manifest or what it
     holds. ``metadata`` are other options of tasks and attacks, as ``--metadata`` takes them. ``name`` is what reports
-    call the model, unless given what it calls itself. Results and samples go to ``output`` if it is given.
+    call the model, unless given what it calls itself. Results and samples go to ``output`` if it is given. With
+    ``apply_chat_template`` canaries are turns of a chat, after ``system_instruction`` if there is one.
 
     Raises OptionError for tasks and options that there are not, a model that is none and a tokenizer that is not the
     model's, and LeakageError as the tasks do.
@@ -151,7 +154,8 @@ def audit(
     folder = Path(kept.name if kept else str(output))
     with as_manifest(canaries, needed=not set(tasks).isdisjoint(CANARY_TASKS)) as manifest:
         given = {"attack": attack, "seed": seed, **metadata} | ({"canaries": str(manifest)} if manifest else {})
-        results, file = evaluate_into(folder, name or _name_of(model), lm, tasks, given)
+        chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
+        results, file = evaluate_into(folder, name or _name_of(model), lm, tasks, given, **chat)
     return Audit(file, results, kept)
 
 

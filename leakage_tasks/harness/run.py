@@ -51,7 +51,7 @@ def evaluate(model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **op
 
 
 def evaluate_into(
-    folder: Path, name: str, model: Any, tasks: Sequence[str], metadata: Mapping[str, Any]
+    folder: Path, name: str, model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **options: Any
 ) -> tuple[dict[str, Any], Path]:
     """The same without the samples, and the results file: both are saved in ``folder`` as ``lm_eval`` does.
 
@@ -61,7 +61,7 @@ def evaluate_into(
     from lm_eval.utils import sanitize_model_name
 
     tracker = EvaluationTracker(output_path=str(folder))
-    results = evaluate(model, tasks, metadata, evaluation_tracker=tracker)
+    results = evaluate(model, tasks, metadata, evaluation_tracker=tracker, **options)
     told = tracker.general_config_tracker
     told.model_name, told.model_name_sanitized = name, sanitize_model_name(name)
     samples = results.pop("samples")

@@ -10,14 +10,18 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForMaskedLM
 
 from adapters.masked_lm import MaskedLM
 from leakage_tasks import Audit, audit, make_canaries, write_manifest
+from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.core.errors import LeakageError, OptionError
+from tests.chats import chat_model, chat_tokenizer
 from tests.conftest import HARNESS
 from tests.encoders import digits_wordpiece, save_base
 from tests.oracles import letters, tiny_gpt2
+from tests.tasks.test_canary_tasks import evaluate
 
 CANARIES = make_canaries("the pin of {unique} is {digits:2}.", 3, controls=3, seed=1)
 
@@ -142,3 +146,17 @@ def test_tasks_of_packages_that_extend_this_one_are_known(tmp_path: Path, monkey
     rows = made.results["results"]
     same = {name: value for name, value in rows["canary_exposure"].items() if isinstance(value, float)}
     assert same == {name: rows["theirs"][name] for name in same}
+
+
+def test_turns_of_a_chat_are_those_of_the_harness(tmp_path: Path) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    model, tokenizer = chat_model("chatml"), chat_tokenizer("chatml")
+    said = {"apply_chat_template": True, "system_instruction": "Be kind."}
+    lm, given = HFLM(pretrained=model, tokenizer=tokenizer), {"canaries": str(tmp_path / "c.jsonl"), "role": "user"}
+    samples = evaluate(lm, ["canary_exposure"], given, **said)["samples"]["canary_exposure"]
+    ranks = {each["doc"]["id"]: finding_from_json(each["resps"][0][0]).rank for each in samples}
+    found = audit(model, tokenizer, canaries, tasks=["canary_exposure"], role="user", **said)
+    assert {each.canary: each.rank for each in found.findings["canary_exposure"]} == ranks
+    plain = audit(model, tokenizer, canaries, tasks=["canary_exposure"])
+    assert {each.canary: each.rank for each in plain.findings["canary_exposure"]} != ranks

@@ -17,6 +17,9 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 """Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
 at the second, so that an estimate can still be made."""
+FEW = 0.1
+"""Share of what is left of the budget that a space may have for all of its texts to be read where a count is too dear,
+as where much text follows the last slot."""
 METHOD = Option(
     "method",
     str,
@@ -122,7 +125,8 @@ def _counted_or_drawn(
 ) -> AttackResult:
     """The exact rank if it is to ``count`` and a few draws say that the budget pays for it, else an estimate.
 
-    Where the budget pays for too few draws, it goes to whole texts.
+    Where the budget pays for too few draws, it goes to whole texts; so it does for all texts of a small space that is
+    to be counted and would take too many nodes.
     """
     precision = order.settings[PRECISION.name]
     estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision)
@@ -132,8 +136,11 @@ def _counted_or_drawn(
         counted = _counted(explorer, secret, bound, order, explorer.calls + int(left * FOR_COUNTING))
         if counted is not None:
             return counted
-    found = estimate.result()
+    size, left = order.canary.attack_space.size, order.budget - explorer.calls
+    found = None if count and size <= left * FEW else estimate.result()
     if found is not None:
         return found
-    found = whole_texts.ranked_by_sample(order, max(0, order.budget - explorer.calls - 1))
+    left = order.budget - explorer.calls
+    every = count and size <= left
+    found = whole_texts.ranked_by_all(order) if every else whole_texts.ranked_by_sample(order, max(0, left - 1))
     return {**found, "model_calls": found["model_calls"] + explorer.calls}

@@ -123,9 +123,14 @@ def sampled(order: AttackRequest) -> AttackResult:
     """
     if not affordable(order):
         return with_text_costs(ranked_by_sample(order, order.budget - 1), order)
+    return with_text_costs(ranked_by_all(order), order)
+
+
+def ranked_by_all(order: AttackRequest) -> AttackResult:
+    """The rank's fields of a finding from all fillings, scored as whole texts."""
     found = brute_force(order)
     del found["proven"]
-    return with_text_costs(found, order)
+    return found
 
 
 def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:

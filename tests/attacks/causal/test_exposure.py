@@ -17,7 +17,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
 from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, RankDraws, draw, summary
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
-from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
@@ -380,3 +380,10 @@ class WholeTexts:
 
     def log_perplexity(self, texts):
         return np.array([float("".join(filter(str.isdigit, text))) for text in texts])
+
+
+def test_few_texts_with_long_ends_are_all_read_where_a_count_would_take_too_many_nodes() -> None:
+    canary = make_canaries("the pin of {unique} is {digits:2} and that is all.", 1, seed=1)[0]
+    (found,) = run_attack("exposure", CausalTarget(tiny_gpt2(letters()), letters()), [canary], budget=1500)
+    assert (found.method, found.rank) == ("exact", brute_rank(tiny_gpt2(letters()), letters(), canary)[0])
+    assert found.model_calls <= 1500
