@@ -18,6 +18,11 @@ Extra = dict[str, Any]
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
 """The method of ranks of which only the band is told that they are in."""
+Reading = Literal["", "context", "absent"]
+"""How a planted canary was read in training where a look at its data says so: not in the loss but before what is in it,
+or not at all; empty where it is in the loss or nobody looked."""
+CONTEXT = 0
+"""The tier of canaries that were read in the context only; that of others is their number of copies."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 """The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
@@ -89,7 +94,13 @@ class Finding:
     access: str = ""
     supporting: int = 0
     coarse: bool = False
+    reading: Reading = ""
     extra: Extra = field(default_factory=dict)
+
+    @property
+    def tier(self) -> int | None:
+        """Which planted canaries it is compared with: copies, or :data:`CONTEXT`; None for one that was never read."""
+        return {"": self.repetitions, "context": CONTEXT}.get(self.reading)
 
     @property
     def exposure(self) -> float | None:
@@ -111,6 +122,8 @@ class Finding:
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
         data = {**dataclasses.asdict(self), "exposure": self.exposure}
+        if not self.reading:
+            del data["reading"]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
@@ -126,6 +139,7 @@ def finding_from_json(text: str) -> Finding:
 
 
 _METHODS = (None, *get_args(Method))
+_READINGS = get_args(Reading)
 _NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", *FIT))
 _LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
 _LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
@@ -140,6 +154,8 @@ def _check(data: dict[str, Any]) -> None:
         if not isinstance(data[name], str):
             raise ValueError(f"{name} is no text")
     _check_truth("coarse is", data.get("coarse", False))
+    if data.get("reading", "") not in _READINGS:
+        raise ValueError("reading is none that is known")
     if data["method"] not in _METHODS:
         raise ValueError("method is none that is known")
     _check_truth("planted is", data["planted"])

@@ -79,7 +79,7 @@ class Scoring:
     values: Callable[[Any, str, Order, Copies], Values]
     nulls: Callable[[], Iterable[str]]
     read: Callable[[str], Any] = lambda answer: answer
-    copies: Callable[[Any], tuple[bool, str, int] | None] = lambda answer: None
+    copies: Callable[[Any], tuple[bool, str, int | None] | None] = lambda answer: None
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
     goal: str = ""
     """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
@@ -159,8 +159,8 @@ def _finding(answer: str) -> Finding:
     return coarsened(finding_from_json(answer))
 
 
-def _copies(found: Finding) -> tuple[bool, str, int]:
-    return found.planted, found.kind, found.repetitions
+def _copies(found: Finding) -> tuple[bool, str, int | None]:
+    return found.planted, found.kind, found.tier
 
 
 LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(

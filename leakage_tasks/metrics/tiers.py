@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import CONTEXT, Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
 Copies = Mapping[int, int]
-"""By how often canaries were planted, how many there are."""
+"""By how often canaries were planted, how many there are; :data:`.CONTEXT` for those read in the context only."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """The ``number`` canaries that were planted ``copies`` times; ``first`` is the tier of the fewest copies."""
+    """The ``number`` canaries that were planted ``copies`` times; ``first`` is the tier of the fewest copies.
+
+    Those whose secret training read and never had in its loss are a tier of their own, :data:`.CONTEXT`, and never
+    the first.
+    """
 
     copies: int
     number: int
@@ -34,11 +38,16 @@ class Tier:
         """``planted once``, ``planted 4 times``."""
         return planted_words(self.copies)
 
+    @property
+    def ending(self) -> str:
+        """What ends the names of its rows."""
+        return "context" if self.copies == CONTEXT else f"x{self.copies}"
+
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
         """``of`` for the tier's canaries only."""
 
         def value(found: Finding) -> One | None:
-            own = found.planted and found.repetitions == self.copies and found.kind != NATURAL
+            own = found.planted and found.tier == self.copies and found.kind != NATURAL
             return of(found) if own else None
 
         return value
@@ -49,7 +58,7 @@ class Tier:
 
     def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
         """The same under a name of its own, without an alarm."""
-        return dataclasses.replace(self.only(row), name=f"{row.name}_x{self.copies}", alarm=None)
+        return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", alarm=None)
 
     def rows(
         self, of: Metric[Finding, float], interval: Interval, bounds: Value[Finding, Any]
@@ -66,7 +75,7 @@ class Tier:
             interval_kind="",
             title=f"{of.title.removesuffix(', pooled')}, {self.words}",
             headline=self.first,
-            count=f"n_x{self.copies}",
+            count=f"n_{self.ending}",
             of=of.name,
             copies=self.copies,
             brief=True,
@@ -78,13 +87,14 @@ class Tier:
         counted = self.value(lambda found: None if of.value(found) is None else 1.0)
         return [
             *shown,
-            MetricSpec(f"n_x{self.copies}", f"canaries {self.words}", alarm=alarm).row(counted, count, brief=few),
+            MetricSpec(f"n_{self.ending}", f"canaries {self.words}", alarm=alarm).row(counted, count, brief=few),
         ]
 
 
 def tiers(copies: Copies) -> list[Tier]:
-    """The tiers, the fewest copies first."""
-    return [Tier(times, number, not at) for at, (times, number) in enumerate(sorted(copies.items()))]
+    """The tiers, the fewest copies first, that of the context last."""
+    listed = sorted(copies.items(), key=lambda each: (each[0] == CONTEXT, each[0]))
+    return [Tier(times, number, not at and times != CONTEXT) for at, (times, number) in enumerate(listed)]
 
 
 def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) -> list[Metric[Finding, Any]]:
@@ -98,14 +108,16 @@ def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metr
     return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
 
 
-def copies_of(canaries: Iterable[tuple[bool, str, int]]) -> Copies:
-    """How many canaries there are of each number of copies, given of each whether it is planted, its kind and copies.
+def copies_of(canaries: Iterable[tuple[bool, str, int | None]]) -> Copies:
+    """How many canaries there are of each tier, given of each whether it is planted, its kind and its tier, if any.
 
     Natural secrets are no tier: how often they occur is not the auditor's choice, and may tell one from all others.
     """
-    return Counter(copies for planted, kind, copies in canaries if planted and kind != NATURAL)
+    return Counter(tier for planted, kind, tier in canaries if planted and kind != NATURAL and tier is not None)
 
 
 def planted_words(copies: int) -> str:
-    """How often, in words."""
+    """How often, in words; for :data:`.CONTEXT` how they were read."""
+    if copies == CONTEXT:
+        return "read in the context only"
     return "planted once" if copies == 1 else f"planted {copies:,} times"

@@ -112,7 +112,13 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
     settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
     beside = _supporting(order["canaries"])
     stamped = (
-        dataclasses.replace(found, manifest=order["manifest"], settings=settings, supporting=beside[found.canary])
+        dataclasses.replace(
+            found,
+            manifest=order["manifest"],
+            settings=settings,
+            supporting=beside[found.canary],
+            reading=order.get("reading", ""),
+        )
         for found in findings
     )
     return [found if order["reveal"] else coarsened(found) for found in stamped]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks import ATTACKS
+from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
@@ -31,7 +32,7 @@ from leakage_tasks.tasks.answer_attacks import answering
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.preflight_file import copies_in_loss
+from leakage_tasks.tasks.preflight_file import Look, read_look
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -64,9 +65,9 @@ class CanaryTask(LocalTask):
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         self._chat: Chat | None = None
-        self._learnt: dict[str, list[int]] = {}
+        self._look = Look()
         if self.options.preflight is not None:
-            self._learnt = copies_in_loss(self.options.preflight, manifest_hash(self._read), given)
+            self._look = read_look(self.options.preflight, manifest_hash(self._read), given)
         known = self.options.known
         self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
@@ -149,8 +150,9 @@ class CanaryTask(LocalTask):
         return {side: code for side, code in named.items() if code is not None}
 
     def asked_of(self, doc: Document) -> dict[str, Any]:
-        """The attack's settings; the canary is the document."""
-        return self.order
+        """The attack's settings, and how the canary was read if not in the loss; the canary is the document."""
+        reading = self._look.readings.get(doc["id"])
+        return {**self.order, "reading": reading} if reading else self.order
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
@@ -169,8 +171,12 @@ class CanaryTask(LocalTask):
     def _copies(self) -> Copies:
         """How many canaries of the run were planted how often."""
         if self._counted is None or self._counted[0] is not self.used:
-            self._counted = self.used, copies_of((doc["planted"], doc["kind"], doc["repetitions"]) for doc in self.used)
+            self._counted = self.used, copies_of((doc["planted"], doc["kind"], self._tier(doc)) for doc in self.used)
         return self._counted[1]
+
+    def _tier(self, doc: Document) -> int | None:
+        reading = self._look.readings.get(doc["id"])
+        return doc["repetitions"] if reading is None else CONTEXT if reading == "context" else None
 
     def protocol(self) -> dict[str, Any]:
         """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
@@ -204,7 +210,7 @@ class CanaryTask(LocalTask):
             "planting": planting.state,
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
             **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
-            **({"learnt_from": self._learnt} if self._learnt and len(there) == len(self._canaries) else {}),
+            **({"learnt_from": self._look.learnt} if self._look.learnt and len(there) == len(self._canaries) else {}),
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             "kinds": sorted({canary.kind for canary in there}),
@@ -218,6 +224,8 @@ class CanaryTask(LocalTask):
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
+        if self._look.learnt and not self._copies.keys() - {CONTEXT}:
+            return "no planted canary's secret was in the loss of training, as the look at its data says"
         if not all(has_headline(canary.profile) for canary in self._canaries):
             return "canaries of --profile smoke are too few: they are for trying things out"
         return ""

@@ -1,13 +1,15 @@
-"""What a look before training found, for a task to tell beside its figures: of how many copies a secret was learnt."""
+"""What a look before training found, for a task to tell beside its figures: how canaries were read, and how often."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.attacks.finding import CONTEXT, Reading
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_named
@@ -16,10 +18,22 @@ from leakage_tasks.core.log import warn_once
 IN_LOSS = "in the loss"
 COUNTS = ("in_loss", "in_part")
 """Copies of a canary with all of the secret in the loss, and with some of it."""
+_READINGS: dict[str, Reading] = {"in the context only": "context", "absent": "absent"}
 
 
-def copies_in_loss(path: str, manifest: str, canaries: Sequence[Canary]) -> dict[str, list[int]]:
-    """By repetitions, how many copies of ``canaries`` had their secret in the loss, and how many there are to be.
+@dataclass(frozen=True)
+class Look:
+    """What a look before training says of an audit's canaries; nothing where nobody looked."""
+
+    learnt: dict[str, list[int]] = field(default_factory=dict)
+    """By repetitions, how many copies had their secret in the loss, and how many there are to be; of canaries read in
+    the context only, by :data:`.CONTEXT`."""
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """By id, how planted canaries were read that are not in the loss."""
+
+
+def read_look(path: str, manifest: str, canaries: Sequence[Canary]) -> Look:
+    """How the ``canaries`` were read in training.
 
     ``path`` is what ``leakage preflight -o`` or ``ExposureCallback`` wrote, ``manifest`` the hash of the canaries'.
     Natural canaries are left out. Raises OptionError for another file, one of another manifest, or of a part of the
@@ -39,14 +53,17 @@ def copies_in_loss(path: str, manifest: str, canaries: Sequence[Canary]) -> dict
             f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the loss of "
             f"training, as {path} says: low figures of theirs do not show that training protects them"
         )
+    # How a natural secret was read would tell it from others.
+    open_ = [canary for canary in planted if canary.kind != NATURAL]
+    readings = {canary.id: _READINGS[found[canary.id]["state"]] for canary in open_ if canary.id in outside}
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
-    for canary in planted:
-        if canary.kind != NATURAL:
-            # Copies of another canary of the same text are found as this one's too.
-            learnt[canary.repetitions] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
-            copies[canary.repetitions] += canary.repetitions
-    return {str(times): [learnt[times], copies[times]] for times in sorted(copies)}
+    for canary in open_:
+        tier = CONTEXT if readings.get(canary.id) == "context" else canary.repetitions
+        # Copies of another canary of the same text are found as this one's too.
+        learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
+        copies[tier] += canary.repetitions
+    return Look({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
@@ -58,7 +75,7 @@ def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
         counts = [records[each.id][name] for each in canaries if each.kind != NATURAL for name in COUNTS]
         counts += [told["rows"], told["schema"]]
         if not all(type(count) is int and count >= 0 for count in counts) or not all(
-            isinstance(records[each.id]["state"], str) for each in canaries
+            records[each.id]["state"] in (IN_LOSS, *_READINGS) for each in canaries
         ):
             raise ValueError
     except (ValueError, LookupError, TypeError):

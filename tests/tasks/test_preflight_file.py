@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
+from lm_eval.models.huggingface import HFLM
 
+from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, manifest_hash, write_manifest
+from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
 from leakage_tasks.report.card.sentences import what_was_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
-from leakage_tasks.tasks.preflight_file import copies_in_loss
+from leakage_tasks.tasks.preflight_file import read_look
 from leakage_tasks.training.preflight import CanaryReading, Preflight
+from tests.oracles import letters, tiny_gpt2
+from tests.tasks.test_canary_tasks import BOTH, evaluate
 
 MADE = make_canaries("the pin of {unique} is {digits:4}", 4, controls=2, repetitions=[1, 3], seed=0)
 
@@ -37,13 +44,14 @@ def planted(times: int) -> list[str]:
 
 def test_copies_are_counted_by_how_often_canaries_were_planted(tmp_path: Path) -> None:
     first, *_ = planted(3)
-    found = copies_in_loss(look(tmp_path, {first: 1}), manifest_hash(MADE), MADE)
-    assert found == {"1": [len(planted(1))] * 2, "3": [3 * len(planted(3)) - 2, 3 * len(planted(3))]}
+    found = read_look(look(tmp_path, {first: 1}), manifest_hash(MADE), MADE)
+    assert found.readings == {}
+    assert found.learnt == {"1": [len(planted(1))] * 2, "3": [3 * len(planted(3)) - 2, 3 * len(planted(3))]}
 
 
 def test_canaries_outside_the_loss_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, *_ = planted(1)
-    copies_in_loss(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
+    read_look(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
     assert f"1 of 4 planted canaries ({first}) had no token of their secret in the loss" in caplog.text
 
 
@@ -69,16 +77,62 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
 )
 def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        copies_in_loss(look(tmp_path, **changed), manifest_hash(MADE), MADE)
+        read_look(look(tmp_path, **changed), manifest_hash(MADE), MADE)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "1", '"a"', "{}"])
 def test_what_is_no_look_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "file.json").write_text(content)
     with pytest.raises(OptionError, match="not what 'leakage preflight -o' writes"):
-        copies_in_loss(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
+        read_look(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="cannot read the file"):
-        copies_in_loss(str(tmp_path / "none.json"), manifest_hash(MADE), MADE)
+        read_look(str(tmp_path / "none.json"), manifest_hash(MADE), MADE)
+
+
+MANY = make_canaries("pin {unique} is {digits:2}", 12, controls=4, repetitions=[1, 3], seed=0)
+READ = {"loss": (2, 2), "context": (2, 0), "absent": (0, 0)}
+"""By how a canary was read: whole copies, and those in the loss."""
+
+
+def evaluated(folder: Path, readings: dict[str, str]) -> Any:
+    """Results of both tasks for canaries that were read so; the others were in the loss."""
+    notices.warn_once.cache_clear()
+    write_manifest(MANY, folder / "c.jsonl")
+    read = {canary.id: READ[readings.get(canary.id, "loss")] for canary in MANY if canary.planted}
+    records = tuple(
+        CanaryReading(each.id, each.repetitions, each.kind, whole=read[each.id][0], in_loss=read[each.id][1])
+        for each in MANY
+        if each.planted
+    )
+    controls = tuple(CanaryReading(each.id, 0, each.kind) for each in MANY if not each.planted)
+    Preflight((*records, *controls), 10, 10, manifest_hash(MANY)).write(folder / "preflight.json")
+    given = {"canaries": str(folder / "c.jsonl"), "preflight": str(folder / "preflight.json"), "rows": "all"}
+    return evaluate(HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=16), BOTH, given)
+
+
+def test_canaries_read_in_the_context_only_are_a_tier_of_their_own(tmp_path: Path) -> None:
+    once = [each.id for each in MANY if each.repetitions == 1]
+    results = evaluated(tmp_path, {once[0]: "context", once[1]: "context", once[2]: "absent"})
+    samples = results["samples"]["canary_exposure"]
+    bits = {each["doc"]["id"]: finding_from_json(each["resps"][0][0]).exposure for each in samples}
+    row, told = results["results"]["canary_exposure"], results["configs"]["canary_exposure"]["leakage"]
+    assert row["exposure_context,none"] == pytest.approx(fmean(bits[name] for name in once[:2]))
+    assert row["exposure_x1,none"] == pytest.approx(fmean(bits[name] for name in once[3:]))
+    assert row["n_context,none"] == 2
+    assert (told["rows"]["exposure_x1"]["headline"], told["rows"]["exposure_context"].get("headline", False)) == (
+        True,
+        False,
+    )
+    assert told["tested"]["learnt_from"]["0"] == [0, 2]
+    answers = [Answered(each["resps"][0][0], "none", {}) for each in samples]
+    assert score(CANARY_EXPOSURE, answers)["none"]["exposure_context"] == pytest.approx(row["exposure_context,none"])
+
+
+def test_where_no_secret_was_in_the_loss_no_figure_stands_for_the_model(tmp_path: Path) -> None:
+    results = evaluated(tmp_path, {each.id: "context" for each in MANY if each.planted})
+    told = results["configs"]["canary_exposure"]["leakage"]
+    assert told["no_headline"].startswith("no planted canary's secret was in the loss of training")
+    assert "exposure_context,none" in results["results"]["canary_exposure"]
