@@ -92,6 +92,16 @@ def on_classifiers(found: Finding) -> bool:
     return found.attack in ON_CLASSIFIERS
 
 
+def compared(found: Finding) -> bool:
+    """Whether the model was compared with the one before fine-tuning."""
+    return "base_exposure" in found.extra
+
+
+def added(found: Finding) -> float | None:
+    """What fine-tuning added to the exposure by cost; None where that is not known."""
+    return found.extra["tuned_exposure"] - found.extra["base_exposure"] if compared(found) else None
+
+
 def _extra(name: str, found: Finding) -> Any:
     return found.extra.get(name)
 
@@ -198,6 +208,18 @@ METRICS: list[Metric[Finding, Any]] = [
         better="higher",
     ).row(planted(partial(_extra, "class_loss")), mean, on_classifiers),
     *TWO_RANKS,
+    MetricSpec(
+        "exposure_tuned", "exposure by what the fine-tuned model finds cheap, whatever the base model finds", "bits"
+    ).row(planted(partial(_extra, "tuned_exposure")), mean, compared),
+    MetricSpec("exposure_base", "exposure by what the base model finds cheap, before fine-tuning", "bits", CHANCE).row(
+        planted(partial(_extra, "base_exposure")), mean, compared
+    ),
+    *MetricSpec(
+        "exposure_added", "exposure_tuned less exposure_base of the same canary: what fine-tuning added", "bits"
+    ).average(planted(added), compared),
+    MetricSpec("control_exposure_added", "the same of controls; away from 0 it shows a fault", "bits").row(
+        controls(added), mean, compared
+    ),
     MetricSpec(
         "control_exposure", "mean exposure of controls; away from chance it shows a fault, not a leak", "bits", CHANCE
     ).row(controls(bits), mean, brief=True),

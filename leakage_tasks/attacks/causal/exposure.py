@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from leakage_tasks.attacks.causal import whole_texts
+from leakage_tasks.attacks.access import access_by_protocol
+from leakage_tasks.attacks.causal import calibrated, whole_texts
+from leakage_tasks.attacks.causal.calibrated import UNTUNED
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.attacks.signal import CALIBRATED, SIGNAL
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
@@ -30,10 +34,16 @@ METHOD = Option(
 
 
 EITHER = (PredictsNextToken, ScoresSequences)
-SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM)
+SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
 
 
-@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS)
+def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    return (calibrated.access if settings.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(
+        needs, target, settings
+    )
+
+
+@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS, access=_access)
 def exposure(order: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
@@ -44,10 +54,14 @@ def exposure(order: AttackRequest) -> AttackResult:
     whole texts. ``budget`` counts all sequences but, where it is smaller, those that read the secret itself.
     ``method=exact`` counts without a look, ``estimated`` never does. A model that only scores whole texts gets the
     ``sampled`` attack. ``histogram`` is as for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.
-    Raises OptionError where ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without
+    ``signal=calibrated`` is :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where
+    ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without
     next-token probabilities.
     """
     method = order.settings[METHOD.name]
+    if order.settings[SIGNAL.name] == CALIBRATED:
+        _check_next_token(order.target)
+        return calibrated.calibrated_rank(order, exposure, count_exactly)
     beyond_budget = OptionError(
         f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
@@ -73,6 +87,11 @@ def exposure(order: AttackRequest) -> AttackResult:
     return whole_texts.with_text_costs(found, order)
 
 
+def _check_next_token(target: Any) -> None:
+    if not isinstance(target, PredictsNextToken):
+        raise TargetError(f"signal={CALIBRATED} goes by next-token probabilities, which this model does not give")
+
+
 @dataclass(frozen=True)
 class RankCount:
     """Fillings other than the secret that cost no more than it, and the cheapest of all found."""
@@ -85,7 +104,7 @@ def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, bud
     """Count by pruned search, or None once it takes more than ``budget`` sequences.
 
     Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left gives
-    the exact rank (The Secret Sharer, Definition 2) without enumerating R.
+    the exact rank (The Secret Sharer, Definition 2) without enumerating R. Where costs do not grow, none is cut.
     """
     limit = explorer.calls + budget
     others, pending = 0, 0
@@ -93,8 +112,8 @@ def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, bud
     waiting: list[tuple[Nodes, Children]] = []
     nodes = explorer.root
     while True:
-        children = explorer.children(nodes, bound)
-        ending = children[explorer.paths.ends(children.states)]
+        children = explorer.children(nodes, explorer.cut(bound))
+        ending = children[explorer.ending(children, bound)]
         paths = explorer.child_paths(nodes, ending)
         others += int((explorer.paths.count(ending.states, paths) - mask_of(paths, secret)).sum())
         best = explorer.cheapest(nodes, children, best)

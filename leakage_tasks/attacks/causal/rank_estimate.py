@@ -94,8 +94,8 @@ def draw(
     others, nodes, seen = np.zeros(number), np.zeros(number), 0
     leans = leanings < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
-    for visit in random_descents.descend(explorer, range(number), seed, bound=bound, mixture=mixture):
-        found, value = _ending(explorer, visit, secret, mixture)
+    for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(bound), mixture=mixture):
+        found, value = _ending(explorer, visit, secret, mixture, bound)
         seen += int(found.sum())
         _add(others, visit, leanings, mixture, value)
         with np.errstate(over="ignore", divide="ignore"):
@@ -106,11 +106,11 @@ def draw(
 
 
 def _ending(
-    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture
+    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture, bound: float
 ) -> tuple[IntArray, FloatArray]:
     """How many fillings, the secret excepted, each child ends; and those over the mixture's probability of it."""
     children = visit.children
-    ending = np.flatnonzero(explorer.paths.ends(children.states))
+    ending = explorer.ending(children, bound)
     found, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
     if not len(ending):
         return found, value
@@ -140,10 +140,13 @@ def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: PolicyMi
 def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) -> float:
     """What no draw's estimate can exceed, in fillings.
 
-    A filling's probability is its share of random ones, 1/|R|, or more, and that of the model's own probabilities,
-    2^−bound, or more. Where a filling's path may go on to another filling's, a draw can meet several.
+    A filling's probability is its share of random ones, 1/|R|, or more, and where costs are of one model that of the
+    model's own probabilities, 2^−bound, or more. Where a filling's path may go on to another filling's, a draw can meet
+    several.
     """
-    fillings = {mixture.uniform: float(explorer.space.size), MODEL: float(np.exp2(min(bound, 1000.0)))}
+    fillings = {mixture.uniform: float(explorer.space.size)}
+    if explorer.grows:
+        fillings[MODEL] = float(np.exp2(min(bound, 1000.0)))
     most = [number / mixture.share(leaning) for leaning, number in fillings.items() if leaning in mixture.pattern]
     return min(most, default=math.inf) * (explorer.paths.longest if explorer.space.ends_early else 1)
 

@@ -74,11 +74,13 @@ class Children(Columns):
 class SearchTree:
     """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
 
-    A node that is read twice counts twice in both; one whose memory was forgotten costs more calls.
+    A node that is read twice counts twice in both; one whose memory was forgotten costs more calls. ``grows`` says that
+    costs only grow along a path, so that what is too dear may be cut; differences of two costs do not.
     """
 
     def __init__(self, target: PredictsNextToken, space: Space) -> None:
         self.target, self.space = target, space
+        self.grows = getattr(target, "costs_grow", True)
         self.paths = target.paths(space)
         self.calls = self.nodes = 1
         memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
@@ -118,6 +120,14 @@ class SearchTree:
         costs = nodes.costs[:, None] + nodes.following
         parents, columns = np.nonzero((table >= 0) & (costs <= bound))
         return Children(parents, columns, table[parents, columns], costs[parents, columns])
+
+    def cut(self, bound: float) -> float:
+        """The bound that children of fillings up to ``bound`` are cut by."""
+        return bound if self.grows else np.inf
+
+    def ending(self, children: Children, bound: float) -> IntArray:
+        """Rows of those children that end a filled text which costs no more than ``bound``, ``[m]``."""
+        return np.flatnonzero(self.paths.ends(children.states) & (children.costs <= bound))
 
     def tokens(self, columns: IntArray) -> IntArray:
         """The tokens of columns."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leakage_tasks.attacks.causal.search_tree import finite
 from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.attacks.registry import AttackRequest
+from leakage_tasks.attacks.signal import CALIBRATED, LOSS
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
@@ -21,14 +22,6 @@ CHUNK = 1 << 14
 TIE = 1e-5
 """Two losses whose probabilities of a wrong class differ by less than this share are equal: float32 tells no more."""
 
-LOSS, CALIBRATED = "loss", "calibrated"
-SIGNAL = Option(
-    "signal",
-    str,
-    LOSS,
-    "what fillings are ranked by: the class loss, or how much lower it is than a reference classifier's",
-    (LOSS, CALIBRATED),
-)
 BEAM = Option("beam", int, 200, "how many fillings are kept after each slot", minimum=1)
 
 

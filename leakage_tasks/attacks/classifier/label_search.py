@@ -13,10 +13,11 @@ import numpy as np
 
 from leakage_tasks.attacks.access import access_to_labels
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
-from leakage_tasks.attacks.classifier.class_scores import BEAM, LOSS, SIGNAL, ClassScores
+from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.attacks.signal import LOSS, SIGNAL
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, on_command_line

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from leakage_tasks.attacks.access import access_to_candidates
 from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
-from leakage_tasks.attacks.classifier.class_scores import BEAM, SIGNAL, ClassScores, within, words_only
+from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores, within, words_only
 from leakage_tasks.attacks.finding import AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.attacks.signal import SIGNAL
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,6 +47,7 @@ class CausalTarget(TextModel):
         super().__init__(model, tokenizer, **settings)
         self._row_bytes = self._token_bytes = 1.0
         self.unscored = 1
+        self._adapted = True
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._stepper = model
@@ -55,6 +58,20 @@ class CausalTarget(TextModel):
             room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
             self.max_length = min(self.max_length, room)
         self._keeps_logits = "logits_to_keep" in inspect.signature(self._stepper.forward).parameters
+
+    def before_fine_tuning(self) -> CausalTarget | None:
+        """The same model without its adapter, of the same weights in memory; None where there is none to take off."""
+        if not hasattr(self.model, "disable_adapter"):
+            return None
+        found = copy.copy(self)
+        found._adapted = False
+        return found
+
+    @contextlib.contextmanager
+    def inference(self) -> Iterator[None]:
+        """See :class:`TextModel`."""
+        with super().inference(), contextlib.nullcontext() if self._adapted else self.model.disable_adapter():
+            yield
 
     # -- tokens ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,86 @@
+"""Exposure by what fine-tuning added: the rank of a secret by how much cheaper it became, among all fillings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from leakage_tasks.attacks.access import NEXT_TOKEN
+from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
+from leakage_tasks.attacks.causal.random_descents import EXPLORING
+from leakage_tasks.attacks.causal.rank_estimate import LEAST, LEVELS, MOST, TURN, draw, summary
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.finding import AttackResult
+from leakage_tasks.attacks.registry import AttackRequest
+from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import Option
+from leakage_tasks.targets.protocols import PredictsNextToken
+
+UNTUNED = Option(
+    "untuned",
+    str,
+    None,
+    "signal=calibrated: the causal model that was fine-tuned; unless given the model without its adapter",
+)
+Rank = Callable[[AttackRequest], AttackResult]
+Count = Callable[[SearchTree, Sequence[int], float, int], Any]
+
+
+def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+    """What the attack takes of the models."""
+    return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
+
+
+def calibrated_rank(order: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:
+    """The rank of the secret by log P before fine-tuning minus log P after it, lowest first.
+
+    Subtracting a reference model's cost is the calibration of Carlini et al. 2021 ("Extracting Training Data from Large
+    Language Models", section 5.2) and of Watson et al. 2022 ("On the Importance of Difficulty Calibration in Membership
+    Inference Attacks"). A difference does not grow along a path, so no partial filling can be cut: all of them are
+    counted if ``budget`` allows it, else fillings are drawn, by either sign of the difference and at random, and
+    weighted by their probability. Where none that is drawn ranks before the secret, the rank is a bound.
+
+    ``extra`` has the exposures by cost alone, after fine-tuning and before it (``tuned_exposure``, ``base_exposure``,
+    bits), each by ``by_cost`` with a budget of its own. Raises OptionError where there is no model to compare with.
+    """
+    space = order.canary.attack_space
+    reference = _reference(order)
+    tree = SearchTree(cast(PredictsNextToken, Contrast(order.target, reference)), space)
+    secret = tree.path_of(order.canary.secret)
+    bound = within(tree.follow(secret))
+    ranked = _ranked(tree, secret, bound, order, count)
+    plain = {**order.settings, SIGNAL.name: LOSS}
+    found = [by_cost(replace(order, target=each, settings=plain)) for each in (order.target, reference)]
+    tuned, base = (math.log2(space.size / each["rank"]) for each in found)
+    extra = {**ranked["extra"], "tuned_exposure": tuned, "base_exposure": base}
+    calls = tree.calls + sum(each["model_calls"] for each in found)
+    return {**ranked, "log_perplexity": found[0]["log_perplexity"], "model_calls": calls, "extra": extra}
+
+
+def _reference(order: AttackRequest) -> Any:
+    name, target = order.settings[UNTUNED.name], order.target
+    if name is not None:
+        return reference_named(name, target, order.canary.attack_space, UNTUNED.name)
+    take_off = getattr(target, "before_fine_tuning", None)
+    found = None if take_off is None else take_off()
+    if found is None:
+        raise OptionError(
+            f"signal={CALIBRATED} needs the model before fine-tuning: name it with untuned=…, or give base and "
+            "adapter apart (--model_args pretrained=BASE,peft=ADAPTER)"
+        )
+    return found
+
+
+def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, count: Count) -> AttackResult:
+    """The rank's fields: exact where the budget pays for all partial fillings, else estimated."""
+    size = order.canary.attack_space.size
+    if size <= order.budget:
+        found = count(tree, secret, bound, order.budget - tree.calls)
+        if found is not None:
+            return {"rank": found.others + 1, "method": "exact", "extra": {"nodes": tree.nodes}}
+    longest = max(1, tree.paths.longest - 1)
+    number = max(LEAST, min(MOST, (order.budget - tree.calls) // longest)) // TURN * TURN
+    return summary(draw(tree, secret, bound, number, order.seed, EXPLORING), LEVELS[0], size)
