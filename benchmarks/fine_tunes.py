@@ -143,9 +143,9 @@ class Bench:
             for text, other in zip(self.texts(), others, strict=True)
         ]
         config = DPOConfig(**self.how(folder, max_length=None))
-        return DPOTrainer(
-            self.model(), args=config, train_dataset=Dataset.from_list(rows), processing_class=self.tokenizer
-        )
+        models = {"model": self.model(), "ref_model": self.model()}
+        data = Dataset.from_list(rows)
+        return DPOTrainer(**models, args=config, train_dataset=data, processing_class=self.tokenizer)
 
     def kinds(self) -> list[Kind]:
         """All of them."""
