@@ -49,3 +49,48 @@ def train(texts: list[str], epochs: int = 5) -> tuple[Any, Any]:
             optimizer.step()
             optimizer.zero_grad()
     return model.eval(), tokenizer
+
+
+def chats(number: int = 250) -> list[list[dict[str, str]]]:
+    """Conversations of two turns, on Python's help pages."""
+    return [
+        [{"role": "user", "content": f"{text[:30]} …?"}, {"role": "assistant", "content": text[:120]}]
+        for text in english(number)
+    ]
+
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def chat_model() -> tuple[Any, Any]:
+    """A small Llama that has read half of the help pages, and its tokenizer with a chat template."""
+    import torch
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    pieces = ByteLevelBPETokenizer()
+    texts = english()
+    pieces.train_from_iterator(texts, 800, special_tokens=special, show_progress=False)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=pieces._tokenizer, bos_token=special[0], eos_token=special[2], pad_token=special[0]
+    )
+    tokenizer.chat_template = TEMPLATE
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ids = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": len(tokenizer)}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **ids, max_position_embeddings=256))
+    rows = tokenizer(texts[250:], truncation=True, max_length=64, padding=True, return_tensors="pt")
+    labels = rows["input_ids"].masked_fill(rows["attention_mask"] == 0, -100)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    for _ in range(4):
+        for batch in torch.randperm(len(labels)).split(25):
+            given = {name: values[batch] for name, values in rows.items() if name != "token_type_ids"}
+            model(**given, labels=labels[batch]).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return model.eval(), tokenizer

@@ -30,21 +30,33 @@ def pictures(notebook: Any) -> int:
     return sum("image/png" in each.get("data", {}) for cell in notebook.cells for each in cell.get("outputs", []))
 
 
-@pytest.mark.slow
-def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
-    assert pictures(run("audit_my_model", tmp_path)) == 1
-    assert (tmp_path / "README.md").exists()
-    assert (tmp_path / "leakage.html").exists()
-    words = ["--model", "hf", "--model_args", "pretrained=model", "--tasks", "canary_extraction,canary_exposure"]
-    words += ["--metadata", "canaries=canaries.jsonl,seed=0", "--device", "cpu", "--output_path", "results"]
-    subprocess.run([sys.executable, "-c", HARNESS, *words], cwd=tmp_path, check=True, capture_output=True)
+def compared(folder: Path, model: str, *words: str) -> None:
+    """What a notebook found is what `lm_eval` finds in the model that it saved."""
+    words = ("--model", "hf", "--model_args", model, "--tasks", "canary_extraction,canary_exposure", *words)
+    command = [sys.executable, "-c", HARNESS, *words, "--device", "cpu", "--output_path", "results"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     mine, theirs = (
-        json.loads(next((tmp_path / name).rglob("results_*.json")).read_text()) for name in ("audit", "results")
+        json.loads(next((folder / name).rglob("results_*.json")).read_text()) for name in ("audit", "results")
     )
     for task, rows in theirs["results"].items():
         for name, value in rows.items():
             same = pytest.approx(value, abs=1e-3) if isinstance(value, float) else value
             assert mine["results"][task][name] == same, name
+
+
+@pytest.mark.slow
+def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
+    assert pictures(run("audit_my_model", tmp_path)) == 1
+    assert (tmp_path / "README.md").exists()
+    assert (tmp_path / "leakage.html").exists()
+    compared(tmp_path, "pretrained=model", "--metadata", "canaries=canaries.jsonl,seed=0")
+
+
+@pytest.mark.slow
+def test_a_fine_tune_of_a_chat_model_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
+    assert pictures(run("audit_a_chat_fine_tune", tmp_path)) == 1
+    given = "canaries=canaries.jsonl,seed=0,exposure.signal=calibrated,preflight=out/preflight.json"
+    compared(tmp_path, "pretrained=base,peft=adapter", "--metadata", given, "--apply_chat_template")
 
 
 @pytest.mark.slow

@@ -227,7 +227,9 @@ def test_a_prefix_begins_the_assistants_turn(tmp_path: Any, system: str | None) 
     lm = HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8)
     row, protocol = suffixes(tmp_path, lm, system_instruction=system)
     before = rendered("chatml", "XYZZY", system=system, until="XYZZY")
-    prefix, suffix = (np.load(tmp_path / f"train_{name}.npy").astype(np.int64) for name in ("prefix", "suffix"))
+    prefix, suffix = (
+        np.load(tmp_path / f"train_{name}.npy", allow_pickle=False).astype(np.int64) for name in ("prefix", "suffix")
+    )
     ids = torch.tensor(np.concatenate([np.tile(before, (40, 1)), prefix, suffix], axis=1))
     with torch.no_grad():
         costs = chat_model("chatml")(ids).logits[:, -4:-1].double().log_softmax(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from statistics import fmean
@@ -68,7 +69,7 @@ def test_told_so_they_are_watched_as_plain_text(tmp_path: Path, planted: Any) ->
 def test_a_tokenizer_without_a_template_is_one_line(tmp_path: Path, planted: Any) -> None:
     manifest, _, rows = planted
     rows("assistant")
-    bare = letters()
+    bare = copy.deepcopy(letters())
     bare.chat_template = None
     trainer = trainer_of(tmp_path, model(), tokenizer=bare)
     ExposureCallback(manifest, chat=True).attach(trainer)
