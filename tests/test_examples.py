@@ -55,7 +55,7 @@ def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Pat
 @pytest.mark.slow
 def test_a_fine_tune_of_a_chat_model_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
     assert pictures(run("audit_a_chat_fine_tune", tmp_path)) == 1
-    given = "canaries=canaries.jsonl,seed=0,exposure.signal=calibrated,preflight=out/preflight.json"
+    given = "canaries=canaries.jsonl,seed=0,signal=calibrated,preflight=out/preflight.json"
     compared(tmp_path, "pretrained=base,peft=adapter", "--metadata", given, "--apply_chat_template")
 
 

@@ -64,7 +64,7 @@ def run_attack(
         order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
         pairs.append((choose(name, goal, order), order))
     for attack, _ in pairs:
-        _check_goal(attack, given, f"attack={AUTO} chose" if name == AUTO else "the attack is")
+        _check_goal(attack, given, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
     settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
     pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
     for _, order in pairs:
@@ -81,15 +81,24 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise OptionError(f"attack={name} has no option {each!r}: {have}")
 
 
-def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str) -> None:
-    """Raise OptionError for a setting of another attack for the same goal, which would be left unused."""
-    for attack in ATTACKS.own().values():
-        for name in attack.options if attack.goal == chosen.goal and attack.name != chosen.name else ():
+def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str, target: Any) -> None:
+    """Raise OptionError for a setting of another attack for the same goal, which would be left unused.
+
+    One that an attack for another goal has as well is meant for that, if the other attack cannot be run on ``target``.
+    """
+    own = ATTACKS.own().values()
+    elsewhere = {name for attack in own if attack.goal != chosen.goal for name in attack.options}
+    for attack in own:
+        if attack.goal != chosen.goal or attack.name == chosen.name:
+            continue
+        usable = isinstance(target, attack.needs)
+        for name in attack.options:
             for each in ({name} - {*chosen.options} | {f"{attack.name}.{name}"}) & settings.keys():
-                raise OptionError(
-                    f"{how} {chosen.name}, which has no option {each!r}: name attack={attack.name}, "
-                    "or leave the option out"
-                )
+                if usable or each not in elsewhere:
+                    raise OptionError(
+                        f"{how} {chosen.name}, which has no option {each!r}: name attack={attack.name}, "
+                        "or leave the option out"
+                    )
 
 
 @dataclass(frozen=True)

@@ -216,9 +216,11 @@ METRICS: list[Metric[Finding, Any]] = [
     ),
     *MetricSpec(
         "exposure_added", "exposure_tuned less exposure_base of the same canary: what fine-tuning added", "bits"
-    ).average(planted(added), compared),
+    )
+    .row(planted(added), mean, compared, brief=True)
+    .with_ends(aggregates.BOOTSTRAP),
     MetricSpec("control_exposure_added", "the same of controls; away from 0 it shows a fault", "bits").row(
-        controls(added), mean, compared
+        controls(added), mean, compared, brief=True
     ),
     MetricSpec(
         "control_exposure", "mean exposure of controls; away from chance it shows a fault, not a leak", "bits", CHANCE

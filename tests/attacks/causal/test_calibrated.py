@@ -129,7 +129,7 @@ def test_rows_tell_what_fine_tuning_added(tmp_path: Any) -> None:
     canaries = make_canaries("the pin of {unique} is {digits:2}.", 2, controls=2, seed=2)
     write_manifest(canaries, tmp_path / "c.jsonl")
     lm = HFLM(pretrained=adapted("letters"), tokenizer=letters(), batch_size=16)
-    given = {"canaries": str(tmp_path / "c.jsonl"), "exposure.signal": "calibrated", "rows": "all"}
+    given = {"canaries": str(tmp_path / "c.jsonl"), "signal": "calibrated", "rows": "all"}
     results = evaluate(lm, ["canary_exposure", "canary_extraction"], given)
     row = results["results"]["canary_exposure"]
     samples = results["samples"]["canary_exposure"]
