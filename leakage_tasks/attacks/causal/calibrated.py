@@ -39,9 +39,9 @@ def calibrated_rank(order: AttackRequest, by_cost: Rank, count: Count) -> Attack
 
     Subtracting a reference model's cost is the calibration of Carlini et al. 2021 ("Extracting Training Data from Large
     Language Models", section 5.2) and of Watson et al. 2022 ("On the Importance of Difficulty Calibration in Membership
-    Inference Attacks"). A difference does not grow along a path, so no partial filling can be cut: all of them are
-    counted if ``budget`` allows it, else fillings are drawn, by either sign of the difference and at random, and
-    weighted by their probability. Where none that is drawn ranks before the secret, the rank is a bound.
+    Inference Attacks"). A difference does not grow along a path, so no partial filling can be cut: all fillings are
+    counted if they are no more than ``budget``, else some are drawn, by either sign of the difference and at random,
+    and weighted by their probability. Where none that is drawn ranks before the secret, the rank is a bound.
 
     ``extra`` has the exposures by cost alone, after fine-tuning and before it (``tuned_exposure``, ``base_exposure``,
     bits), each by ``by_cost`` with a budget of its own. Raises OptionError where there is no model to compare with.
@@ -75,12 +75,11 @@ def _reference(order: AttackRequest) -> Any:
 
 
 def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, count: Count) -> AttackResult:
-    """The rank's fields: exact where the budget pays for all partial fillings, else estimated."""
-    size = order.canary.attack_space.size
+    """The rank's fields: exact where the budget pays for all fillings, else estimated."""
+    size, longest = order.canary.attack_space.size, max(1, tree.paths.longest - 1)
     if size <= order.budget:
-        found = count(tree, secret, bound, order.budget - tree.calls)
-        if found is not None:
-            return {"rank": found.others + 1, "method": "exact", "extra": {"nodes": tree.nodes}}
-    longest = max(1, tree.paths.longest - 1)
+        # Each filling is one sequence, however many tokens of it are read one by one.
+        found = count(tree, secret, bound, size * (longest + 1))
+        return {"rank": found.others + 1, "method": "exact", "extra": {"nodes": tree.nodes}}
     number = max(LEAST, min(MOST, (order.budget - tree.calls) // longest)) // TURN * TURN
     return summary(draw(tree, secret, bound, number, order.seed, EXPLORING), LEVELS[0], size)

@@ -60,9 +60,11 @@ def test_exact_ranks_are_those_of_brute_force(kind: str) -> None:
     one = canary(kind)
     tuned, base = differences(kind, one)
     place = one.space.index(one.secret)
-    (found,) = run_attack("exposure", target(kind), [one], budget=100_000, settings={"signal": "calibrated"})
+    # As many fillings as the budget are counted, though their tokens are more.
+    (found,) = run_attack("exposure", target(kind), [one], budget=1000, settings={"signal": "calibrated"})
     assert (found.method, found.rank) == ("exact", rank_of(tuned - base, place))
     bits = [math.log2(one.space.size / rank_of(costs, place)) for costs in (tuned, base)]
+    (found,) = run_attack("exposure", target(kind), [one], budget=100_000, settings={"signal": "calibrated"})
     assert [found.extra["tuned_exposure"], found.extra["base_exposure"]] == pytest.approx(bits)
     assert found.log_perplexity == pytest.approx(tuned[place], abs=1e-3)
     assert found.access.endswith("before fine-tuning")
