@@ -65,7 +65,8 @@ class Finding:
     marks the right slots of the best guess. ``proven`` is how many of the leading guesses are certain to be the best of
     R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
     pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
-    what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it.
+    what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it,
+    ``family`` what the canary was made to resemble.
     ``coarse`` ones are as :func:`attacks.coarse.coarsened` leaves them; what they do not tell is None.
 
     A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
@@ -95,6 +96,7 @@ class Finding:
     supporting: int = 0
     coarse: bool = False
     reading: Reading = ""
+    family: str = ""
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -122,8 +124,9 @@ class Finding:
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
         data = {**dataclasses.asdict(self), "exposure": self.exposure}
-        if not self.reading:
-            del data["reading"]
+        for name in ("reading", "family"):
+            if not data[name]:
+                del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
@@ -150,8 +153,8 @@ LARGEST = 1e150
 
 def _check(data: dict[str, Any]) -> None:
     """Raise ValueError for a field of another type, or a number that cannot be."""
-    for name in ("canary", "attack", "kind", "manifest", "settings"):
-        if not isinstance(data[name], str):
+    for name in ("canary", "attack", "kind", "manifest", "settings", "family"):
+        if not isinstance(data.get(name, "") if name == "family" else data[name], str):
             raise ValueError(f"{name} is no text")
     _check_truth("coarse is", data.get("coarse", False))
     if data.get("reading", "") not in _READINGS:

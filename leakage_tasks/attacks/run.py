@@ -134,6 +134,7 @@ def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[
             planted=order.canary.planted,
             repetitions=order.canary.repetitions,
             kind=order.canary.kind,
+            family=order.canary.family or "",
             log2_size=math.log2(order.canary.space.size),
             seconds=shares.get(attack.name, answer.seconds),
             access=attack.access(attack.needs, order.target, order.settings),

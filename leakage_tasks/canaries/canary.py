@@ -15,6 +15,9 @@ from leakage_tasks.core.option import near
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "natural"]
+Family = Literal["typical", "high-perplexity", "new-token", "bigram", "high-temperature"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+"""What canaries may be made to resemble, what users expect first, then the worst case; see docs/families.md."""
 Known = Literal["all", "before", "after", "none"]
 """How much of its template the attacker is given, whatever a manifest says (The Secret Sharer, Table 3)."""
 MASK = "•"
@@ -57,12 +60,17 @@ class Canary:
     """That of the manifest it was made for, where the command made it."""
     salt: str | None = None
     """Random text that keeps the manifest's hash from confirming a guess at a natural secret."""
+    family: Family | None = None
+    """What it was made to resemble, where that was asked for; figures of families stand side by side."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
             raise SpaceError(f"id {self.id!r} must be a name of one or more printable characters", subject="id")
         if self.kind not in get_args(Kind):
             raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}", subject="kind")
+        if self.family not in (None, *FAMILIES):
+            message = f"family {self.family!r} is none of {', '.join(FAMILIES)}"
+            raise SpaceError(message, subject="family")
         if (self.kind == "supporting") != (self.supports is not None):
             message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting canaries name one"
             raise SpaceError(message, subject="supports")
@@ -156,7 +164,7 @@ def _check_source(canary: Canary) -> None:
 _REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret": list, "space": dict}
 _REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
 _OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
-_OPTIONAL |= {"seed": int, "profile": str, "salt": str}
+_OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str}
 """The fields of a manifest line in their order, and their types in JSON."""
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import FAMILIES, Canary, Family
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
-from leakage_tasks.canaries.generate import make_canaries, nonce_of
+from leakage_tasks.canaries.families import FamilyRequest, family_canaries
+from leakage_tasks.canaries.generate import check_number, check_repetitions, make_canaries, nonce_of
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import COUNTED, PRESETS, Preset, PresetRequest
@@ -19,6 +20,8 @@ from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import by_name, near, resolved
+from leakage_tasks.data import Columns
+from leakage_tasks.data.chat import role_of
 from leakage_tasks.data.utterances import is_tag
 
 SEED_BITS = 48
@@ -32,6 +35,7 @@ class CanaryOptions:
 
     template: str | None = None
     preset: str | None = None
+    family: str | None = None
     count: int | None = None
     repetitions: str | None = None
     controls: int | None = None
@@ -39,6 +43,9 @@ class CanaryOptions:
     seed: int = field(default_factory=lambda: secrets.randbits(SEED_BITS))
     id_prefix: str = ""
     tokenizer: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    role: str | None = None
     words: list[str] | None = None
     known: str | None = None
     source: str | None = None
@@ -70,6 +77,7 @@ _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
 _SIZES = ("count", "repetitions", "controls")
 _OWN = {
     "--template": {"template", "words", "known", "source", "tags", "supporting_slots", *COUNTED},
+    "--family": {"family", "data", "role", "label", "unknown", "tokenizer", "model", "temperature", "profile", *_SIZES},
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
 """The options of each way to make canaries, presets apart."""
@@ -89,14 +97,15 @@ def requested(request: CanaryOptions) -> list[Canary]:
 
 
 def _with_profile(request: CanaryOptions) -> CanaryOptions:
-    """The request with the numbers of its profile: of ``routine`` where a template comes without any number."""
+    """The request with the numbers of its profile: of ``routine`` where a template or family comes without any."""
     by_hand = [name for name in _SIZES if getattr(request, name) is not None]
     if request.profile is not None and by_hand:
         raise OptionError(
             f"--profile {request.profile} says how many of all there are: leave out --{' and --'.join(by_hand)}, or "
             "the profile"
         )
-    name = ROUTINE if request.template is not None and not by_hand and request.profile is None else request.profile
+    usual = request.template is not None or request.family is not None
+    name = ROUTINE if usual and not by_hand and request.profile is None else request.profile
     if name is None:
         return request
     profile = profile_of(name)
@@ -111,6 +120,8 @@ def _make(request: CanaryOptions) -> list[Canary]:
         return natural_canaries(
             corpus_passages(request.from_text, **_columns(request)), **detect, **_options(request, "context"), **shared
         )
+    if request.family is not None:
+        return _of_families(request)
     label, classes = _classes(request)
     shared["label"] = label
     if request.preset is None:
@@ -170,6 +181,27 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
     return canaries
 
 
+def _of_families(request: CanaryOptions) -> list[Canary]:
+    """Canaries of each family that is named, as many of one as of any other. Raises OptionError for an unknown one."""
+    families: list[Family] = []
+    for name in items(request.family) or []:
+        if name not in FAMILIES:
+            raise OptionError(f"--family {name!r}: use one or several of {', '.join(FAMILIES)}{near(name, FAMILIES)}")
+        families += [each for each in FAMILIES if each == name and each not in families]
+    if request.data is None or not families:
+        raise OptionError("--family needs --data: name the training data, or text like it, to take sentences from")
+    columns = Columns(**_columns(request), role=role_of(request.role, "--role"))
+    repetitions = numbers("--repetitions", request.repetitions or "1")
+    check_repetitions(repetitions, "1,10")
+    count, controls = 1 if request.count is None else request.count, request.controls or 0
+    for option, number in (("--count", count), ("--controls", controls)):
+        check_number(option, number)
+    if not count + controls:
+        raise OptionError("--count and --controls are both 0: ask for one canary or more")
+    own = _options(request, "unknown", "tokenizer", "model", "temperature", "label", "seed", "id_prefix")
+    return family_canaries(families, FamilyRequest(request.data, columns, count, repetitions, controls, **own))
+
+
 def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
     """Raise OptionError for a tag outside the BIO scheme, and for a canary with other than one tag a word."""
     for tag in tags:
@@ -186,7 +218,8 @@ def _check(request: CanaryOptions) -> None:
     for option in fields(request):
         value = getattr(request, option.name)
         if value is not None and value is not False and option.name not in _COMMON | own:
-            ways = {**_OWN, **{f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.own()}}
+            presets = {f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.own()}
+            ways = {"--template": _OWN["--template"], **presets, **_OWN}
             owners = [name for name, takes in ways.items() if option.name in takes] or ["presets that have options"]
             raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
 
@@ -197,10 +230,12 @@ def _way(request: CanaryOptions) -> tuple[str, set[str]]:
     known = f"{', '.join(names[:-1])} or {names[-1]}"
     if request.preset is not None and request.preset not in PRESETS:
         raise OptionError(f"--preset is {request.preset!r}: use {known}{near(request.preset, names)}")
-    ways = {"--template": request.template, "--preset": request.preset, "--from-text": request.from_text}
+    ways = {way: getattr(request, way.removeprefix("--").replace("-", "_")) for way in (*_OWN, "--preset")}
     asked = [way for way, value in ways.items() if value is not None]
     if len(asked) != 1:
-        raise OptionError(f"give one of --template, --preset ({known}) and --from-text")
+        raise OptionError(
+            f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text"
+        )
     if request.preset is None:
         return asked[0], _OWN[asked[0]]
     preset = PRESETS[request.preset]

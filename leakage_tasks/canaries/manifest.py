@@ -59,7 +59,7 @@ def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
-    """Write a manifest whole or not at all, readable by its owner only if a secret is natural.
+    """Write a manifest whole or not at all; readable by its owner only where it may hold somebody's text.
 
     Examples:
         >>> from leakage_tasks import make_canaries, read_manifest, write_manifest
@@ -91,4 +91,5 @@ def _content_to_hash(canary: Canary) -> dict[str, Any]:
 
 
 def is_private(canaries: Iterable[Canary]) -> bool:
-    return any(canary.kind == "natural" for canary in canaries)
+    """Whether a manifest may hold somebody's text: a natural secret, or sentences of the data around one."""
+    return any(canary.kind == "natural" or canary.family is not None for canary in canaries)

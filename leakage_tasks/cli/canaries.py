@@ -30,6 +30,13 @@ def canaries_command(
             "for models that tag words."
         ),
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="Canaries like --data instead, as many of each family: typical, high-perplexity, new-token, bigram, "
+            "high-temperature; several with commas between."
+        ),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -58,6 +65,15 @@ def canaries_command(
         str | None,
         typer.Option(help="Its whole words become {words}, with its numbers {terms}, its ordinary tokens {tokens}."),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="high-temperature: causal model that writes them, a folder or hub name.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="high-temperature: what it draws its words at (default: 1.0).")
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option(help="--family: whose turns of chats in --data to take (default: assistant).")
+    ] = None,
     known: Annotated[
         str | None, typer.Option(help="The part of the template the attacker knows (default: all).")
     ] = None,
@@ -68,7 +84,12 @@ def canaries_command(
     label: Annotated[
         str | None, typer.Option(help="Class of the canaries: a name or, of --data, rarest (default) or most-popular.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Training data, to count its classes in; not changed.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training data, to count its classes in or, for --family, to take sentences from; not changed."
+        ),
+    ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the class in --data.")] = None,
     text_column: Annotated[
         str | None, typer.Option(help="Column of the text in --data or --from-text (default: text).")
@@ -91,7 +112,8 @@ def canaries_command(
         int | None, typer.Option(help="elmahdy: how often each of them is planted (default: 1).")
     ] = None,
     unknown: Annotated[
-        int | None, typer.Option(help="How many words are secret (elmahdy: 1 of 10; nlu: 4, up to 20).")
+        int | None,
+        typer.Option(help="How many words are secret (elmahdy: 1 of 10; nlu: 4, up to 20; --family: 2, up to 8)."),
     ] = None,
     area_code: Annotated[
         str | None, typer.Option(help="nlu-call: known first digits of a number of ten: three digits, or random.")
@@ -238,7 +260,7 @@ def _summary(canaries: list[Canary], output: Path) -> str:
         f"{output}: {len(planted) - supporting} canaries"
         + (f" and {supporting} supporting ones" if supporting else "")
         + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls; "
-        f"space of {shown} secrets, {log2(size):.1f} bits" + _of_class(canaries)
+        f"space of {shown} secrets, {log2(size):.1f} bits" + _of_class(canaries) + _of_data(canaries)
     )
 
 
@@ -246,3 +268,12 @@ def _of_class(canaries: list[Canary]) -> str:
     """The class of the canaries that have one in common, which may have been found by counting."""
     labels = {canary.label for canary in canaries if canary.supports is None}
     return f"; class {labels.pop()!r}" if len(labels) == 1 and None not in labels else ""
+
+
+def _of_data(canaries: list[Canary]) -> str:
+    """For canaries of families: which, and that the manifest may hold what the data hold."""
+    families = dict.fromkeys(canary.family for canary in canaries if canary.family is not None)
+    if not families:
+        return ""
+    held = "; the manifest, and samples logged with it, hold sentences of --data: only you may read it"
+    return f"; of each family: {', '.join(families)}" + held

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.canaries.canary import FAMILIES
 from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
@@ -41,11 +42,11 @@ class Matched:
 
 
 def match(findings: Iterable[Finding]) -> Matched:
-    """Planted canaries and controls of kind ``random`` and the same |R| in pairs, at random by their ids alone."""
-    groups: dict[float, tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
+    """Planted canaries and controls of kind ``random``, one family and |R| in pairs, at random by their ids alone."""
+    groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
     for found in findings:
         if found.kind == "random" and found.exposure is not None:
-            groups[found.log2_size][not found.planted].append(found)
+            groups[found.family, found.log2_size][not found.planted].append(found)
     pairs = [
         (planted, control)
         for both in groups.values()
@@ -73,8 +74,8 @@ class AuditFigure:
     """One figure, or the reason why there is none (``refused``), in which case all numbers are None.
 
     ``low`` and ``high`` are the 95 % interval of ``value``; a ``lower_bound`` has none, being one end itself. ``basis``
-    says what the figure rests on, ``words`` what it means and what not, ``chance`` what it is without a leak, ``best``
-    what a perfect attack could have shown with as many canaries.
+    says what the figure rests on, ``words`` what it means and what not (empty where an earlier one says it), ``chance``
+    what it is without a leak, ``best`` what a perfect attack could have shown with as many canaries.
     """
 
     name: str
@@ -91,13 +92,33 @@ class AuditFigure:
 
 
 def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
-    """All figures of one run, in a fixed order, those it is too small for with the reason.
+    """All figures of one run, in a fixed order, those it is too small for with the reason; then those of each family.
 
     ``delta`` is δ of (ε, δ)-DP. Raises ValueError for a δ that is none.
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
     ranked = [found for found in findings if found.exposure is not None and found.kind != "supporting"]
+    figures = _figures(ranked, delta)
+    named = {found.family for found in ranked}
+    if len(named) < 2:
+        return figures
+    # What one family gives away is no figure of all.
+    figures = [_without(each) if each.name in ("auc", "tpr_at_1_fpr") else each for each in figures]
+    for family in (each for each in FAMILIES if each in named):
+        own, ending = _figures([found for found in ranked if found.family == family], delta), family.replace("-", "_")
+        figures += [
+            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in own
+        ]
+    return figures
+
+
+def _without(figure: AuditFigure) -> AuditFigure:
+    why = "there are canaries of several families, which are told apart below"
+    return replace(figure, value=None, low=None, high=None, best=None, refused=why)
+
+
+def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     members, others = _comparable(ranked)
     matched = match(ranked)
     rows = 2 * matched.copies
@@ -131,13 +152,13 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
 
 
 def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
-    """Exposures of planted canaries and of controls of one kind and one |R|, those of which most pairs can be made.
+    """Exposures of planted canaries and of controls of one kind, family and |R|: those that give most pairs.
 
     Several kinds or sizes in one pool would be told apart by what they are, not by what the model saw.
     """
-    alike: dict[tuple[str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    alike: dict[tuple[str, str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for each in findings:
-        alike[each.kind, each.log2_size][not each.planted].append(bits_of(each))
+        alike[each.kind, each.family, each.log2_size][not each.planted].append(bits_of(each))
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 

@@ -12,6 +12,7 @@ from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ExposureRange, ExposureValue, maximum, mean, median
+from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
     HEADLINE,
@@ -249,8 +250,8 @@ METRICS: list[Metric[Finding, Any]] = [
 
 def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
-    found = tiers(copies)
+    found, families = tiers(copies), family_rows(copies, EXPOSURE, aggregates.LOG_T, known, bits)
     if not found:
         return pooled_brief(METRICS, "exposure")
     own = [row for tier in found for row in (*tier.rows(EXPOSURE, aggregates.LOG_T, known), tier.part(KNOWN))]
-    return [*own, *of_headline(METRICS, "missed_below", found[0])]
+    return [*own, *families, *of_headline(METRICS, "missed_below", found[0])]

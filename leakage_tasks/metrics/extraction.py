@@ -10,6 +10,7 @@ from leakage_tasks.attacks.finding import GUESSES, Finding
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import GuessOutcome, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
+from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 
@@ -187,8 +188,8 @@ METRICS: list[Metric] = [
 
 def metrics(copies: Copies) -> list[Metric]:
     """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
-    found = tiers(copies)
+    found, families = tiers(copies), family_rows(copies, EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted, extracted)
     if not found:
         return pooled_brief(METRICS, "extracted", "success_at_10")
     own = [row for tier in found for row in tier.rows(EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted)]
-    return [*own, *of_headline(METRICS, "missed_below", found[0])]
+    return [*own, *families, *of_headline(METRICS, "missed_below", found[0])]

@@ -25,7 +25,7 @@ from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
-from leakage_tasks.metrics.tiers import Copies, copies_of
+from leakage_tasks.metrics.tiers import Copies, Grouped, copies_of
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
 Order = Mapping[str, Any]
@@ -79,7 +79,7 @@ class Scoring:
     values: Callable[[Any, str, Order, Copies], Values]
     nulls: Callable[[], Iterable[str]]
     read: Callable[[str], Any] = lambda answer: answer
-    copies: Callable[[Any], tuple[bool, str, int | None] | None] = lambda answer: None
+    copies: Callable[[Any], Grouped | None] = lambda answer: None
     unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
     goal: str = ""
     """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
@@ -143,7 +143,7 @@ def _of_canaries(task: str, goal: str, metrics: Callable[[Copies], Sequence[Metr
     rows = lru_cache(lambda copies: metrics(dict(copies)))
 
     def listed(order: Order, copies: Copies) -> Sequence[Metric[Finding, Any]]:
-        return rows(tuple(sorted(copies.items())))
+        return rows(tuple(sorted(copies.items(), key=str)))
 
     def values(found: Finding, column: str, order: Order, copies: Copies) -> Values:
         return {metric.name: metric.value(found) for metric in listed(order, copies) if metric.applies(found)}
@@ -159,8 +159,8 @@ def _finding(answer: str) -> Finding:
     return coarsened(finding_from_json(answer))
 
 
-def _copies(found: Finding) -> tuple[bool, str, int | None]:
-    return found.planted, found.kind, found.tier
+def _copies(found: Finding) -> Grouped:
+    return found.planted, found.kind, found.tier, found.family
 
 
 LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(

@@ -17,8 +17,9 @@ from leakage_tasks.attacks.finding import CONTEXT, Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
-Copies = Mapping[int, int]
-"""By how often canaries were planted, how many there are; :data:`.CONTEXT` for those read in the context only."""
+Copies = Mapping[int | str, int]
+"""By how often canaries were planted, how many there are; :data:`.CONTEXT` for those read in the context only. By the
+name of a family how many of it were planted, however often."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Tier:
 
 def tiers(copies: Copies) -> list[Tier]:
     """The tiers, the fewest copies first, that of the context last."""
-    listed = sorted(copies.items(), key=lambda each: (each[0] == CONTEXT, each[0]))
+    numbers = [(times, number) for times, number in copies.items() if isinstance(times, int)]
+    listed = sorted(numbers, key=lambda each: (each[0] == CONTEXT, each[0]))
     return [Tier(times, number, not at and times != CONTEXT) for at, (times, number) in enumerate(listed)]
 
 
@@ -108,12 +110,18 @@ def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metr
     return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
 
 
-def copies_of(canaries: Iterable[tuple[bool, str, int | None]]) -> Copies:
-    """How many canaries there are of each tier, given of each whether it is planted, its kind and its tier, if any.
+Grouped = tuple[bool, str, int | None, str]
+"""Whether a canary is planted, its kind, its tier if it has one, and its family, empty for none."""
+
+
+def copies_of(canaries: Iterable[Grouped]) -> Copies:
+    """How many canaries there are of each tier, and of each family.
 
     Natural secrets are no tier: how often they occur is not the auditor's choice, and may tell one from all others.
     """
-    return Counter(tier for planted, kind, tier in canaries if planted and kind != NATURAL and tier is not None)
+    open_ = [(tier, family) for planted, kind, tier, family in canaries if planted and kind != NATURAL]
+    tiers_: Counter[int | str] = Counter(tier for tier, _ in open_ if tier is not None)
+    return tiers_ + Counter(family for _, family in open_ if family)
 
 
 def planted_words(copies: int) -> str:

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
-from leakage_tasks.canaries.canary import MASK, attacker_view
+from leakage_tasks.canaries.canary import FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.sidecar import planted_role
@@ -171,7 +171,8 @@ class CanaryTask(LocalTask):
     def _copies(self) -> Copies:
         """How many canaries of the run were planted how often."""
         if self._counted is None or self._counted[0] is not self.used:
-            self._counted = self.used, copies_of((doc["planted"], doc["kind"], self._tier(doc)) for doc in self.used)
+            grouped = ((doc["planted"], doc["kind"], self._tier(doc), doc.get("family", "")) for doc in self.used)
+            self._counted = self.used, copies_of(grouped)
         return self._counted[1]
 
     def _tier(self, doc: Document) -> int | None:
@@ -204,7 +205,9 @@ class CanaryTask(LocalTask):
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self._canaries) else {}
-        example = next((canary.template for canary in there if canary.kind != "natural"), None)
+        # Natural ones and those of families hold text of the data.
+        example = next((each.template for each in there if each.kind != "natural" and each.family is None), None)
+        families = Counter(canary.family for canary in planted if canary.family is not None)
         return {
             "planted": len(planted),
             "planting": planting.state,
@@ -214,6 +217,7 @@ class CanaryTask(LocalTask):
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             "kinds": sorted({canary.kind for canary in there}),
+            **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
             **({} if example is None else {"example": example}),
         }
@@ -224,7 +228,7 @@ class CanaryTask(LocalTask):
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
-        if self._look.learnt and not self._copies.keys() - {CONTEXT}:
+        if self._look.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:
             return "no planted canary's secret was in the loss of training, as the look at its data says"
         if not all(has_headline(canary.profile) for canary in self._canaries):
             return "canaries of --profile smoke are too few: they are for trying things out"

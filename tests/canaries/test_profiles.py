@@ -76,4 +76,4 @@ def test_a_profile_beside_numbers_and_an_unknown_one_are_refused(
 def test_presets_with_numbers_of_their_own_take_no_profile(tmp_path: Path, leakage: Leakage) -> None:
     code, _, err = leakage("canaries", "--preset", "nlu-pin", "--profile", "routine", "-o", tmp_path / "c.jsonl")
     assert code == 2
-    assert re.search(r"--profile goes with --template or --preset elmahdy: leave it out", err)
+    assert re.search(r"--profile goes with --template or --preset elmahdy or --family: leave it out", err)

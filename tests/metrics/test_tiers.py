@@ -47,7 +47,7 @@ def findings(ranks: dict[int, Sequence[float]], **fields: Any) -> list[Finding]:
 
 def rows(metrics: Callable[[Any], list[Metric[Finding, Any]]], found: Sequence[Finding]) -> dict[str, float | None]:
     """What the harness makes of the rows of a run."""
-    listed = metrics(copies_of((each.planted, each.kind, each.repetitions) for each in found))
+    listed = metrics(copies_of((each.planted, each.kind, each.repetitions, each.family) for each in found))
     return {row.name: row.aggregate([row.value(each) for each in found]) for row in listed if row.applies(found[0])}
 
 
@@ -211,7 +211,7 @@ def test_natural_secrets_are_no_tier() -> None:
     told = rows(exposure.metrics, natural)
     assert "exposure_x3" not in told
     assert told["exposure_x1"] == pytest.approx(BITS - 3)
-    alone = exposure.metrics(copies_of((True, "natural", copies) for copies in range(1, 100)))
+    alone = exposure.metrics(copies_of((True, "natural", copies, "") for copies in range(1, 100)))
     assert [row.name for row in alone if row.headline] == ["exposure", "exposure_max"]
     assert {"exposure", "exposure_ci_low", "exposure_ci_high"} <= {row.name for row in alone if row.brief}
 

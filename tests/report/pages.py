@@ -96,7 +96,7 @@ def write_run(
     tasks, samples = {}, {}
     if canaries:
         docs = [doc for doc, _, _ in canaries]
-        copies = copies_of((found.planted, found.kind, found.repetitions) for _, found, _ in canaries)
+        copies = copies_of((found.planted, found.kind, found.repetitions, found.family) for _, found, _ in canaries)
         for task, metrics, at in (
             (EXPOSURE, exposure.metrics(copies), 1),
             (EXTRACTION, extraction.metrics(copies), 2),

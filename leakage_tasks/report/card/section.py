@@ -174,7 +174,9 @@ def _audit(audited: Sequence[AuditFigure], delta: float) -> Iterator[str]:
     if rows:
         yield table([*HEAD, "Without a leak", "Perfect attack"], rows)
     refused = [each for each in audited if each.refused is not None]
-    words = [(each.title, each.words) for each in there] + [(each.title, f"none: {each.refused}") for each in refused]
+    words = [(each.title, each.words) for each in there if each.words] + [
+        (each.title, f"none: {each.refused}") for each in refused
+    ]
     yield bullets(f"{escaped(title)}: {escaped(said)}." for title, said in words)
 
 

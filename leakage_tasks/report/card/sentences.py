@@ -204,6 +204,9 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} controls, made alike and never planted"
         case "kinds":
             return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
+        case "families":
+            told = [f"{int(number):,} {family}" for family, number in value.items()]
+            return escaped(f"families: {', '.join(told)}")
         case "log2_size":
             return f"each secret is one of {_span(value, _count)} possible values"
         case "pairs":

@@ -180,7 +180,7 @@ def _comparison(compared: ResultsComparison) -> str:
 def _figure(figure: AuditFigure) -> str:
     indent = "      "
     said = textwrap.fill(figure.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    return f"  {figure.title}: {_value(figure)}\n{said}"
+    return f"  {figure.title}: {_value(figure)}" + (f"\n{said}" if said else "")
 
 
 def _value(figure: AuditFigure) -> str:

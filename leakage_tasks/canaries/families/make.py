@@ -1,0 +1,239 @@
+"""The families: for each canary of one a context, and for each of its slots the words its secret is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leakage_tasks.canaries.alphabets import Alphabet, load_tokenizer, tokenizer_words
+from leakage_tasks.canaries.canary import Canary, Family
+from leakage_tasks.canaries.families.corpus import Corpus, Sentence, bare, lot, read_corpus
+from leakage_tasks.canaries.families.samples import sampled_sentences
+from leakage_tasks.canaries.generate import stream_of
+from leakage_tasks.canaries.spaces import literal
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data import Columns
+
+UNKNOWN = 2
+MOST_UNKNOWN = 8
+WIDTH = 256
+"""Values of a slot, where there are as many: with two slots 65,536 secrets, 16 bits."""
+NARROWEST = 16
+"""Of fewer values no secret is worth guessing."""
+TEMPERATURE = 1.0
+"""High, among those from 0.8 on that Mitchell et al. (2026, arXiv:2606.10481) sample canaries at."""
+
+
+@dataclass(frozen=True)
+class FamilyRequest:
+    """What canaries of one or several families are made of; see ``leakage canaries --help``."""
+
+    data: Path
+    columns: Columns
+    count: int
+    repetitions: Sequence[int] = (1,)
+    controls: int = 0
+    unknown: int = UNKNOWN
+    tokenizer: str | None = None
+    model: str | None = None
+    temperature: float = TEMPERATURE
+    label: str | None = None
+    seed: int = 0
+    id_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A canary without its secret: its context, the values of each slot in turn, and what ends the sentence."""
+
+    context: str
+    slots: tuple[tuple[str, ...], ...]
+    end: str
+
+
+def family_canaries(families: Sequence[Family], request: FamilyRequest) -> list[Canary]:
+    """``count`` planted canaries and ``controls`` of each of ``families``, over one reading of the data.
+
+    A canary is a context and ``unknown`` secret words, each uniform over as many values (a power of two, 256 where the
+    data have as many); controls are made alike, of contexts of their own. What each family is, is told in
+    docs/families.md. Raises LeakageError.
+    """
+    _check(families, request)
+    number = request.count + request.controls
+    sentences = number * len(families)
+    corpus = read_corpus(request.data, request.columns, sentences=sentences, unknown=request.unknown, seed=request.seed)
+    canaries = []
+    for place, family in enumerate(families):
+        # Canaries of one context would compete for it.
+        own = replace(corpus, sentences=corpus.sentences[place * number : (place + 1) * number])
+        canaries += _canaries(family, request, _MAKERS[family](request, own))
+    return canaries
+
+
+def _check(families: Sequence[Family], request: FamilyRequest) -> None:
+    if not 1 <= request.unknown <= MOST_UNKNOWN:
+        raise OptionError(f"--unknown is {request.unknown}: give 1 to {MOST_UNKNOWN} words")
+    for family, option in (("new-token", "tokenizer"), ("high-temperature", "model")):
+        if family in families and getattr(request, option) is None:
+            raise OptionError(
+                f"--family {family} needs --{option}, a folder or hub name: its canaries are made with it"
+            )
+    if not 0 < request.temperature < 100:
+        raise OptionError(f"--temperature is {request.temperature}: give a number above 0, such as {TEMPERATURE}")
+
+
+def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) -> list[Canary]:
+    prefix, made = f"{request.id_prefix}{family}-", []
+    for place, shape in enumerate(shapes):
+        planted = place < request.count
+        name = f"{prefix}canary-{place}" if planted else f"{prefix}control-{place - request.count}"
+        stream = stream_of(request.seed, name)
+        names = [f"secret_{number}" for number in range(1, len(shape.slots) + 1)]
+        slots = " ".join(f"{{{slot}}}" for slot in names)
+        canary = Canary(
+            id=name,
+            template=f"{literal(shape.context)} {slots}{literal(shape.end)}",
+            secret=tuple(stream.choice(values) for values in shape.slots),
+            repetitions=request.repetitions[place % len(request.repetitions)] if planted else 0,
+            planted=planted,
+            alphabets={slot: Alphabet(slot, values) for slot, values in zip(names, shape.slots, strict=True)},
+            label=request.label,
+            family=family,
+        )
+        made.append(canary)
+    return made
+
+
+def _typical(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
+    """Sentences of the data, their last words replaced by others of the data's."""
+    values = _width(_others(corpus.words, corpus.sentences), "typical", corpus)
+    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+
+
+def _high_perplexity(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
+    """Words at random, each as likely, as many as a sentence of the data has."""
+    words = corpus.words if request.tokenizer is None else _whole_words(request)
+    values, shapes = _width(words, "high-perplexity", corpus), []
+    for place, each in enumerate(corpus.sentences):
+        stream = stream_of(request.seed, f"high-perplexity-context-{place}")
+        context = " ".join(stream.choice(words) for _ in each.context.split(" "))
+        shapes.append(_Shape(context, (values,) * request.unknown, each.end))
+    return shapes
+
+
+def _new_token(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
+    """Sentences of the data that end in tokens the data never have."""
+    values = _width(_unused_tokens(request, corpus), "new-token", corpus)
+    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+
+
+def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
+    """Sentences of the data that end in words of the data, none of which the data have after the one before it."""
+    lasts = [bare(each.context.rpartition(" ")[2]) for each in corpus.sentences]
+    words = set(corpus.words)
+    followers: dict[str, set[str]] = {}
+    for first, second in corpus.joined(words | set(lasts), words):
+        followers.setdefault(first, set()).add(second)
+    width = WIDTH
+    while width >= NARROWEST:
+        slots = [_unjoined(corpus.words, followers, last, width, request) for last in lasts]
+        if all(slots):
+            return [_Shape(each.context, found, each.end) for each, found in zip(corpus.sentences, slots, strict=True)]
+        width //= 2
+    raise _too_few("bigram", corpus)
+
+
+def _unjoined(
+    words: Sequence[str], followers: dict[str, set[str]], last: str, width: int, request: FamilyRequest
+) -> tuple[tuple[str, ...], ...]:
+    """For each slot ``width`` words that never follow any of the slot before, the first of which is ``last``.
+
+    Empty where there are too few.
+    """
+    before: tuple[str, ...] = (last,)
+    slots = []
+    for place in range(request.unknown):
+        never = set(words).difference(*(followers.get(word, ()) for word in before))
+        # Those that few words follow leave the next slot the most.
+        found = sorted(
+            never, key=lambda word: (len(followers.get(word, ())), lot(request.seed, f"{last} {place} {word}"))
+        )
+        if len(found) < width:
+            return ()
+        before = tuple(found[:width])
+        slots.append(before)
+    return tuple(slots)
+
+
+def _high_temperature(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
+    """What a model writes after the beginnings of the data's sentences, its last words replaced by others it wrote."""
+    sentences = sampled_sentences(
+        request.model or "",
+        [each.context for each in corpus.sentences],
+        request.temperature,
+        request.unknown,
+        request.seed,
+    )
+    words = dict.fromkeys(word for each in sentences for word in (*each.context.split(" "), *each.words))
+    own = _others([word for word in words if word.isalpha() and len(word) > 1], sentences)
+    values = _width(sorted(own, key=lambda word: lot(request.seed, word)), "high-temperature", corpus)
+    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in sentences]
+
+
+_MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
+    "typical": _typical,
+    "high-perplexity": _high_perplexity,
+    "new-token": _new_token,
+    "bigram": _bigram,
+    "high-temperature": _high_temperature,
+}
+
+
+def _others(words: Sequence[str], sentences: Sequence[Sentence]) -> list[str]:
+    """``words`` without those whose place a secret takes: the data have these there."""
+    replaced = {bare(word) for each in sentences for word in each.words}
+    return [word for word in words if bare(word) not in replaced]
+
+
+def _width(values: Sequence[str], family: Family, corpus: Corpus) -> tuple[str, ...]:
+    """The first of ``values``, a power of two of them, 256 at most. Raises OptionError for too few."""
+    width = min(WIDTH, 1 << len(values).bit_length() - 1) if values else 0
+    if width < NARROWEST:
+        raise _too_few(family, corpus)
+    return tuple(values[:width])
+
+
+def _too_few(family: Family, corpus: Corpus) -> OptionError:
+    what, remedy = {
+        "new-token": (
+            "leave few or no tokens of the tokenizer unused",
+            "add some with tokenizer.add_tokens, train with these and name that tokenizer, or use --family bigram",
+        ),
+        "bigram": ("have nearly all of their words after one another", "give more text, or a lower --unknown"),
+        "high-temperature": ("begin too few samples for a secret's words", "raise --count or --controls"),
+    }.get(family, ("hold too few words that occur twice", "give more text"))
+    return OptionError(f"--family {family}: {corpus.path} {what}, fewer than {NARROWEST} for a secret: {remedy}")
+
+
+def _whole_words(request: FamilyRequest) -> list[str]:
+    words = tokenizer_words("words", request.tokenizer or "", "whole-words").values
+    return sorted(words, key=lambda word: lot(request.seed, word))
+
+
+def _unused_tokens(request: FamilyRequest, corpus: Corpus) -> list[str]:
+    """The texts of tokens that the data never have and that stand for themselves after a space."""
+    name = request.tokenizer or ""
+    tokenizer = load_tokenizer(name)
+    used = set(tokenizer.all_special_ids)
+    for text in corpus.texts():
+        used.update(tokenizer(text, add_special_tokens=False)["input_ids"])
+    found = []
+    for token in sorted(set(range(len(tokenizer))) - used):
+        text = tokenizer.decode([token]).strip()
+        if text and text.isprintable() and " " not in text and "\ufffd" not in text:
+            read = tokenizer(f"a {text} {text}", add_special_tokens=False)["input_ids"]
+            # A part of a word is another token where it stands alone.
+            if read[-1] == token and read.count(token) == 2:
+                found.append(text)
+    return sorted(dict.fromkeys(found), key=lambda text: lot(request.seed, text))

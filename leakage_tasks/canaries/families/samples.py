@@ -1,0 +1,86 @@
+"""Sentences that a causal language model writes at a high temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.canaries.families.corpus import FEWEST_WORDS, MOST_WORDS, Sentence
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.models.loading import load_causal
+
+PROMPT_WORDS = 3
+"""Of a sentence of the data, its first ones: the sample's subject, not its words."""
+NEW_TOKENS = 48
+BATCH = 16
+ROUNDS = 8
+"""Samples that are too short are drawn again so often."""
+
+
+def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unknown: int, seed: int) -> list[Sentence]:
+    """One for each of ``texts``, whose first words are its prompt: what the model wrote, no two of one context.
+
+    The whole distribution is drawn from (no top-k, no nucleus). The prompt itself is left out. Raises TargetError for a
+    model that cannot be loaded, OptionError for one that writes too few words.
+    """
+    prompts = [" ".join(text.split(" ")[:PROMPT_WORDS]) for text in texts]
+    found: dict[int, Sentence] = {}
+    taken: set[str] = set()
+    written = _Writer(model, temperature)
+    for number in range(ROUNDS):
+        left = [place for place in range(len(prompts)) if place not in found]
+        texts_now = written.after([prompts[place] for place in left], seed + number)
+        for place, text in zip(left, texts_now, strict=True):
+            sentence = _sentence(text, unknown)
+            if sentence is not None and sentence.context not in taken:
+                found[place] = sentence
+                taken.add(sentence.context)
+        if len(found) == len(prompts):
+            return [found[place] for place in range(len(prompts))]
+    raise OptionError(
+        f"--model {model}: of {len(prompts)} prompts {len(prompts) - len(found)} were not followed by "
+        f"{FEWEST_WORDS + unknown} words, {ROUNDS} times each: give another model, or another --temperature"
+    )
+
+
+def _sentence(text: str, unknown: int) -> Sentence | None:
+    """The first words of what was written; None for too few."""
+    words = [word for word in text.split() if word.isprintable()][: MOST_WORDS + unknown]
+    if len(words) < FEWEST_WORDS + unknown:
+        return None
+    return Sentence(" ".join(words[:-unknown]), tuple(words[-unknown:]), "")
+
+
+class _Writer:
+    """A model that is read once and writes after several prompts at a time."""
+
+    def __init__(self, model: str, temperature: float) -> None:
+        self.tokenizer: Any = load_tokenizer(model)
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token or self.tokenizer.convert_ids_to_tokens(0)
+        self.model = load_causal(model)
+        self.temperature = temperature
+
+    def after(self, prompts: Sequence[str], seed: int) -> Iterator[str]:
+        """What the model writes after each prompt; the same for the same seed, model and machine."""
+        import torch
+
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(seed)
+            for first in range(0, len(prompts), BATCH):
+                read = self.tokenizer(list(prompts[first : first + BATCH]), return_tensors="pt", padding=True)
+                read = {name: read[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
+                written = self.model.generate(
+                    **read,
+                    do_sample=True,
+                    temperature=self.temperature,
+                    top_k=0,
+                    top_p=1.0,
+                    max_new_tokens=NEW_TOKENS,
+                    pad_token_id=self.tokenizer.pad_token_id,
+                )
+                yield from self.tokenizer.batch_decode(
+                    written[:, read["input_ids"].shape[1] :], skip_special_tokens=True
+                )
