@@ -2,7 +2,7 @@
 
 A small Llama learns one half of Python's help text, then is fine-tuned on the other half with the canaries of all five
 families in it, each planted as often. ``exposure`` and ``control`` are mean exposures of planted canaries and controls
-in bits, of ``log2|R|``; the AUC and the true positive rate at 1 % false ones are those of ``leakage score``.
+in bits, of ``log2|R|``; with ``--fuzzy`` all copies but one are near copies. The AUC and the true positive rate at 1 % false ones are those of ``leakage score``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from leakage_tasks import audit, plant, write_manifest
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES, Canary
 from leakage_tasks.canaries.families import FamilyRequest, family_canaries
+from leakage_tasks.canaries.families.corpus import frequent_words
+from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.data import Columns
 from leakage_tasks.metrics.audit import audit as audit_figures
 from leakage_tasks.research.victims.corpus import pydoc_topics
@@ -88,7 +90,15 @@ def canaries_of(folder: Path, lines: list[str], given: argparse.Namespace) -> li
 def main() -> None:
     """Train, plant, fine-tune, audit, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("count", 32), ("copies", 2), ("controls", 100), ("unknown", 1), ("epochs", 2), ("seed", 0)):
+    for name, usual in (
+        ("count", 32),
+        ("copies", 2),
+        ("controls", 100),
+        ("unknown", 1),
+        ("epochs", 2),
+        ("fuzzy", 0),
+        ("seed", 0),
+    ):
         parser.add_argument(f"--{name}", type=int, default=usual)
     given = parser.parse_args()
     text = pydoc_topics().training
@@ -103,6 +113,8 @@ def main() -> None:
         for each in (model, tokenizer):
             each.save_pretrained(folder / "base")
         canaries = canaries_of(folder, private, given)
+        if given.fuzzy:
+            canaries = with_near_copies(canaries, given.fuzzy, frequent_words(private), given.seed)
         write_manifest(canaries, folder / "canaries.jsonl")
         train(model, tokenizer, list(plant(private, canaries, seed=given.seed)), given.epochs, 1e-3, given.seed)
         found = audit(model, tokenizer, str(folder / "canaries.jsonl"), tasks=["canary_exposure"], context="bos")
@@ -111,7 +123,8 @@ def main() -> None:
 
 def show(findings: list[Finding], given: argparse.Namespace) -> None:
     """The table."""
-    print(f"{given.count} canaries of each family, {given.copies} copies each, {given.epochs} epochs")
+    near = f", all but one with {given.fuzzy} words changed" if given.fuzzy else ""
+    print(f"{given.count} canaries of each family, {given.copies} copies each{near}, {given.epochs} epochs")
     print("| family | log2 R | exposure | control | AUC | TPR at 1 % FPR | ε, one canary swapped |")
     print("|---|---|---|---|---|---|---|")
     for family in FAMILIES:

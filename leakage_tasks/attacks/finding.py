@@ -66,7 +66,7 @@ class Finding:
     R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
     pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it,
-    ``family`` what the canary was made to resemble.
+    ``family`` what the canary was made to resemble, ``near`` how many near copies it has beside the exact ones.
     ``coarse`` ones are as :func:`attacks.coarse.coarsened` leaves them; what they do not tell is None.
 
     A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
@@ -97,12 +97,13 @@ class Finding:
     coarse: bool = False
     reading: Reading = ""
     family: str = ""
+    near: int = 0
     extra: Extra = field(default_factory=dict)
 
     @property
     def tier(self) -> int | None:
-        """Which planted canaries it is compared with: copies, or :data:`CONTEXT`; None for one that was never read."""
-        return {"": self.repetitions, "context": CONTEXT}.get(self.reading)
+        """Which planted ones it is compared with: all copies, near ones too, or :data:`CONTEXT`; None if never read."""
+        return {"": self.repetitions + self.near, "context": CONTEXT}.get(self.reading)
 
     @property
     def exposure(self) -> float | None:
@@ -124,7 +125,7 @@ class Finding:
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
         data = {**dataclasses.asdict(self), "exposure": self.exposure}
-        for name in ("reading", "family"):
+        for name in ("reading", "family", "near"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
@@ -143,7 +144,7 @@ def finding_from_json(text: str) -> Finding:
 
 _METHODS = (None, *get_args(Method))
 _READINGS = get_args(Reading)
-_NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", *FIT))
+_NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", "near", *FIT))
 _LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
 _LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
 _NUMBERS = {**_LEAST, "log_perplexity": -math.inf, "seconds": -math.inf}
@@ -172,7 +173,7 @@ def _check(data: dict[str, Any]) -> None:
         if type(value) is not float or not least <= value <= LARGEST or value < -LARGEST:
             _check_number(name, value, least)
     # Findings of earlier versions lack some.
-    for name in ("proven", "supporting"):
+    for name in ("proven", "supporting", "near"):
         _check_number(name, data.get(name, 0), -math.inf)
     for guess in data["guesses"]:
         _check_number("score", guess["score"], -math.inf)

@@ -14,7 +14,9 @@ from leakage_tasks.core.errors import ManifestError, SpaceError
 from leakage_tasks.core.option import near
 
 SCHEMA = 1
-Kind = Literal["random", "organic", "supporting", "natural"]
+Kind = Literal["random", "organic", "supporting", "near", "natural"]
+BESIDE: tuple[Kind, ...] = ("supporting", "near")
+"""Kinds that are planted beside another canary and not attacked: in other classes, or with other words around."""
 Family = Literal["typical", "high-perplexity", "new-token", "bigram", "high-temperature"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 """What canaries may be made to resemble, what users expect first, then the worst case; see docs/families.md."""
@@ -53,7 +55,7 @@ class Canary:
     It is the same for every filling, or a template with the same slots in the same order.
     """
     supports: str | None = None
-    """The id of the canary a supporting one belongs to."""
+    """The id of the canary a supporting or near one belongs to."""
     seed: int | None = None
     """That of the manifest it was made for, where the command made it."""
     profile: str | None = None
@@ -71,8 +73,8 @@ class Canary:
         if self.family not in (None, *FAMILIES):
             message = f"family {self.family!r} is none of {', '.join(FAMILIES)}"
             raise SpaceError(message, subject="family")
-        if (self.kind == "supporting") != (self.supports is not None):
-            message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting canaries name one"
+        if (self.kind in BESIDE) != (self.supports is not None):
+            message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near ones name one"
             raise SpaceError(message, subject="supports")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
             message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
+from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
+from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
 from leakage_tasks.canaries.sidecar import read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
 from leakage_tasks.core.atomic import replacing
@@ -34,6 +36,7 @@ def plant(
     split: str = "train",
     label: str | None = None,
     role: str | None = None,
+    fuzzy: int | None = None,
 ) -> PlantReport:
     """Copy ``source`` to ``output`` with every planted canary of ``manifest`` in it, ``repetitions`` times.
 
@@ -50,6 +53,10 @@ def plant(
     ``most-popular`` one. The class of a canary is part of what an attack must know, so the manifest is rewritten
     with it, at the same time as the output. Supporting canaries need labels of their own.
 
+    With ``fuzzy`` each canary is planted once as it is, and its other repetitions have so many words around the secret
+    replaced by others of the data (:func:`~leakage_tasks.canaries.near.with_near_copies`); the manifest is rewritten
+    with these near copies.
+
     ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
     parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
 
@@ -65,8 +72,13 @@ def plant(
         check_places(jobs)
         layouts = [_layout(kind, job) for kind, job in zip(kinds, jobs, strict=True)]
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
+        if fuzzy is not None:
+            if validation is not None:
+                raise OptionError("--fuzzy and --validation do not go together: a near copy is planted once")
+            words = frequent_words(first.kind.row_texts(first.source, layouts[0], wanted))
+            canaries = with_near_copies(canaries, fuzzy, words, seed)
         planted = _to_plant(canaries, first.manifest, source_column)
-        if labelled:
+        if labelled or fuzzy is not None:
             # It takes its place when the files close, as the planted data does.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
@@ -133,7 +145,7 @@ def _label(
     if label in BY_COUNT or not layout.new_labels:
         counts = class_counts(job.source, layout.label, job.wanted.split, text_column=job.wanted.text)
         chosen = choose_class(counts, label)
-    bare = [canary.label is None and canary.kind not in ("natural", "supporting") for canary in canaries]
+    bare = [canary.label is None and canary.kind not in ("natural", "supporting", "near") for canary in canaries]
     with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
     return chosen, with_it, sum(bare)
 

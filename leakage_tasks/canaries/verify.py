@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import BESIDE, Canary
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.search import (
     Finder,
@@ -287,6 +287,6 @@ def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
     """By repetitions, the share of the text that a record's copies of canaries are."""
     lengths: Counter[int] = Counter()
     for canary in canaries:
-        if canary.kind not in ("natural", "supporting"):
+        if canary.kind not in ("natural", *BESIDE):
             lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
     return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

@@ -195,6 +195,10 @@ def plant_command(
         typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
+    fuzzy: Annotated[
+        int | None,
+        typer.Option(help="Change so many words around the secret in all copies but one; the manifest gets them too."),
+    ] = None,
 ) -> None:
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
     from leakage_tasks.canaries.generate import public
@@ -214,6 +218,7 @@ def plant_command(
         role=role,
         split=split,
         label=label,
+        fuzzy=fuzzy,
     )
     typer.echo(report.summary())
     if report.validation is not None:

@@ -53,7 +53,7 @@ def match(findings: Iterable[Finding]) -> Matched:
         for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
     ]
     leads = [bits_of(planted) - bits_of(control) for planted, control in pairs]
-    copies = max((planted.repetitions + planted.supporting for planted, _ in pairs), default=1)
+    copies = max((planted.repetitions + planted.near + planted.supporting for planted, _ in pairs), default=1)
     return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
 
 

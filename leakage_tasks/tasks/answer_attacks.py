@@ -20,6 +20,7 @@ from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
+from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.core.log import log, warn_once
@@ -110,13 +111,14 @@ def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
-    beside = _supporting(order["canaries"])
+    beside, near = _beside(order["canaries"])
     stamped = (
         dataclasses.replace(
             found,
             manifest=order["manifest"],
             settings=settings,
             supporting=beside[found.canary],
+            near=near[found.canary],
             reading=order.get("reading", ""),
         )
         for found in findings
@@ -154,13 +156,14 @@ def _left_chat(lm: LM, role: Role) -> list[Context]:
         return []
 
 
-def _supporting(manifest: str | None) -> Counter[str]:
-    """Copies of the supporting canaries of each canary, which are not attacked themselves."""
+def _beside(manifest: str | None) -> tuple[Counter[str], Counter[str]]:
+    """Copies of the supporting canaries of each canary, which are not attacked themselves, and its near copies."""
+    canaries = [] if manifest is None else read_manifest(manifest)
     copies: Counter[str] = Counter()
-    for canary in [] if manifest is None else read_manifest(manifest):
-        if canary.supports is not None:
+    for canary in canaries:
+        if canary.kind == "supporting" and canary.supports is not None:
             copies[canary.supports] += canary.repetitions
-    return copies
+    return copies, near_counts(canaries)
 
 
 def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> list[Canary]:

@@ -15,8 +15,9 @@ from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
-from leakage_tasks.canaries.canary import FAMILIES, MASK, attacker_view
+from leakage_tasks.canaries.canary import BESIDE, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
+from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.sidecar import planted_role
 from leakage_tasks.canaries.verify import Planting, planting_of
@@ -65,9 +66,10 @@ class CanaryTask(LocalTask):
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
         self._chat: Chat | None = None
+        self._near = near_counts(self._read)
         self._look = Look()
         if self.options.preflight is not None:
-            self._look = read_look(self.options.preflight, manifest_hash(self._read), given)
+            self._look = read_look(self.options.preflight, manifest_hash(self._read), given, self._near)
         known = self.options.known
         self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}
@@ -177,7 +179,8 @@ class CanaryTask(LocalTask):
 
     def _tier(self, doc: Document) -> int | None:
         reading = self._look.readings.get(doc["id"])
-        return doc["repetitions"] if reading is None else CONTEXT if reading == "context" else None
+        copies: int = doc["repetitions"] + self._near[doc["id"]]
+        return copies if reading is None else CONTEXT if reading == "context" else None
 
     def protocol(self) -> dict[str, Any]:
         """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
@@ -201,7 +204,7 @@ class CanaryTask(LocalTask):
         ids = {doc["id"] for doc in self.used}
         there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
-        repetitions = Counter(canary.repetitions for canary in planted)
+        repetitions = Counter(canary.repetitions + self._near[canary.id] for canary in planted)
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self._canaries) else {}
@@ -216,6 +219,7 @@ class CanaryTask(LocalTask):
             **({"learnt_from": self._look.learnt} if self._look.learnt and len(there) == len(self._canaries) else {}),
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
+            **({"near_copies": near} if (near := sum(self._near[canary.id] for canary in planted)) else {}),
             "kinds": sorted({canary.kind for canary in there}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
@@ -266,7 +270,7 @@ class CanaryExtraction(CanaryTask):
 def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
     if manifest is None:
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
-    canaries = [canary for canary in read if canary.kind != "supporting"]
+    canaries = [canary for canary in read if canary.kind not in BESIDE]
     if not canaries:
         raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
     return canaries

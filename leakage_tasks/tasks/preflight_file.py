@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ class Look:
     """By id, how planted canaries were read that are not in the loss."""
 
 
-def read_look(path: str, manifest: str, canaries: Sequence[Canary]) -> Look:
-    """How the ``canaries`` were read in training.
+def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Mapping[str, int] | None = None) -> Look:
+    """How the ``canaries`` were read in training, which have so many ``near`` copies beside the exact ones.
 
     ``path`` is what ``leakage preflight -o`` or ``ExposureCallback`` wrote, ``manifest`` the hash of the canaries'.
     Natural canaries are left out. Raises OptionError for another file, one of another manifest, or of a part of the
@@ -59,7 +59,7 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary]) -> Look:
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
     for canary in open_:
-        tier = CONTEXT if readings.get(canary.id) == "context" else canary.repetitions
+        tier = CONTEXT if readings.get(canary.id) == "context" else canary.repetitions + (near or {}).get(canary.id, 0)
         # Copies of another canary of the same text are found as this one's too.
         learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
         copies[tier] += canary.repetitions

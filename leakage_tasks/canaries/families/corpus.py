@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -67,7 +67,7 @@ def read_corpus(path: Path, columns: Columns, *, sentences: int, unknown: int, s
     drawn, counts = _Lowest(sentences, seed), Counter[str]()
     shape = re.compile(rf"(.*\S) ([^\W\d_]+(?: [^\W\d_]+){{{unknown - 1}}})([^\w\s]*)")
     for text in _texts(path, columns):
-        counts.update(word for each in text.split() if _is_plain(word := _EDGES.sub("", each)))
+        counts.update(_plain_words(text))
         for sentence in _ENDS.split(text):
             drawn.offer(" ".join(sentence.split()), shape)
     if len(drawn.kept) < sentences:
@@ -75,9 +75,21 @@ def read_corpus(path: Path, columns: Columns, *, sentences: int, unknown: int, s
             f"--data {path}: holds {len(drawn.kept)} different sentences of {FEWEST_WORDS} to {MOST_WORDS} words "
             f"before the secret, too few for {sentences} canaries and controls: give more text, or ask for fewer"
         )
-    words = [word for word, times in counts.items() if times >= OFTEN]
-    words.sort(key=lambda word: lot(seed, word))
+    words = sorted(_frequent(counts), key=lambda word: lot(seed, word))
     return Corpus(path, columns, drawn.in_order(), tuple(words))
+
+
+def frequent_words(texts: Iterable[str]) -> list[str]:
+    """The words in lower case that ``texts`` have twice or more, in the order of the alphabet."""
+    return sorted(_frequent(Counter(word for text in texts for word in _plain_words(text))))
+
+
+def _frequent(counts: Counter[str]) -> list[str]:
+    return [word for word, times in counts.items() if times >= OFTEN]
+
+
+def _plain_words(text: str) -> Iterator[str]:
+    return (word for each in text.split() if _is_plain(word := _EDGES.sub("", each)))
 
 
 def bare(word: str) -> str:

@@ -204,6 +204,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} controls, made alike and never planted"
         case "kinds":
             return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
+        case "near_copies":
+            return f"{int(value):,} of the copies have other words around the secret"
         case "families":
             told = [f"{int(number):,} {family}" for family, number in value.items()]
             return escaped(f"families: {', '.join(told)}")
