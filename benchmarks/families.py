@@ -1,8 +1,9 @@
 """How much each family of canaries gives away, on one model and in one run: prints a table.
 
-A small Llama learns one half of Python's help text, then is fine-tuned on the other half with the canaries of all five
-families in it, each planted as often. ``exposure`` and ``control`` are mean exposures of planted canaries and controls
-in bits, of ``log2|R|``; with ``--fuzzy`` all copies but one are near copies. The AUC and the true positive rate at 1 % false ones are those of ``leakage score``.
+A small Llama learns one half of Python's help text, then is fine-tuned on the other half with the canaries of all
+five families in it, each planted as often. ``exposure`` and ``control`` are mean exposures of planted canaries and
+controls in bits, of ``log2|R|``. With ``--fuzzy`` all copies but one are near copies. The AUC and the true positive
+rate at 1 % false ones are those of ``leakage score``.
 """
 
 from __future__ import annotations

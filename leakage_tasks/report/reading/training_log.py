@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.report.reading.validate import is_finite, load_json
 
@@ -21,6 +22,7 @@ Over = Literal["epoch", "step"]
 STATE = "trainer_state.json"
 MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "controls"))
 BOUND, KNOWN = "leakage/exposure_bound", "leakage/exposure_known"
+NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_natural_controls"
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
 
@@ -28,21 +30,25 @@ _TIMES = "leakage/exposure_x"
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     """Findings of one point of a run as an entry of its log, all in bits but ``exposure_known``, a share.
 
-    The fewest copies come first; ``exposure_mean`` is of all planted canaries together. ``exposure_bound`` is the
-    largest log2|R|, ``exposure_known`` the share of planted canaries whose exposure is more than a lower bound.
+    The fewest copies come first; ``exposure_mean`` is of all planted canaries together, natural ones apart.
+    ``exposure_bound`` is the largest log2|R|, ``exposure_known`` the share of canaries in the data whose exposure is
+    more than a lower bound.
     """
     by_times: dict[int, list[float]] = {}
+    natural: dict[bool, list[float]] = {True: [], False: []}
     for found in findings:
         assert found.exposure is not None, "findings of the exposure attack have a rank"
-        by_times.setdefault(found.repetitions if found.planted else 0, []).append(found.exposure)
+        times = found.repetitions + found.near if found.planted else 0
+        group = natural[found.planted] if found.kind == NATURAL else by_times.setdefault(times, [])
+        group.append(found.exposure)
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
     known = [found.method != "lower_bound" for found in findings if found.planted]
+    means = {MEAN: planted, CONTROLS: never, NATURAL_MEAN: natural[True], NATURAL_CONTROLS: natural[False]}
     return {
         **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
-        MEAN: fmean(planted),
-        MOST: max(planted),
-        **({CONTROLS: fmean(never)} if never else {}),
+        **{name: fmean(bits) for name, bits in means.items() if bits},
+        **({MOST: max(planted)} if planted else {}),
         BOUND: max(found.log2_size for found in findings),
         KNOWN: fmean(known),
     }

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -13,14 +14,16 @@ from typing import Any, Literal
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.coarse import NATURAL, coarsened
 from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.canaries.context import read_context
+from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line, log
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import SECONDS, SKIPPED, curves_of_log, exposure_entry
+from leakage_tasks.report.reading.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
 from leakage_tasks.training.preflight.start import look_before_training
@@ -28,7 +31,8 @@ from leakage_tasks.training.preflight.start import look_before_training
 BUDGET = 2_000
 """Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
 WATCHED = ("random", "organic")
-"""Kinds whose exposure can be read beside that of controls. Natural secrets were not drawn from their space."""
+"""Kinds whose exposure can be read beside that of controls. Natural secrets were not drawn from their space: they are
+watched where that is asked for, and told apart."""
 
 
 class ExposureCallback(TrainerCallback):
@@ -45,7 +49,9 @@ class ExposureCallback(TrainerCallback):
     the most planted canaries to watch, and the most controls; ``controls=False`` watches none of these. ``budget`` is
     the most sequences scored for a canary at one point. ``context`` is what canaries are read after, as ``--metadata
     context=…`` takes it. ``chat`` says whether they are turns of a chat, by the tokenizer's template; None that they
-    are where the record of planting says so and the tokenizer has a template. ``tokenizer`` stands in for the trainer's
+    are where the record of planting says so and the tokenizer has a template. With ``natural=True`` natural secrets are
+    watched too, told as samples tell them: ``leakage/exposure_natural`` is the mean of what the power of ten of each
+    rank leaves, ``leakage/exposure_natural_controls`` that of their controls. ``tokenizer`` stands in for the trainer's
     ``processing_class``. ``plot`` is a picture of losses and exposure to write at the end, .png or .svg.
 
     Before the first step it looks whether the trainer's data holds the planted canaries, and their secrets in its loss
@@ -75,6 +81,7 @@ class ExposureCallback(TrainerCallback):
         seed: int = 0,
         context: str | Mapping[str, str] = "auto",
         chat: bool | None = None,
+        natural: bool = False,
         tokenizer: Any = None,
         plot: str | Path | None = None,
         preflight: int | None = None,
@@ -85,7 +92,8 @@ class ExposureCallback(TrainerCallback):
         self.manifest, self.preflight, self.strict = manifest, preflight, strict
         self.every, self.share, self.budget, self.seed = every, share, budget, seed
         self.context, self.chat = read_context(context), chat
-        self.canaries = watched_canaries(manifest, canaries, controls, seed)
+        self.canaries = watched_canaries(manifest, canaries, controls, seed, natural)
+        self._near = near_counts(read_manifest(manifest))
         self.plot = None if plot is None else Path(plot)
         self._tokenizer = tokenizer
         self._trainer: Trainer | None = None
@@ -126,7 +134,10 @@ class ExposureCallback(TrainerCallback):
         found = self._look()
         if self._trainer is not None and self.preflight != 0:
             look_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
-        self._log(found, state, control)
+        self._measured = state.global_step
+        if not any(entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history):
+            # A run that goes on from a checkpoint has this look in the history that it was saved with.
+            self._log(found, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look where the number of steps says so, and after the last step, before its checkpoint is saved."""
@@ -193,10 +204,13 @@ class ExposureCallback(TrainerCallback):
             findings = run_attack(
                 "exposure", self._target, canaries, budget=self.budget, seed=self.seed, context=context
             )
-        return exposure_entry(findings)
+        return exposure_entry([coarsened(replace(each, near=self._near[each.canary])) for each in findings])
 
     def _log(self, found: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
-        entry = {**found, SECONDS: self._pace.latest or 0.0, SKIPPED: len(self._skipped)}
+        entry = {**found, SKIPPED: len(self._skipped)}
+        if NATURAL_MEAN not in found:
+            # How long a search took says when it met the secret.
+            entry[SECONDS] = self._pace.latest or 0.0
         self._measured, self._skipped = state.global_step, set()
         if self._trainer is None:
             state.log_history.append({**entry, "epoch": state.epoch, "step": state.global_step})
@@ -241,20 +255,21 @@ class Pace:
 
 
 def watched_canaries(
-    manifest: str | Path, most: int | None = None, controls: bool = True, seed: int = 0
+    manifest: str | Path, most: int | None = None, controls: bool = True, seed: int = 0, natural: bool = False
 ) -> list[Canary]:
     """Planted canaries and controls of a manifest, in its order.
 
     Of the planted ones ``most`` at the most, as equally many of each number of repetitions as there are, and of the
-    controls too; which, ``seed`` decides. Raises ManifestError for a manifest that cannot be read, and OptionError
-    for one without a planted canary of a kind that is watched.
+    controls too; which, ``seed`` decides. ``natural`` ones only if so told. Raises ManifestError for a manifest that
+    cannot be read, and OptionError for one without a planted canary of a kind that is watched.
     """
-    canaries = [canary for canary in read_manifest(manifest) if canary.kind in WATCHED]
+    kinds = (*WATCHED, NATURAL) if natural else WATCHED
+    canaries = [canary for canary in read_manifest(manifest) if canary.kind in kinds]
     planted = [canary for canary in canaries if canary.planted]
     if not planted:
         raise OptionError(
-            f"{manifest}: holds no planted canary of kind {' or '.join(WATCHED)}, so none to watch: make some with "
-            "'leakage canaries'; natural ones are measured by lm_eval, after training"
+            f"{manifest}: holds no planted canary of kind {' or '.join(kinds)}, so none to watch: make some with "
+            "'leakage canaries'" + ("" if natural else ", or watch natural ones with natural=True")
         )
     never = [canary for canary in canaries if not canary.planted and controls]
     chosen = {canary.id for group in (planted, never) for canary in _spread(group, seed)[:most]}

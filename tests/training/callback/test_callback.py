@@ -514,3 +514,41 @@ def test_without_a_share_and_before_the_first_look_everything_is_affordable():
     pace = Pace(None, clock)
     measured(pace, clock, 1e6)
     assert pace.affords()
+
+
+# -- natural secrets -------------------------------------------------------------------------------------------------
+
+
+def _natural(canary: Canary) -> Canary:
+    return dataclasses.replace(canary, kind="natural", salt="salt")
+
+
+def test_natural_ones_are_watched_when_told_so(written):
+    path = written([_natural(each) for each in MADE])
+    assert [each.id for each in watched_canaries(path, natural=True)] == [each.id for each in MADE]
+
+
+def test_natural_ones_have_entries_of_their_own_that_tell_the_power_of_ten_alone(tmp_path):
+    made = canaries()
+    exact = looks(watched(tmp_path, watch={"every": 3}))[-1]
+    own = [_natural(each) if each.planted and each.repetitions == 1 else each for each in made]
+    folder = tmp_path / "natural"
+    folder.mkdir()
+    trainer = trainer_of(folder, model())
+    ExposureCallback(manifest(folder, own), every=3, share=None, natural=True, preflight=0).attach(trainer)
+    trainer.train()
+    last = looks(trainer)[-1]
+    rank = 100 / 2 ** exact["leakage/exposure_x1"]
+    first = 1 if rank <= 10 + 1e-6 else 10
+    assert last["leakage/exposure_natural"] == pytest.approx(math.log2(100 / math.sqrt(first * first * 10)))
+    assert last["leakage/exposure_mean"] == pytest.approx(exact["leakage/exposure_x4"])
+    assert "leakage/exposure_x1" not in last
+    assert "leakage/seconds" not in last
+
+
+def test_without_being_told_so_the_log_says_nothing_of_them(tmp_path):
+    own = [_natural(each) if each.repetitions == 1 else each for each in canaries()]
+    trainer = trainer_of(tmp_path, model())
+    ExposureCallback(manifest(tmp_path, own), share=None, preflight=0).attach(trainer)
+    trainer.train()
+    assert not any("natural" in name for entry in looks(trainer) for name in entry)
