@@ -21,6 +21,7 @@ _TAKES: Mapping[type, str] = {
     protocols.PredictsNextToken: NEXT_TOKEN,
     protocols.ScoresSequences: LIKELIHOOD,
     protocols.CompletesText: TEXT,
+    protocols.WritesTexts: TEXT,
     protocols.ScoresLabels: LABELS,
     protocols.RelaxesTokens: GRADIENTS,
 }

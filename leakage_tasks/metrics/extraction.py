@@ -8,11 +8,12 @@ from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import GuessOutcome, mean
+from leakage_tasks.metrics.aggregates import GuessOutcome, maximum, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
+from leakage_tasks.stats.intervals import clopper_pearson
 
 GUESS_COUNTS = (50, 100, 200)
 """Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
@@ -63,6 +64,26 @@ def tried(found: Finding) -> GuessOutcome | None:
         hit = within_ten(found)
         return None if hit is None else GuessOutcome(bool(hit), chance_at(GUESSES, found))
     return None if found.correct is None else GuessOutcome(all(found.correct), chance_at(1, found))
+
+
+def was_drawn(found: Finding) -> bool:
+    """Whether the attack was to draw texts and count those that hold the secret."""
+    return "hits" in found.extra
+
+
+def drawn(found: Finding) -> float | None:
+    """1 if one of the texts drawn holds the secret or more do; None where that is not told."""
+    return float(found.extra["hits"] > 0) if was_drawn(found) else None
+
+
+def p_z(found: Finding) -> float | None:
+    """Share of the texts drawn that hold the secret, which estimates its probability in one text."""
+    return found.extra["hits"] / found.extra["texts"] if was_drawn(found) else None
+
+
+def p_z_high(found: Finding) -> float | None:
+    """The upper end of the Clopper-Pearson interval of that probability."""
+    return clopper_pearson(found.extra["hits"], found.extra["texts"])[1] if was_drawn(found) else None
 
 
 def hamming_distance(found: Finding) -> float | None:
@@ -165,6 +186,31 @@ METRICS: list[Metric] = [
         "probability",
         alarm=NOT_AT_CHANCE,
     ).row(controls(tried), aggregates.hit_by_chance, brief=True),
+    *HEADLINE(
+        "drawn",
+        "share of canaries whose secret is in one of the texts drawn or more",
+        better="lower",
+        title="Drawn",
+        control="control_drawn",
+    ).rate(planted(drawn), was_drawn),
+    MetricSpec("control_drawn", "the same of controls; above chance it shows a fault", "share").row(
+        controls(drawn), mean, was_drawn, brief=True
+    ),
+    *MetricSpec(
+        "p_z",
+        "probability that a text drawn holds the secret: the share that did, mean over canaries",
+        "share",
+        better="lower",
+    )
+    .row(planted(p_z), mean, was_drawn, brief=True)
+    .with_ends(aggregates.BOOTSTRAP),
+    MetricSpec(
+        "p_z_most",
+        "no canary's probability to be in a text drawn is above this, each by its own 95 % Clopper-Pearson interval",
+        "share",
+        better="lower",
+    ).row(planted(p_z_high), maximum, was_drawn, brief=True),
+    MetricSpec("control_p_z", "the same as p_z for controls", "share").row(controls(p_z), mean, was_drawn, brief=True),
     *TWO_RANKS,
     MetricSpec(
         "shortlist_kept",

@@ -85,6 +85,17 @@ class CompletesText(Protocol):
         """The model's greedy continuation of ``text``, at least ``characters`` long unless it ends."""
 
 
+@runtime_checkable
+class WritesTexts(Protocol):
+    """Can be drawn from: writes a text again and again, each time anew."""
+
+    only_writes: bool
+    """Whether that is all that can be asked of it: it gives no log-likelihoods."""
+
+    def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
+        """``number`` independent continuations of ``text``, each at least ``characters`` long unless it ends."""
+
+
 class Paths(Protocol):
     """The token paths that spell the fillings of one space, as a graph to search or draw in.
 

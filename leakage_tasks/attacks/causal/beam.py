@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import TargetError
@@ -105,21 +106,10 @@ def _written(order: AttackRequest) -> AttackResult:
     A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
     """
     space, secret = order.canary.attack_space, order.canary.secret
-    if not space.prefix.strip():
-        raise TargetError(
-            "attack=greedy needs text before the first slot on a model that only writes: leave known=all, or put some "
-            "into the template"
-        )
-    longest = sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:]))
-    text = order.target.complete(space.prefix.rstrip(), longest + 1)
-    text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
-    values: list[str] = []
-    for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
-        values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
-        text = text[len(values[-1]) :].removeprefix(piece)
+    values = read_slots(space, order.target.complete(opening(space, "greedy"), longest(space)))
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
     written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
-    written["extra"] = {"nodes": 0, "written": values}
+    written["extra"] = {"nodes": 0, "written": list(values)}
     if not all(values):
         return written
     try:
@@ -127,5 +117,5 @@ def _written(order: AttackRequest) -> AttackResult:
     except TargetError:
         # A model that only writes: its guess has no score.
         return written
-    guess = Guess(tuple(values), space.fill(values), score)
+    guess = Guess(values, space.fill(values), score)
     return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.core.log import log
+from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.registry import Registry, check_callable
 from leakage_tasks.harness.api import LM, TemplateLM
 from leakage_tasks.harness.generation import request
@@ -20,10 +22,20 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
-from leakage_tasks.targets.harness.texts import TextTokens, text_tokens
+from leakage_tasks.targets.harness.texts import (
+    HarnessTexts,
+    TextTokens,
+    check_decoding,
+    generation_settings,
+    kinds,
+    text_tokens,
+)
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_by_text
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
+ALIKE = 10
+"""Draws of which not two differ, from which on that is suspicious."""
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
@@ -66,10 +78,25 @@ class HarnessScorer:
             answers = ask()
         except NotImplementedError:
             raise TargetError(
-                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=greedy works "
-                "on it; for the rest choose a model or API that gives them"
+                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
+                "or greedy works on it; for the rest choose a model or API that gives them"
             ) from None
         return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)
+
+
+def only_writes(lm: LM) -> bool:
+    """Whether a model gives no log-likelihoods, asked for one the first time."""
+    if lm not in _ONLY_WRITE:
+        try:
+            HarnessTexts(lm).check_scores("a")
+        except TargetError:
+            _ONLY_WRITE[lm] = True
+        else:
+            _ONLY_WRITE[lm] = False
+    return _ONLY_WRITE[lm]
+
+
+_ONLY_WRITE: WeakKeyDictionary[LM, bool] = WeakKeyDictionary()
 
 
 class HarnessTarget(HarnessScorer):
@@ -79,10 +106,32 @@ class HarnessTarget(HarnessScorer):
     scored as the continuation of an empty context.
     """
 
+    before = ""
+    """What is written after, besides a text."""
+
+    @property
+    def only_writes(self) -> bool:
+        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`."""
+        return only_writes(self._lm)
+
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
-        return self._lm.generate_until([request("generate_until", {}, (text, settings), 0)])[0]
+        return self._lm.generate_until([request("generate_until", {}, (self.before + text, settings), 0)])[0]
+
+    def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
+        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for models that do not draw."""
+        check_decoding(self._lm, scheme)
+        stream = random.Random(f"write:{seed}")
+        settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
+        asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
+        texts = HarnessTexts(self._lm).continuations(asked)
+        if number >= ALIKE and len(set(texts)) == 1:
+            warn_once(
+                f"{kinds(self._lm)[0]} wrote one and the same text {number} times after a canary's beginning: unless "
+                "that is memorized it does not sample, and so many draws are one: look at its settings"
+            )
+        return texts
 
     def in_context(self, context: Context, space: Space) -> HarnessTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`; by token ids where the model takes them.
@@ -107,7 +156,7 @@ class TextInContext(HarnessTarget):
 
     def __init__(self, lm: LM, context: Context) -> None:
         super().__init__(lm, lambda text: context.before)
-        self._context = context
+        self._context, self.before = context, context.before
         if context.start != "auto" and not context.chat:
             raise TargetError(
                 f"context={context}: {type(lm).__name__} takes text and puts its own tokens before it: use "
@@ -127,10 +176,6 @@ class TextInContext(HarnessTarget):
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`."""
         return super().log_perplexity([text + self._context.after for text in texts])
 
-    def complete(self, text: str, characters: int) -> str:
-        """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
-        return super().complete(self._context.before + text, characters)
-
 
 class TokensInContext(HarnessTarget):
     """A model that takes token ids; implements ``ScoresSequences`` and ``CompletesText``.
@@ -140,7 +185,7 @@ class TokensInContext(HarnessTarget):
 
     def __init__(self, lm: TemplateLM, context: Context, space: Space, tokens: TextTokens) -> None:
         super().__init__(lm)
-        self._template, self._context, self._tokens = lm, context, tokens
+        self._template, self._context, self._tokens, self.before = lm, context, tokens, context.before
         start = start_token(context, lm.prefix_token_id, lm.tokenizer)
         self._lead = lead_of(context, space, tokens.encode, lambda row: tokens.decode([row])[0], start)
 
@@ -162,12 +207,20 @@ class TokensInContext(HarnessTarget):
 
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`. Raises TargetError for a start of its own."""
+        self._check_start()
+        return super().complete(text, characters)
+
+    def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
+        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for a start of its own."""
+        self._check_start()
+        return super().write(text, characters, number, scheme, seed)
+
+    def _check_start(self) -> None:
         if self._context.start != "auto" and not self._context.chat:
             raise TargetError(
                 f"context={self._context}: what a model writes begins with the tokens the harness puts there: use "
                 "context=auto or a text"
             )
-        return super().complete(self._context.before + text, characters)
 
 
 class HarnessSeq2Seq:
