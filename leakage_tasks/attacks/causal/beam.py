@@ -16,7 +16,7 @@ BEAM = 16
 WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1)
 
 
-@register("beam", "extraction", PredictsNextToken, auto=4, remedy=NO_LOGITS, settings=(WIDTH,))
+@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(WIDTH,))
 def beam(order: AttackRequest) -> AttackResult:
     """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
 
@@ -85,7 +85,7 @@ class _Level:
 NO_TEXT = "choose a model that generates text or has logits"
 
 
-@register("greedy", "extraction", PredictsNextToken, CompletesText, auto=3, remedy=NO_TEXT)
+@register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
 def greedy(order: AttackRequest) -> AttackResult:
     """The likeliest allowed token each time, or what the model writes where only that can be asked."""
     if not isinstance(order.target, PredictsNextToken):

@@ -25,7 +25,7 @@ UNTIL = Option(
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
+@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
 def sampling(order: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 

@@ -24,7 +24,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
     "text-sampling",
     "extraction",
     WritesTexts,
-    auto=1,
+    auto=2,
     affordable=lambda order: order.target.only_writes,
     remedy=NO_TEXT,
     settings=(TEXTS, TEMPERATURE),

@@ -61,7 +61,7 @@ def affordable(order: AttackRequest) -> bool:
     return order.canary.attack_space.size <= order.budget
 
 
-@register("brute-force", "extraction", ScoresSequences, auto=2, remedy=NO_SCORES, affordable=affordable)
+@register("brute-force", "extraction", ScoresSequences, auto=3, remedy=NO_SCORES, affordable=affordable)
 def brute_force(order: AttackRequest) -> AttackResult:
     """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
 
