@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from leakage_tasks.canaries.places import stream_of
 from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Part, Sidecar, named, sidecar_path
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
@@ -46,12 +47,19 @@ class PlantJob:
     @property
     def stream(self) -> str:
         """What the places of the copies are drawn with."""
-        return f"validation:{self.seed}" if self.part == "validation" else str(self.seed)
+        return stream_of(self.seed, self.part)
 
-    def record(self, layout: Layout, hashes: tuple[str, str, str], copies: dict[str, int], characters: int) -> Sidecar:
+    def record(
+        self,
+        layout: Layout,
+        hashes: tuple[str, str, str],
+        copies: dict[str, int],
+        characters: int,
+        heights: dict[str, int],
+    ) -> Sidecar:
         """The record of the copy: its format, the hashes of input, manifest and output, and what was inserted.
 
-        ``characters`` is how long all its texts are.
+        ``characters`` is how long all its texts are, ``heights`` how many rows a copy takes, where it is not one.
         """
         return Sidecar(
             seed=self.seed,
@@ -73,6 +81,8 @@ class PlantJob:
             before="chat turn" if layout.chat else "line break" if self.kind.running else "start of a row",
             characters=characters,
             role=layout.role if layout.chat else None,
+            unpacked_sha256=layout.unpacked_sha256,
+            heights=heights or None,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,13 +12,16 @@ from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
+from leakage_tasks.canaries.places import Gap, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
-from leakage_tasks.canaries.sidecar import read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
+from leakage_tasks.canaries.plant_shards import plant_shards
+from leakage_tasks.canaries.sidecar import named, read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of
+from leakage_tasks.data.shards import shards_of
 
 
 def plant(
@@ -37,6 +39,8 @@ def plant(
     label: str | None = None,
     role: str | None = None,
     fuzzy: int | None = None,
+    jobs: int = 1,
+    dask: str | None = None,
 ) -> PlantReport:
     """Copy ``source`` to ``output`` with every planted canary of ``manifest`` in it, ``repetitions`` times.
 
@@ -60,17 +64,30 @@ def plant(
     ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
     parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
 
-    Raises LeakageError, leaving nothing behind, if anything is unreadable, unwritable, does not fit or changes while it
-    is read.
+    ``source`` may be a folder of files, or a pattern: its files are shards of one data set, and ``output`` is a folder
+    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`); ``jobs`` and ``dask`` are for those alone.
+
+    Raises LeakageError, leaving nothing behind but shards that are done, if anything is unreadable, unwritable, does
+    not fit or changes while it is read.
     """
     wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"))
-    jobs = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
-    first = jobs[0]
-    with ExitStack() as files, unchanged(*(job.source for job in jobs), first.manifest):
+    shards = shards_of(Path(source))
+    if shards is not None:
+        for name, given in (("validation", validation), ("label", label), ("fuzzy", fuzzy)):
+            if given is not None:
+                raise OptionError(f"--{name} is not for shards: make the canaries so, or plant into one file")
+        with unchanged(Path(manifest)):
+            canaries = read_manifest(Path(manifest))
+            planted = _to_plant(canaries, Path(manifest), source_column)
+            job = PlantJob(Path(manifest), Path(source), named(Path(output)), seed, wanted)
+            return plant_shards(job, shards, canaries, planted, jobs, dask)
+    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
+    first = copies[0]
+    with ExitStack() as files, unchanged(*(job.source for job in copies), first.manifest):
         canaries = read_manifest(first.manifest)
-        kinds = [job.kind for job in jobs]
-        check_places(jobs)
-        layouts = [_layout(kind, job) for kind, job in zip(kinds, jobs, strict=True)]
+        kinds = [job.kind for job in copies]
+        check_places(copies)
+        layouts = [_layout(kind, job) for kind, job in zip(kinds, copies, strict=True)]
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
         if fuzzy is not None:
             if validation is not None:
@@ -81,7 +98,7 @@ def plant(
         if labelled or fuzzy is not None:
             # It takes its place when the files close, as the planted data does.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
-        reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(jobs, layouts, strict=True)]
+        reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]
     whole = replace(reports[0], label=chosen, labelled=labelled)
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
 
@@ -119,7 +136,8 @@ def _plant(
     # A line of running text ends in a character of it.
     characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
     copies = {canary.id: canary.repetitions for canary in here}
-    record = job.record(layout, (before, content, sha256_of(beside)), copies, characters)
+    heights = {name: height for name, row in rows.items() if (height := job.kind.height(row)) != 1}
+    record = job.record(layout, (before, content, sha256_of(beside)), copies, characters, heights)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
     return PlantReport(
@@ -150,17 +168,9 @@ def _label(
     return chosen, with_it, sum(bare)
 
 
-def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[tuple[int, str]]:
-    """A gap (0 … ``rows``) for every copy of every canary, with the canary's id, sorted by gap.
-
-    Gaps are independent and uniform; copies in one gap stand in random order. Each canary has a random
-    stream of its own.
-    """
-    drawn = []
-    for canary in canaries:
-        stream = random.Random(f"plant:{seed}:{canary.id}")
-        drawn += [(stream.randrange(rows + 1), stream.random(), canary.id) for _ in range(canary.repetitions)]
-    return [(gap, name) for gap, _, name in sorted(drawn)]
+def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[Gap]:
+    """A gap (0 … ``rows``) for every copy of every canary: :func:`~leakage_tasks.canaries.places.gaps_of`."""
+    return gaps_of({canary.id: canary.repetitions for canary in canaries}, rows, seed)
 
 
 def _to_plant(canaries: Sequence[Canary], manifest: Path, source_column: str | None) -> list[Canary]:

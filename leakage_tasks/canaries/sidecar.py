@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, Literal, get_args
 
@@ -33,8 +33,9 @@ TRAINED_AFTER: dict[Before, str] = {
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
 _TYPES: dict[str, Any] = (
-    {"copies": dict, "characters": (int, NoneType)}
+    {"copies": dict, "characters": (int, NoneType), "heights": (dict, NoneType), "shards": (dict, NoneType)}
     | dict.fromkeys(("label_column", "split", "source_column", "part", "before", "role"), (str, NoneType))
+    | {"unpacked_sha256": (str, NoneType)}
     | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
 """Types of the fields that are not text."""
@@ -82,6 +83,12 @@ class Sidecar:
     """Those of all texts, the canaries among them; None as above."""
     role: Role | None = None
     """Whose turn a copy is in a chat; None for other data, and in records of before it was written down."""
+    unpacked_sha256: str | None = None
+    """Of packed input, the hash of what it held."""
+    heights: dict[str, int] | None = None
+    """How many rows a copy takes, by id, where it is not one."""
+    shards: dict[str, dict[str, Any]] | None = None
+    """Of data in several files, by name: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256`` each."""
     schema: int = SCHEMA
     """Of the record."""
     version: str = __version__
@@ -143,8 +150,28 @@ def _is_name(text: str) -> bool:
     return text.strip(".") != "" and "\0" not in text and "/" not in text and length <= LONGEST_NAME
 
 
+def _are_numbers(values: dict[str, Any]) -> bool:
+    return all(type(times) is int and 0 <= times <= MOST for times in values.values())
+
+
+def _is_shard(name: str, known: Any) -> bool:
+    """Whether that says what :class:`Sidecar` tells of a shard, and its name leads nowhere else."""
+    if not isinstance(known, dict) or not all(_is_name(part) for part in name.split("/")):
+        return False
+    hashes = (known.get("input_sha256"), known.get("output_sha256"))
+    return (
+        known.keys() == {"rows", "input_sha256", "output_sha256", "unpacked_sha256"}
+        and _are_numbers({"rows": known["rows"]})
+        and all(isinstance(each, str) for each in hashes)
+        and isinstance(known["unpacked_sha256"], str | NoneType)
+    )
+
+
 _FITS: dict[str, Callable[[Any], bool]] = {
-    "copies": lambda copies: all(type(times) is int and 0 <= times <= MOST for times in copies.values()),
+    "copies": _are_numbers,
+    "heights": lambda heights: _are_numbers(heights or {}),
+    "shards": lambda shards: all(_is_shard(name, known) for name, known in (shards or {}).items()),
+    "input_rows": lambda rows: 0 <= rows <= MOST,
     "characters": lambda number: 0 <= (number or 0) <= MOST,
     "output": _is_name,
     "part": (None, *get_args(Part)).__contains__,
@@ -183,8 +210,13 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of all files of a saved folder but its caches."""
     if not path.is_dir():
         return _sha256_of_file(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("cache-"))
-    lines = (f"{_sha256_of_file(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    files = (file for file in path.rglob("*") if file.is_file() and not file.name.startswith("cache-"))
+    return sha256_of_all({file.relative_to(path).as_posix(): _sha256_of_file(file) for file in files})
+
+
+def sha256_of_all(hashes: Mapping[str, str]) -> str:
+    """The hash of a folder from those of its files, by their names in it."""
+    lines = (f"{hashes[name]}  {name}\n" for name in sorted(hashes, key=PurePosixPath))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from leakage_tasks.canaries.canary import BESIDE, Canary
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
@@ -32,8 +32,10 @@ from leakage_tasks.canaries.sidecar import (
 )
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, Turns, format_of
 from leakage_tasks.data.base import turns_of
+from leakage_tasks.data.shards import shards_of
 
 State = Literal["proven", "claimed", "none"]
 
@@ -102,6 +104,8 @@ def verify(
     text_column: str | None = None,
     source_column: str | None = None,
     split: str | None = None,
+    jobs: int = 1,
+    dask: str | None = None,
 ) -> VerifyReport:
     """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
 
@@ -112,6 +116,8 @@ def verify(
     each copy must stand beside its canary's source sentence. With ``chunk``, also how many copies a chunk of that many
     characters, or tokens of ``tokenizer``, of the text column concatenated in order would cut in two.
 
+    Of a folder of shards each file is looked through, ``jobs`` at once; chunks begin anew with each.
+
     Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
     """
     planted, manifest = Path(planted), Path(manifest)
@@ -120,37 +126,90 @@ def verify(
     if tokenizer is not None and chunk is None:
         raise OptionError("--tokenizer says what --chunk counts: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
-        return _check_planted(planted, manifest, chunk, tokenizer, (text_column, source_column, split))
+        return _check_planted(planted, manifest, (chunk, tokenizer), (text_column, source_column, split), jobs, dask)
 
 
 def _check_planted(
-    planted: Path, manifest: Path, chunk: int | None, tokenizer: str | None, asked: tuple[str | None, ...]
+    planted: Path,
+    manifest: Path,
+    chunks: tuple[int | None, str | None],
+    asked: tuple[str | None, ...],
+    jobs: int,
+    dask: str | None,
 ) -> VerifyReport:
     canaries = read_manifest(manifest)
-    kind = format_of(planted)
     record = read_sidecar(sidecar_path(planted))
-    part = record.part if record else None
+    part, before = (record.part, record.before) if record else (None, None)
     wanted = _columns(record, *asked)
-    layout = kind.survey(planted, wanted)
-    search = spans_in_blocks if kind.running else spans_in_rows
-    spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in canaries))
-    copies: list[Span] | None = None if chunk is None else []
-    counts = _count(canaries, spans, part, copies)
-    problems = [*_against_record(record, planted, canaries), *_against_manifest(canaries, counts, part)]
-    if layout.source is not None:
-        beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
-        problems += _against_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), canaries)
-    before = record.before if record else None
-    report = VerifyReport(planted, layout.rows, record is not None, counts, problems, chunk=chunk, before=before)
-    if chunk is not None and copies is not None:
-        if tokenizer is None:
-            cut = cut_by_characters(copies, chunk)
-        else:
-            report.unit = "tokens"
-            cut = cut_by_tokens(kind.texts(planted, layout, wanted), kind.running, copies, chunk, tokenizer)
-        found = Counter(span.text for span in cut)
-        report.cut = {canary.id: found[canary.text] for canary in canaries if found[canary.text]}
+    shards = shards_of(planted)
+    files = [planted] if shards is None else [shards.path(name) for name in shards.names]
+    tasks = [Looking(file.absolute(), wanted, canaries, *chunks) for file in files]
+    looks: list[Look] = each(look, tasks, jobs, dask)
+    counts = _counts(canaries, looks, part)
+    if shards is None or record is None or record.shards is None:
+        problems = [*_against_hash(record, planted, looks[0].sha256 if shards is None else None)]
+    else:
+        found = {name: one.sha256 for name, one in zip(shards.names, looks, strict=True)}
+        problems = [*_against_shards(planted, record.shards, found)]
+    problems += [*_against_record(record, planted, canaries), *_against_manifest(canaries, counts, part)]
+    wrong: Counter[str] = sum((one.wrong for one in looks), Counter())
+    problems += _against_sources(wrong, canaries)
+    rows = sum(one.rows for one in looks)
+    report = VerifyReport(planted, rows, record is not None, counts, problems, chunk=chunks[0], before=before)
+    if chunks[0] is not None:
+        report.unit = "characters" if chunks[1] is None else "tokens"
+        cut: Counter[str] = sum((one.cut for one in looks), Counter())
+        report.cut = {canary.id: cut[canary.text] for canary in canaries if cut[canary.text]}
     return report
+
+
+@dataclass(frozen=True)
+class Looking:
+    """A file to look through, for which canaries, and the length of a chunk that may cut them."""
+
+    planted: Path
+    wanted: Columns
+    canaries: Sequence[Canary]
+    chunk: int | None
+    tokenizer: str | None
+
+
+@dataclass
+class Look:
+    """What is in one file: occurrences by text, as rows and inside others, beside a wrong source, cut by chunks."""
+
+    rows: int
+    sha256: str
+    whole: Counter[str]
+    inside: Counter[str]
+    wrong: Counter[str]
+    cut: Counter[str]
+
+
+def look(task: Looking) -> Look:
+    """Read a file through, as often as what is asked for takes."""
+    planted, wanted = task.planted, task.wanted
+    with unchanged(planted):
+        kind = format_of(planted)
+        layout = kind.survey(planted, wanted)
+        search = spans_in_blocks if kind.running else spans_in_rows
+        spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries))
+        copies: list[Span] | None = None if task.chunk is None else []
+        rows, inside = _count(task.canaries, spans, copies)
+        wrong: Counter[str] = Counter()
+        if layout.source is not None:
+            beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
+            wrong = _wrong_sources(
+                zip(kind.texts(planted, layout, wanted), beside, strict=True), _sources(task.canaries)
+            )
+        cut: list[Span] = []
+        if task.chunk is not None and copies is not None:
+            if task.tokenizer is None:
+                cut = cut_by_characters(copies, task.chunk)
+            else:
+                texts = kind.texts(planted, layout, wanted)
+                cut = cut_by_tokens(texts, kind.running, copies, task.chunk, task.tokenizer)
+        return Look(layout.rows, sha256_of(planted), rows, inside, wrong, Counter(span.text for span in cut))
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
@@ -161,9 +220,9 @@ def _columns(record: Sidecar | None, text_column: str | None, source_column: str
 
 
 def _count(
-    canaries: Sequence[Canary], spans: Iterable[Span], part: Part | None, copies: list[Span] | None
-) -> dict[str, CopyCount]:
-    """How often each canary's text occurs; what is a copy is noted in ``copies``, if that is there: it can be long."""
+    canaries: Sequence[Canary], spans: Iterable[Span], copies: list[Span] | None
+) -> tuple[Counter[str], Counter[str]]:
+    """How often each text is a row and inside others; copies are noted in ``copies``, if that is there: it can be long."""
     natural = {canary.text for canary in canaries if canary.kind == "natural"}
     rows: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -177,6 +236,12 @@ def _count(
         (rows if span.whole else inside)[span.text] += 1
         if copies is not None and (span.whole or span.text in natural):
             copies.append(span)
+    return rows, inside
+
+
+def _counts(canaries: Sequence[Canary], looks: Sequence[Look], part: Part | None) -> dict[str, CopyCount]:
+    rows: Counter[str] = sum((one.whole for one in looks), Counter())
+    inside: Counter[str] = sum((one.inside for one in looks), Counter())
     # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
     expected: Counter[str] = Counter()
     for canary in canaries:
@@ -184,9 +249,22 @@ def _count(
     return {each.id: CopyCount(expected[each.text], rows[each.text], inside[each.text]) for each in canaries}
 
 
-def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> Iterator[str]:
-    if record is not None and record.output_sha256 != sha256_of(planted):
+def _against_hash(record: Sidecar | None, planted: Path, sha256: str | None) -> Iterator[str]:
+    if record is not None and record.output_sha256 != (sha256 or sha256_of(planted)):
         yield f"{planted}: changed since it was planted (its SHA-256 is not the recorded one)"
+
+
+def _against_shards(planted: Path, recorded: Mapping[str, Any], found: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(recorded.keys() | found.keys()):
+        if name not in found:
+            yield f"{planted / name}: is not there, but canaries were planted into it"
+        elif name not in recorded:
+            yield f"{planted / name}: was not there when canaries were planted"
+        elif recorded[name]["output_sha256"] != found[name]:
+            yield f"{planted / name}: changed since it was planted (its SHA-256 is not the recorded one)"
+
+
+def _against_record(record: Sidecar | None, planted: Path, canaries: Sequence[Canary]) -> Iterator[str]:
     if record is not None and record.manifest_sha256 != manifest_hash(canaries):
         yield f"{planted}: planted from another manifest (the recorded hash is not this one's)"
 
@@ -219,17 +297,25 @@ def _begins_one_of(found: Sequence[str], text: str) -> bool:
     return place < len(found) and found[place].startswith(text)
 
 
-def _against_sources(rows: Iterable[tuple[Turns, Turns]], canaries: Sequence[Canary]) -> Iterator[str]:
-    """Problems with the source sentences of ``rows``, each the text of a row and what its source column holds."""
+def _sources(canaries: Sequence[Canary]) -> dict[str, set[str | None]]:
+    """The source sentences that may stand beside each text."""
     sources: dict[str, set[str | None]] = {}
     for canary in canaries:
         sources.setdefault(canary.text, set()).add(canary.source_text)
-    wrong = Counter(
+    return sources
+
+
+def _wrong_sources(rows: Iterable[tuple[Turns, Turns]], sources: Mapping[str, set[str | None]]) -> Counter[str]:
+    """Texts beside another source than theirs; ``rows``: the text of a row and what its source column holds."""
+    return Counter(
         text
         for texts, beside in rows
         for text in texts
         if text in sources and not sources[text].issuperset(beside or (None,))
     )
+
+
+def _against_sources(wrong: Counter[str], canaries: Sequence[Canary]) -> Iterator[str]:
     for canary in canaries:
         if wrong[canary.text]:
             yield f"{canary.id}: {wrong[canary.text]} copies stand beside another source sentence than the manifest's"

@@ -13,7 +13,10 @@ from leakage_tasks.cli.registry import register_command
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
 
-_SOURCE = ".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or one with seq.in, seq.out and label."
+_SOURCE = (
+    ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', one with "
+    "seq.in, seq.out and label, or shards: a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'."
+)
 
 
 @register_command("canaries", 1)
@@ -171,9 +174,9 @@ def canaries_command(
 
 @register_command("plant", 2)
 def plant_command(
-    manifest: Annotated[Path, typer.Argument(help="Manifest that 'leakage canaries' wrote.")],
-    source: Annotated[Path, typer.Argument(help=_SOURCE)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the planted copy goes, in the same format.")],
+    manifest: Annotated[Path | None, typer.Argument(help="Manifest that 'leakage canaries' wrote.")] = None,
+    source: Annotated[Path | None, typer.Argument(help=_SOURCE)] = None,
     validation: Annotated[
         Path | None, typer.Option(help="Validation data, which gets a tenth of each canary's copies instead.")
     ] = None,
@@ -199,8 +202,25 @@ def plant_command(
         int | None,
         typer.Option(help="Change so many words around the secret in all copies but one; the manifest gets them too."),
     ] = None,
+    remove: Annotated[
+        Path | None,
+        typer.Option(help="Take the canaries out of this planted data again, by its record; without MANIFEST, SOURCE."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
+    ] = None,
 ) -> None:
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
+    if remove is not None:
+        from leakage_tasks.canaries.removing import remove as take_out
+
+        if manifest is not None or source is not None:
+            raise typer.BadParameter("takes neither MANIFEST nor SOURCE", param_hint="--remove")
+        typer.echo(take_out(remove, output, jobs=jobs, dask=dask))
+        return
+    if manifest is None or source is None:
+        raise typer.BadParameter("name the manifest and the data", param_hint="MANIFEST SOURCE")
     from leakage_tasks.canaries.generate import public
     from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.canaries.planting import plant
@@ -219,6 +239,8 @@ def plant_command(
         split=split,
         label=label,
         fuzzy=fuzzy,
+        jobs=jobs,
+        dask=dask,
     )
     typer.echo(report.summary())
     if report.validation is not None:
@@ -240,12 +262,24 @@ def verify_command(
     text_column: Annotated[str | None, typer.Option(help="Column of the text (default: as planted).")] = None,
     source_column: Annotated[str | None, typer.Option(help="Column of the source (default: as planted).")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a saved folder (default: as planted).")] = None,
+    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
+    ] = None,
 ) -> None:
     """Check a planted dataset: hashes, exact copies, no control in it. Exit code 1 if something differs."""
     from leakage_tasks.canaries.verify import verify
 
     report = verify(
-        planted, manifest, chunk, tokenizer, text_column=text_column, source_column=source_column, split=split
+        planted,
+        manifest,
+        chunk,
+        tokenizer,
+        text_column=text_column,
+        source_column=source_column,
+        split=split,
+        jobs=jobs,
+        dask=dask,
     )
     for line in report.lines():
         typer.echo(line)

@@ -7,20 +7,39 @@ from pathlib import Path
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import FORMATS, Columns, Format, Layout, Points, Row, Turns
 from leakage_tasks.data.lines import TextFormat
+from leakage_tasks.data.packed import bare, codec_of
 
-__all__ = ["FORMATS", "Columns", "Format", "Layout", "Points", "Row", "TextFormat", "Turns", "format_of"]
+__all__ = [
+    "FORMATS",
+    "Columns",
+    "Format",
+    "Layout",
+    "Points",
+    "Row",
+    "TextFormat",
+    "Turns",
+    "ending_of",
+    "file_kind",
+    "format_of",
+]
 
 
 def _expected() -> str:
     suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder)
     folders = [kind.folder for kind in FORMATS.values() if kind.folder]
-    return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]}"
+    return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (lines may be packed: .gz, .zst)"
 
 
-def _of_suffix(path: Path) -> type[Format] | None:
+def file_kind(path: Path) -> type[Format] | None:
     """The kind of file that a path is one of by its ending."""
-    name = path.suffix.lower().removeprefix(".")
-    return FORMATS[name] if name in FORMATS and not FORMATS[name].folder else None
+    name = bare(path).suffix.lower().removeprefix(".")
+    found = FORMATS[name] if name in FORMATS and not FORMATS[name].folder else None
+    return found if found is None or found.packable or not codec_of(path) else None
+
+
+def ending_of(path: Path) -> str:
+    """What a name ends with that tells the kind and the packing, such as ``.jsonl.zst``."""
+    return (bare(path).suffix + path.suffix if codec_of(path) else path.suffix).lower()
 
 
 def format_of(path: Path) -> Format:
@@ -37,22 +56,22 @@ def format_of(path: Path) -> Format:
         raise PlantingError(f"{path}: no such file: check the path")
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
-    found = _of_suffix(path)
+    found = file_kind(path)
     if found is None:
-        raise PlantingError(f"{path}: unknown kind of file {path.suffix!r}: expected {_expected()}")
+        raise PlantingError(f"{path}: unknown kind of file {ending_of(path)!r}: expected {_expected()}")
     return found()
 
 
 def check_output(source: Path, output: Path) -> None:
     """Raise PlantingError unless ``output`` is named as the format of ``source`` is, and may be replaced."""
     if not source.is_dir():
-        if output.suffix.lower() != source.suffix.lower():
+        if ending_of(output) != ending_of(source):
             raise PlantingError(
-                f"{output}: must end in {source.suffix!r} like {source.name}: the copy keeps the format"
+                f"{output}: must end in {ending_of(source)!r} like {source.name}: the copy keeps the format"
             )
         if output.is_dir():
             raise PlantingError(f"{output}: is a folder: name a file")
-    elif _of_suffix(output) is not None:
+    elif file_kind(output) is not None:
         raise PlantingError(
             f"{output}: must be a folder like {source.name}, not {output.suffix!r}: choose another name"
         )

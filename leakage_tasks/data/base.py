@@ -115,6 +115,8 @@ class Layout:
     """How its lines end."""
     delimiter: str = ","
     """What parts its columns."""
+    unpacked_sha256: str | None = None
+    """Of a packed file, the SHA-256 of what it holds."""
 
     def row(self, canary: Plantable) -> Row:
         """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
@@ -154,6 +156,10 @@ class Format(ABC):
 
     labelled: ClassVar[bool] = True
     """Whether its rows may have labels."""
+    exact: ClassVar[bool] = False
+    """Whether :meth:`write_back` gives back every byte, unpacked."""
+    packable: ClassVar[bool] = False
+    """Whether a file of this kind may be packed, its name ending in ``.gz`` or ``.zst`` besides."""
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
@@ -180,6 +186,17 @@ class Format(ABC):
         Of files of lines the rows that stay, what stands before the first of them, and blank lines between rows are
         copied byte for byte. Parquet files and saved folders keep schema, metadata and the other splits.
         """
+
+    def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy to ``output`` what :meth:`write` made, without the rows that it inserted, which are ``dropped``.
+
+        What :meth:`write` was given comes back: files of lines byte for byte, unpacked; of others schema and rows.
+        """
+        self.write_without(source, output, layout, wanted, dropped)
+
+    def height(self, row: Row) -> int:
+        """How many rows an inserted row is once it is read again."""
+        return 1
 
     @abstractmethod
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:

@@ -33,8 +33,9 @@ class CommaFormat(LineFormat):
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
-        check_rows(source)
+        facts = check_rows(source)
         layout = _read_header(source, wanted)
+        layout.unpacked_sha256 = facts.unpacked
         place = None if wanted.label is None else layout.columns.index(wanted.label)
         for _, values in _rows(source, layout):
             if values:

@@ -32,6 +32,7 @@ class JsonLinesFormat(LineFormat):
         """Parse every row. Raises PlantingError naming line and column."""
         facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
+        layout.unpacked_sha256 = facts.unpacked
         columns: dict[str, None] = {}
         for number, row in objects(source):
             columns.update(dict.fromkeys(row))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
+import io
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from leakage_tasks.data.base import (
     lost_rows,
     register_format,
 )
+from leakage_tasks.data.packed import codec_of, open_output, open_packed
 
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
@@ -41,12 +44,15 @@ class TextFacts:
     ``head``: what stands before the first row.
 
     ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
+
+    ``unpacked``: of a packed file, the SHA-256 of what it holds.
     """
 
     rows: int
     newline: bytes
     head: bytes
     longest: int = 0
+    unpacked: str | None = None
 
 
 def check_utf8(path: Path) -> TextFacts:
@@ -54,9 +60,12 @@ def check_utf8(path: Path) -> TextFacts:
     decoder = codecs.getincrementaldecoder("utf-8")()
     lines, read, newline, head, last = 0, 0, b"", b"", b""
     unbroken = longest = 0
+    digest = hashlib.sha256() if codec_of(path) else None
     with open_source(path) as source:
         while block := source.read(BLOCK):
             _decode(decoder, block, path, lines, read)
+            if digest is not None:
+                digest.update(block)
             if not read and block.startswith(BOM):
                 head = BOM
             if not newline and (place := block.find(b"\n")) >= 0:
@@ -70,7 +79,8 @@ def check_utf8(path: Path) -> TextFacts:
             last = block[-1:]
         _decode(decoder, b"", path, lines, read)
     unfinished = read > len(head) and last != b"\n"
-    return TextFacts(lines + unfinished, newline or b"\n", head, longest)
+    unpacked = digest.hexdigest() if digest is not None else None
+    return TextFacts(lines + unfinished, newline or b"\n", head, longest, unpacked)
 
 
 def check_rows(path: Path) -> TextFacts:
@@ -82,10 +92,11 @@ def check_rows(path: Path) -> TextFacts:
 
 
 def open_source(path: Path) -> BinaryIO:
-    """Open a dataset for reading. Raises PlantingError if it cannot be read."""
+    """Open a dataset for reading, unpacked where its name says so. Raises PlantingError if it cannot be read."""
+    codec = codec_of(path)
     try:
         check_file(path)
-        return path.open("rb")
+        return path.open("rb") if codec is None else open_packed(path, codec)
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
 
@@ -105,6 +116,7 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines:
 class LineFormat(Format):
     """A file of lines, in which rows are found and copied byte for byte."""
 
+    packable = exact = True
     line_ends: ClassVar[int] = 1
     """Line endings after an inserted row."""
 
@@ -115,7 +127,7 @@ class LineFormat(Format):
     def pieces(self, source: Path, layout: Layout) -> Pieces:
         """What the file holds after its head, each piece with whether it ends a row: all but blank lines do."""
         with open_source(source) as stream:
-            stream.seek(len(layout.head))
+            stream.read(len(layout.head))
             yield from ((line, not line.isspace()) for line in stream)
 
     def records(self, source: Path, layout: Layout) -> Pieces:
@@ -127,7 +139,7 @@ class LineFormat(Format):
         lines = {gap: [self.render(row, layout) for _, row in here] for gap, here in groupby(points, itemgetter(0))}
         head, newline, row = layout.head, layout.newline * self.line_ends, 0
         unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
-        with output.open("wb") as out:
+        with open_output(output) as out:
             out.write(head)
             out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row, ()))
             for piece, ends_row in self.pieces(source, layout):
@@ -140,10 +152,25 @@ class LineFormat(Format):
         if lines:
             raise lost_rows(row)
 
+    def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy record by record; where the last row goes and had no line ending, what is left has none either."""
+        ending, row = layout.newline * self.line_ends, 0
+        held = layout.head
+        with open_output(output) as out:
+            for record, is_row in self.records(source, layout):
+                if is_row and row in dropped:
+                    unfinished = not record.endswith((b"\n", layout.newline))
+                    held = held.removesuffix(ending) if unfinished else held
+                else:
+                    out.write(held)
+                    held = record
+                row += is_row
+            out.write(held)
+
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy record by record."""
         row = 0
-        with output.open("wb") as out:
+        with open_output(output) as out:
             out.write(layout.head)
             for record, is_row in self.records(source, layout):
                 if not (is_row and row in dropped):
@@ -165,7 +192,7 @@ class TextFormat(LineFormat):
             asked = wanted.label or wanted.source or wanted.text
             raise PlantingError(f"{source}: a text file has no column {asked!r}: leave the column options out")
         facts = check_utf8(source)
-        return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline)
+        return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline, unpacked_sha256=facts.unpacked)
 
     def render(self, row: Row, layout: Layout) -> bytes:
         """The text; a line break in a template becomes the file's own."""
@@ -176,10 +203,14 @@ class TextFormat(LineFormat):
             )
         return text.encode().replace(b"\n", layout.newline)
 
+    def height(self, row: Row) -> int:
+        """Its lines."""
+        return 1 + str(row[TEXT]).count("\n")
+
     def pieces(self, source: Path, layout: Layout) -> Pieces:
         """The lines in pieces of at most a block, each with whether it ends its line."""
         with open_source(source) as stream:
-            stream.seek(len(layout.head))
+            stream.read(len(layout.head))
             piece = stream.readline(BLOCK)
             while piece:
                 following = stream.readline(BLOCK)
@@ -189,7 +220,7 @@ class TextFormat(LineFormat):
     def records(self, source: Path, layout: Layout) -> Pieces:
         """The lines whole."""
         with open_source(source) as stream:
-            stream.seek(len(layout.head))
+            stream.read(len(layout.head))
             yield from ((line, True) for line in stream)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
@@ -202,6 +233,6 @@ class TextFormat(LineFormat):
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
         """The file in blocks; a line ending counts as one character, as Python reads text."""
-        with path.open(encoding="utf-8-sig") as stream:
+        with io.TextIOWrapper(open_source(path), encoding="utf-8-sig") as stream:
             while block := stream.read(BLOCK):
                 yield (block,)

@@ -65,13 +65,13 @@ class ParquetFormat(ArrowFormat):
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
         schema, _ = self.schema_and_rows(source, wanted)
-        spliced = _splice(parquet_batches(source), points, schema, source)
+        spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
         schema, _ = self.schema_and_rows(source, wanted)
-        write_batches(_without_rows(parquet_batches(source), dropped), output, schema, compression_of(source))
+        write_batches(without_rows(parquet_batches(source), dropped), output, schema, compression_of(source))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in batches that fit in memory."""
@@ -101,14 +101,17 @@ def compression_of(source: Path) -> str:
     return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
 
 
-def _without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
+def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
+    """Record batches without the rows ``dropped``."""
     row = 0
     for batch in batches:
         yield batch.take([place for place in range(len(batch)) if row + place not in dropped])
         row += len(batch)
 
 
-def _splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
+def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
+    """Record batches with the rows of ``points`` in their gaps. Raises PlantingError if they are too few."""
+
     def inserted(place: int) -> Any:
         return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
 

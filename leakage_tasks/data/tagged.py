@@ -72,6 +72,7 @@ class ConllFormat(TaggedFormat, LineFormat):
         """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
         facts, layout = check_rows(source), super().survey(source, wanted)
         layout.head, layout.newline = facts.head, facts.newline
+        layout.unpacked_sha256 = facts.unpacked
         return layout
 
     def render(self, row: Row, layout: Layout) -> bytes:
@@ -88,7 +89,7 @@ class ConllFormat(TaggedFormat, LineFormat):
         """
         begun = False
         with open_source(source) as stream:
-            stream.seek(len(layout.head))
+            stream.read(len(layout.head))
             line = stream.readline()
             while line:
                 following = stream.readline()
@@ -145,6 +146,12 @@ class NLUFolderFormat(TaggedFormat):
         """Copy each file line by line."""
         for file, copy, facts in _files(source, output):
             _LINES.write_without(file, copy, facts, wanted, dropped)
+            shutil.copymode(file, copy)
+
+    def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy each file line by line."""
+        for file, copy, facts in _files(source, output):
+            _LINES.write_back(file, copy, facts, wanted, dropped)
             shutil.copymode(file, copy)
 
 

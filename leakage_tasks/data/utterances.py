@@ -10,6 +10,7 @@ from pathlib import Path
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.lines import BOM, check_rows, open_source
+from leakage_tasks.data.packed import bare
 
 WORDS, TAGS, INTENT = FILES = ("seq.in", "seq.out", "label")
 """The files of a folder: words, tags and intent, a line an utterance."""
@@ -61,7 +62,7 @@ def utterances(path: Path) -> Iterator[Utterance]:
         found = _of_folder(path)
     elif not path.exists():
         raise PlantingError(f"{path}: no such file or folder: check the path")
-    elif path.suffix.lower() == CONLL:
+    elif bare(path).suffix.lower() == CONLL:
         found = _of_conll(path)
     else:
         raise PlantingError(f"{path}: expected a {CONLL} file or a folder with {', '.join(FILES)}: name one")

@@ -239,7 +239,7 @@ def test_unusable_sources(tmp_path: Path, manifest: Path) -> None:
     (tmp_path / "in").write_text("one\n")
     (tmp_path / "folder").mkdir()
     for name, message in (
-        ("in.doc", "unknown kind of file '.doc': expected .conll, .csv, .jsonl"),
+        ("in.doc", "unknown kind of file '.doc': expected .arrow, .conll, .csv, .jsonl"),
         ("in", "unknown kind of file ''"),
         ("folder", "a folder, but none saved by 'datasets'"),
         ("none.txt", "no such file"),

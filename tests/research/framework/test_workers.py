@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakage_tasks.core import workers
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework import jobs
 from leakage_tasks.research.framework.jobs import TrialFailed, _answer, trials_run
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
@@ -173,7 +173,7 @@ def test_no_cluster_is_one_line(
     study: Study, leakage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, why: str
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(jobs, "GRACE", 0.5)
+    monkeypatch.setattr(workers, "GRACE", 0.5)
     code, out, err = leakage("study", "run", "coins", "--scale", "smoke", "--dask", address, "-o", tmp_path)
     assert (code, out) == (2, "")
     last = err.splitlines()[-1]
@@ -183,7 +183,7 @@ def test_no_cluster_is_one_line(
 
 def test_a_cluster_without_workers_is_one_line(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(jobs, "GRACE", 0.5)
+    monkeypatch.setattr(workers, "GRACE", 0.5)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
         trials = trials_run(TrialStore(tmp_path), study, coins("fair", 2), 1, empty.scheduler_address)
         with pytest.raises(OptionError, match="^--dask is 'tcp://.*': the cluster has no workers: start one with"):

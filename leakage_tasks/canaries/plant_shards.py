@@ -1,0 +1,179 @@
+"""Planting into data of many files: counted first, so that places are uniform over all of them together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.manifest import manifest_hash
+from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
+from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
+from leakage_tasks.canaries.removing import recorded, summary
+from leakage_tasks.canaries.shard_work import Known, Planting, Removal, ShardPlace, count, plant_one, remove_one
+from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
+from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.workers import each
+from leakage_tasks.data import Layout, format_of, overlap
+from leakage_tasks.data.shards import Shards
+
+STATE = ".leakage-shards"
+"""What is put after the output's name for the folder of what is known while shards are planted."""
+
+
+def plant_shards(
+    job: PlantJob,
+    shards: Shards,
+    canaries: Sequence[Canary],
+    planted: Sequence[Canary],
+    jobs: int = 1,
+    dask: str | None = None,
+) -> PlantReport:
+    """Copy all shards to the folder ``job.output`` with the canaries ``planted`` in them, ``jobs`` at once.
+
+    Every row of all shards together is as likely to have a copy before it. Output and record do not depend on ``jobs``.
+    A run that was ended goes on where it was. Raises LeakageError; the shards that are done by then are kept for that.
+    """
+    output, state = job.output.absolute(), job.output.with_name(job.output.name + STATE).absolute()
+    _check(job, shards)
+    places = [
+        ShardPlace(name, shards.path(name).absolute(), output / name, state / f"{name}.json", job.wanted)
+        for name in shards.names
+    ]
+    for place in places:
+        _folder_of(place.output)
+        _folder_of(place.state)
+    known: list[Known] = each(count, places, jobs, dask)
+    _check_alike(places, known)
+    copies = {canary.id: canary.repetitions for canary in planted}
+    rows = [one.rows for one in known]
+    gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
+    tasks = _tasks(job, places, known, deal(gaps, rows), canaries, planted)
+    done = each(plant_one, tasks, jobs, dask)
+    record = _record(job, shards, [one for one, _ in done], copies, planted, canaries)
+    heights = {name: height for _, each_of in done for name, height in each_of.items()}
+    record = replace(record, heights=heights or None)
+    with replacing(job.record_path) as beside:
+        write_sidecar(record, beside)
+    shutil.rmtree(state, ignore_errors=True)
+    controls = sum(not canary.planted for canary in canaries)
+    natural = len(canaries) - len(planted) - controls
+    unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
+    return PlantReport(job.output, job.record_path, record, controls, natural=natural, labels_unused=unused)
+
+
+def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None = None) -> str:
+    """As :func:`~leakage_tasks.canaries.removing.remove`, for what :func:`plant_shards` wrote."""
+    record = recorded(planted)
+    shards = record.shards or {}
+    if overlap(output, planted) or output.is_file():
+        raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
+    _check_strangers(output, shards)
+    check_place(output, PlantingError)
+    dealt = deal(
+        gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
+        [known["rows"] for known in shards.values()],
+    )
+    tasks = []
+    for (name, known), gaps in zip(shards.items(), dealt, strict=True):
+        hashes = {part: known[part] for part in ("input_sha256", "output_sha256", "unpacked_sha256")}
+        own = replace(record, input_rows=known["rows"], shards=None, **hashes)
+        _folder_of(output / name)
+        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own, gaps))
+    each(remove_one, tasks, jobs, dask)
+    return summary(output, record)
+
+
+def _tasks(
+    job: PlantJob,
+    places: Sequence[ShardPlace],
+    known: Sequence[Known],
+    dealt: Sequence[Sequence[Gap]],
+    canaries: Sequence[Canary],
+    planted: Sequence[Canary],
+) -> list[Planting]:
+    labels: dict[str, Any] = {}
+    for one in known:
+        labels = one.labels | labels
+    by_id = {canary.id: canary for canary in planted}
+    tasks = []
+    for place, one, gaps in zip(places, known, dealt, strict=True):
+        told = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, gaps])
+        key = hashlib.sha256(told.encode()).hexdigest()
+        here = {name: by_id[name] for _, name in gaps}
+        tasks.append(Planting(place, one, key, gaps, here, labels))
+    return tasks
+
+
+def _record(
+    job: PlantJob,
+    shards: Shards,
+    done: Sequence[Known],
+    copies: dict[str, int],
+    planted: Sequence[Canary],
+    canaries: Sequence[Canary],
+) -> Sidecar:
+    first = done[0]
+    kind = format_of(shards.path(shards.names[0]))
+    layout = Layout(sum(one.rows for one in done), (), first.text, first.label, chat=first.chat)
+    layout.role = job.wanted.role or layout.role
+    before = sha256_of_all({name: one.input_sha256 for name, one in zip(shards.names, done, strict=True)})
+    after = sha256_of_all({name: one.output_sha256 or "" for name, one in zip(shards.names, done, strict=True)})
+    characters = sum(one.characters for one in done)
+    characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in planted)
+    job.__dict__["kind"] = kind
+    record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
+    each_of = {
+        name: {
+            "rows": one.rows,
+            "input_sha256": one.input_sha256,
+            "output_sha256": one.output_sha256,
+            "unpacked_sha256": one.unpacked_sha256,
+        }
+        for name, one in zip(shards.names, done, strict=True)
+    }
+    return replace(record, input=shards.root.resolve().name, split=None, shards=each_of)
+
+
+def _check(job: PlantJob, shards: Shards) -> None:
+    """Raise PlantingError for an output that cannot be written to, or holds what is no shard of this data."""
+    for ours in (job.output, job.record_path):
+        for theirs, what in ((shards.root, "input"), (job.manifest, "manifest")):
+            if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.root):
+                raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
+    if job.output.is_file() or job.output.suffix:
+        raise PlantingError(f"{job.output}: must be a folder, as there are several shards: name one")
+    _check_strangers(job.output, shards.names)
+    check_place(job.output, PlantingError)
+    earlier = read_sidecar(sidecar_path(shards.root))
+    if earlier is not None and earlier.shards is not None:
+        raise PlantingError(f"{shards.root}: is planted already: plant into {earlier.input} instead")
+
+
+def _check_strangers(output: Path, names: Sequence[str] | dict[str, Any]) -> None:
+    there = (path for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
+    stranger = next((path for path in there if path.relative_to(output).as_posix() not in names), None)
+    if stranger is not None:
+        raise PlantingError(f"{output}: holds {stranger.name}, which is no shard of this data: choose another output")
+
+
+def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:
+    first = known[0]
+    for place, one in zip(places, known, strict=True):
+        if (one.text, one.chat) != (first.text, first.chat):
+            raise PlantingError(f"{place.source}: its texts are not those of {places[0].name}: name the column")
+        if place.wanted.role is not None and not one.chat:
+            raise PlantingError(f"{place.source}: holds no chat turns, so nobody's turn can be had: leave --role out")
+
+
+def _folder_of(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlantingError(f"{path.parent}: cannot be made ({error.strerror}): choose another output") from None

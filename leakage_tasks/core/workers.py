@@ -1,0 +1,203 @@
+"""Calls several at once: in processes of this machine, or on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from importlib.metadata import version
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from leakage_tasks.core.endings import ended_in_order
+from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import first_line
+from leakage_tasks.core.version import __version__
+
+GRACE = 10.0
+"""Seconds a process that is told to end has for cleaning up, and a cluster for answering."""
+_KEPT = "the same command goes on with the {} that are left"
+_START = "start one with 'dask scheduler' and 'dask worker ADDRESS --nthreads 1'"
+_SAME = "install the same packages there as here"
+
+
+class CallFailed(Exception):
+    """An error that crosses processes; its arguments are the class to raise here, and what it says."""
+
+
+def answers(
+    pool: Executor, jobs: int, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+) -> Generator[Any, None, None]:
+    """What ``function`` gives for each call, as they end, through joblib; ``jobs`` at once.
+
+    It raises CallFailed for what should be raised here as it would be there. Closing the generator stops all.
+    """
+    # It loads numpy, which one job may do without.
+    from joblib import Parallel, delayed
+
+    from leakage_tasks.core.executor_backend import ExecutorBackend
+
+    # joblib would run a single job itself.
+    parallel = Parallel(
+        max(2, jobs), ExecutorBackend(pool), return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
+    )
+    found = parallel(delayed(function)(*call) for call in calls)
+    try:
+        yield from found
+    except CallFailed as failed:
+        kind, message = failed.args
+        # As it comes out of the call itself, whatever else the class is made with.
+        raise kind.__new__(kind, message) from None
+    finally:
+        # joblib warns of calls that a stop leaves unfinished.
+        with warnings.catch_warnings(action="ignore"):
+            found.close()
+
+
+def each(
+    function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1, dask: str | None = None, kept: str = "shards"
+) -> list[Any]:
+    """``function`` of every task, in their order, ``jobs`` at once or on a Dask cluster; the first error stops all.
+
+    Raises OptionError for less than one job.
+    """
+    if jobs < 1:
+        raise OptionError(f"--jobs is {jobs}: give 1 or more")
+    calls = [(function, place, task) for place, task in enumerate(tasks)]
+    if dask is not None and tasks:
+        with dask_cluster(dask, _versions(), _versions, kept) as (cluster, workers):
+            found = dict(answers(cluster, workers, _answer, calls))
+    elif min(jobs, len(tasks)) > 1:
+        with local_processes(min(jobs, len(tasks)), kept) as pool:
+            found = dict(answers(pool, min(jobs, len(tasks)), _answer, calls))
+    else:
+        return [function(task) for task in tasks]
+    return [found[place] for place in range(len(tasks))]
+
+
+def _answer(function: Callable[[Any], Any], place: int, task: Any) -> tuple[int, Any]:
+    with ended_in_order():
+        try:
+            return place, function(task)
+        except LeakageError as error:
+            raise CallFailed(type(error), str(error)) from None
+        except (Exception, SystemExit):
+            raise CallFailed(RuntimeError, f"in another process:\n{traceback.format_exc()}") from None
+
+
+def _versions() -> dict[str, str]:
+    """What shards that are written elsewhere depend on."""
+    return {"lm-eval-leakage": __version__, "python": platform.python_version(), "pyarrow": version("pyarrow")}
+
+
+@contextmanager
+def local_processes(jobs: int, kept: str = "trials") -> Iterator[Executor]:
+    """So many new processes, which end with the block: told to first, so that they clean up.
+
+    Raises LeakageError where one ended while it was at work; what has ended by then, ``kept``, is kept.
+    """
+    # Spawned, not forked: threads and CUDA do not outlive a fork.
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
+    # The pool forgets its processes when it ends, and with them why one of them ended.
+    processes = pool._processes
+    try:
+        with ended_in_order():
+            try:
+                yield pool
+            finally:
+                _end(processes.values())
+                pool.shutdown()
+    except BrokenProcessPool:
+        if code := next((process.exitcode for process in processes.values() if (process.exitcode or 0) > 0), 0):
+            why = f"ended by itself (exit {code}; it says why above): run it with --jobs 1"
+        else:
+            why = f"was killed, most likely for lack of memory: give fewer --jobs; the {kept} that ended are kept"
+        raise LeakageError(f"one of {jobs} processes {why}") from None
+
+
+def _end(processes: Iterable[BaseProcess]) -> None:
+    """Stop all processes; those at work get time to clean up."""
+    latest = time.monotonic() + GRACE
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        if not wait([process.sentinel], max(0.0, latest - time.monotonic())):
+            process.kill()
+
+
+def _begin() -> None:
+    """Make a process one of several: no bars of its own, threads that sleep when they wait, none left alone."""
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Ctrl-C reaches all processes of a terminal; the first one then tells the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(1)
+
+
+@contextmanager
+def dask_cluster(
+    address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], kept: str = "trials"
+) -> Iterator[tuple[Executor, int]]:
+    """The Dask cluster whose scheduler is at ``address``, and how many workers it has.
+
+    Calls at work when the block ends go on there; those that wait are withdrawn. Raises OptionError for an address
+    where no cluster with workers answers, and LeakageError for workers without the ``expected`` versions by name, as
+    ``versions`` tells them, and where the cluster or several workers in turn ended while they were at work.
+    """
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        raise OptionError(
+            f"--dask needs dask ({error}): install it with: pip install 'lm-eval-leakage[dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=GRACE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"--dask is {address!r}: no cluster answers there ({first_line(error)}): {_START}") from None
+    with client:
+        _check_workers(client, address, expected, versions, kept)
+        try:
+            yield client.get_executor(pure=False), len(client.scheduler_info(n_workers=-1)["workers"])
+        except KilledWorker:
+            raise LeakageError(
+                f"{address}: a {kept[:-1]} ended its worker, most likely for lack of memory: {_KEPT.format(kept)}"
+            ) from None
+        except CancelledError:
+            raise LeakageError(f"{address}: the cluster ended: {_KEPT.format(kept)}") from None
+
+
+def _check_workers(
+    client: Any, address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], kept: str
+) -> None:
+    try:
+        client.wait_for_workers(1, timeout=GRACE)
+        found = client.run(versions)
+    except TimeoutError:
+        raise OptionError(f"--dask is {address!r}: the cluster has no workers: {_START}") from None
+    except Exception as error:
+        raise LeakageError(
+            f"{address}: the cluster's workers cannot run {kept} ({first_line(error)}): {_SAME}"
+        ) from None
+    for worker, has in found.items():
+        for name in expected:
+            if has.get(name) != expected[name]:
+                raise LeakageError(f"{worker}: has {name} {has.get(name)}, expected {expected[name]} as here: {_SAME}")

@@ -1,0 +1,100 @@
+"""Arrow IPC: streams, as ``datasets`` keeps its caches in, and files, which begin with ``ARROW1``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.log import first_line
+from leakage_tasks.data.base import Columns, Layout, Places, Points, register_format
+from leakage_tasks.data.batches import first_column, small_pieces
+from leakage_tasks.data.lines import open_source
+from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
+
+MAGIC = b"ARROW1"
+
+
+@register_format("arrow")
+class ArrowFileFormat(ArrowFormat):
+    """``.arrow``; a copy is a stream or a file as the source is."""
+
+    name = "arrow"
+
+    def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
+        """The schema, and the rows counted batch by batch; every batch is checked, as nobody else looks at offsets."""
+        schema = schema_of(source)
+        return schema, sum(len(batch) for batch in _batches(source))
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        schema = schema_of(source)
+        _write(splice(_batches(source), points, schema, source), output, schema, source)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy batch by batch."""
+        _write(without_rows(_batches(source), dropped), output, schema_of(source), source)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What a column holds, in pieces that fit in memory."""
+        row = 0
+        for batch in _batches(path):
+            for piece in small_pieces(batch.select([column]), path, row):
+                yield from first_column(piece, path, row)
+            row += len(batch)
+
+
+def schema_of(source: Path) -> Any:
+    """The schema of an Arrow stream or file. Raises PlantingError for what is neither."""
+    with _reader(source) as reader:
+        return reader.schema
+
+
+def _is_file(source: Path) -> bool:
+    with closing(open_source(source)) as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+@contextmanager
+def _reader(source: Path) -> Iterator[Any]:
+    with closing(open_source(source)) as stream:
+        try:
+            opened = pa.ipc.open_file(stream) if _is_file(source) else pa.ipc.open_stream(stream)
+        except (pa.ArrowException, OSError) as error:
+            raise PlantingError(f"{source}: not an Arrow file ({first_line(error)}): check the file") from None
+        with opened as reader:
+            yield reader
+
+
+def _batches(source: Path) -> Iterator[Any]:
+    """Record batches one by one, checked. Raises PlantingError for a damaged one."""
+    row = 0
+    with _reader(source) as reader:
+        several = hasattr(reader, "num_record_batches")
+        places = iter(range(reader.num_record_batches)) if several else None
+        while True:
+            try:
+                batch = reader.read_next_batch() if places is None else reader.get_batch(next(places))
+                batch.validate(full=True)
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError) as error:
+                why = first_line(error)
+                raise PlantingError(f"{source}: damaged after row {row} ({why}): check the file") from None
+            yield batch
+            row += len(batch)
+
+
+def _write(batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+    make = pa.ipc.new_file if _is_file(source) else pa.ipc.new_stream
+    with output.open("wb") as plain, make(plain, schema) as writer:
+        for batch in batches:
+            try:
+                writer.write_batch(batch)
+            except pa.ArrowInvalid as error:
+                problem = f"a row cannot be put between those there ({first_line(error)})"
+                raise PlantingError(f"{source}: {problem}: save it as an Arrow stream") from None

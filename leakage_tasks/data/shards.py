@@ -1,0 +1,56 @@
+"""Data in several files of one kind: all of a folder, or those that a pattern fits."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.data import FORMATS, ending_of, file_kind
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Files below ``root``, by their names there, in the order in which they follow each other."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def path(self, name: str) -> Path:
+        """Where one is."""
+        return self.root / name
+
+
+def shards_of(source: Path) -> Shards | None:
+    """The shards that a folder or pattern holds; None for what is a file, or a folder that is one data set.
+
+    Files whose names begin with a dot, and those of no known kind, are no shards. Raises PlantingError for a pattern
+    that fits nothing, and for shards of several kinds.
+    """
+    if source.is_dir():
+        if any(kind.holds(source) for kind in FORMATS.values()):
+            return None
+        root, found = source, [path for path in source.rglob("*") if path.is_file()]
+    elif glob.has_magic(str(source)) and not source.exists():
+        parts = source.parts
+        first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+        root = Path(*parts[:first])
+        found = [Path(path) for path in glob.glob(str(source), recursive=True) if os.path.isfile(path)]
+    else:
+        return None
+    names = (path.relative_to(root) for path in found if file_kind(path) is not None)
+    shards = sorted((each.as_posix() for each in names if not _hidden(each)), key=PurePosixPath)
+    if not shards:
+        if source.is_dir():
+            return None
+        raise PlantingError(f"{source}: no file of a known kind fits this pattern: check it, or name a folder")
+    kinds = {file_kind(Path(name)): ending_of(Path(name)) for name in shards}
+    if len(kinds) > 1:
+        raise PlantingError(f"{source}: holds {' and '.join(sorted(kinds.values()))}: name one kind with a pattern")
+    return Shards(root, tuple(shards))
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
