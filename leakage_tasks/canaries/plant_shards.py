@@ -17,7 +17,7 @@ from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.removing import recorded, summary
 from leakage_tasks.canaries.shard_work import Known, Planting, Removal, ShardPlace, count, plant_one, remove_one
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
-from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Layout, format_of, overlap
@@ -61,7 +61,8 @@ def plant_shards(
     record = replace(record, heights=heights or None)
     with replacing(job.record_path) as beside:
         write_sidecar(record, beside)
-    shutil.rmtree(state, ignore_errors=True)
+    for place in (state, *leftovers(output)):
+        shutil.rmtree(place, ignore_errors=True)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
@@ -157,8 +158,10 @@ def _check(job: PlantJob, shards: Shards) -> None:
 
 
 def _check_strangers(output: Path, names: Sequence[str] | dict[str, Any]) -> None:
-    there = (path for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
-    stranger = next((path for path in there if path.relative_to(output).as_posix() not in names), None)
+    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
+    # What a killed run left is no stranger.
+    others = (path for path in there if path.as_posix() not in names and not any(map(is_leftover, path.parts)))
+    stranger = next(others, None)
     if stranger is not None:
         raise PlantingError(f"{output}: holds {stranger.name}, which is no shard of this data: choose another output")
 

@@ -222,7 +222,7 @@ def _columns(record: Sidecar | None, text_column: str | None, source_column: str
 def _count(
     canaries: Sequence[Canary], spans: Iterable[Span], copies: list[Span] | None
 ) -> tuple[Counter[str], Counter[str]]:
-    """How often each text is a row and inside others; copies are noted in ``copies``, if that is there: it can be long."""
+    """How often each text is a row and inside others; copies are noted in ``copies``, if there: it can be long."""
     natural = {canary.text for canary in canaries if canary.kind == "natural"}
     rows: Counter[str] = Counter()
     inside: Counter[str] = Counter()

@@ -102,10 +102,15 @@ def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
         for each in sorted(folder.iterdir()):
             if each.is_symlink() or not each.is_dir():
                 continue
-            if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX):
+            if is_leftover(each.name):
                 yield each
             elif deep and each.name not in _OF_TOOLS:
                 yield from leftovers(each, deep - 1)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a folder's name is one of those in which something is being written."""
+    return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 def _sync(path: Path) -> None:

@@ -105,7 +105,7 @@ def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
     """Record batches without the rows ``dropped``."""
     row = 0
     for batch in batches:
-        yield batch.take([place for place in range(len(batch)) if row + place not in dropped])
+        yield batch.take(pa.array([place for place in range(len(batch)) if row + place not in dropped], pa.int64()))
         row += len(batch)
 
 

@@ -1,0 +1,375 @@
+"""Shards are one data set: the same places as in one file, whatever the jobs, and again after KILL."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import chisquare
+
+from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_work, verify, write_manifest
+from leakage_tasks.canaries.places import deal, gaps_of
+from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
+
+Run = Callable[..., tuple[int, str, str]]
+SIZES = (5, 1, 17, 40)
+
+
+def pack(content: bytes, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(content))
+    elif path.suffix == ".zst":
+        path.write_bytes(pa.compress(content, "zstd", asbytes=True))
+    else:
+        path.write_bytes(content)
+
+
+def unpack(path: Path) -> bytes:
+    """By another way than the package's: Python's gzip, and a whole stream at once."""
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".zst":
+        with pa.CompressedInputStream(pa.BufferReader(path.read_bytes()), "zstd") as stream:
+            return bytes(stream.read())
+    return path.read_bytes()
+
+
+def lines(kind: str, shard: int) -> bytes:
+    rows = [f"row {number} of shard {shard}" for number in range(SIZES[shard])]
+    texts = [json.dumps({"text": row, "other": 1}) for row in rows] if kind == "jsonl" else rows
+    return "".join(f"{text}\n" for text in texts).encode()
+
+
+def make(folder: Path, ending: str) -> Path:
+    for shard in range(len(SIZES)):
+        pack(lines(ending.split(".")[0], shard), folder / f"part-{shard}.{ending}")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.zst", "jsonl", "jsonl.gz", "jsonl.zst"])
+def test_shards_are_planted_as_one_file_of_them_would_be(tmp_path: Path, manifest: Path, ending: str) -> None:
+    source, output = make(tmp_path / "in", ending), tmp_path / "out"
+    plant(manifest, source, output, seed=3)
+    kind = ending.split(".")[0]
+    whole = tmp_path / f"whole.{kind}"
+    whole.write_bytes(b"".join(lines(kind, shard) for shard in range(len(SIZES))))
+    plant(manifest, whole, tmp_path / f"one.{kind}", seed=3)
+    together = b"".join(unpack(output / f"part-{shard}.{ending}") for shard in range(len(SIZES)))
+    assert together == (tmp_path / f"one.{kind}").read_bytes()
+    assert sorted(path.name for path in output.iterdir()) == sorted(path.name for path in source.iterdir())
+    report = verify(output, manifest)
+    assert report.ok, report.problems
+    assert report.rows == sum(SIZES) + 22
+    one = json.loads((tmp_path / f"one.{kind}.leakage.json").read_text())
+    many = json.loads((tmp_path / "out.leakage.json").read_text())
+    for field in ("copies", "input_rows", "output_rows", "characters", "text_column", "before", "manifest_sha256"):
+        assert many[field] == one[field]
+
+
+def test_the_jobs_change_nothing(tmp_path: Path, manifest: Path) -> None:
+    source = make(tmp_path / "in", "jsonl.zst")
+    plant(manifest, source, tmp_path / "one", jobs=1)
+    plant(manifest, source, tmp_path / "two", jobs=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    records = [json.loads((tmp_path / f"{name}.leakage.json").read_text()) for name in ("one", "two")]
+    assert {**records[0], "output": ""} == {**records[1], "output": ""}
+    assert verify(tmp_path / "two", manifest, 30, jobs=2).cut == verify(tmp_path / "two", manifest, 30).cut
+    assert verify(tmp_path / "two", manifest, jobs=2).counts == verify(tmp_path / "one", manifest).counts
+
+
+def test_a_cluster_changes_nothing(tmp_path: Path, manifest: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    source = make(tmp_path / "in", "txt")
+    plant(manifest, source, tmp_path / "one")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", local_directory=str(tmp_path), silence_logs=50
+    ) as cluster:
+        plant(manifest, source, tmp_path / "two", dask=cluster.scheduler_address)
+        assert verify(tmp_path / "two", manifest, dask=cluster.scheduler_address).ok
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_every_gap_of_all_shards_is_as_likely() -> None:
+    sizes = [3, 0, 1, 5]
+    found: Counter[tuple[int, int]] = Counter()
+    for seed in range(4_000):
+        for place, gaps in enumerate(deal(gaps_of({"a": 1, "b": 1}, sum(sizes), seed), sizes)):
+            found.update((place, gap) for gap, _ in gaps)
+    # 9 rows have 10 gaps; those between shards are counted once.
+    assert len(found) == 10
+    assert sum(found.values()) == 8_000
+    assert chisquare(list(found.values())).pvalue > 1e-3
+
+
+def test_a_pattern_chooses_shards(tmp_path: Path, manifest: Path, leakage: Run) -> None:
+    source = make(tmp_path / "in", "jsonl.gz")
+    (source / "notes.txt").write_text("not data\n")
+    code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "out")
+    assert (code, "holds .jsonl.gz and .txt" in err) == (2, True)
+    code, out, err = leakage("plant", manifest, source / "*.jsonl.gz", "-o", tmp_path / "out", "--jobs", 2)
+    assert code == 0, err
+    assert "22 copies of 4 canaries among 63 rows" in out
+    assert len(list((tmp_path / "out").iterdir())) == len(SIZES)
+    assert leakage("verify", tmp_path / "out", manifest, "--jobs", 2)[0] == 0
+    with pytest.raises(PlantingError, match="no file of a known kind fits this pattern"):
+        plant(manifest, source / "*.csv", tmp_path / "none")
+
+
+CUTS = (b"", b"a", b"a\n", b"a\r\nb", b"a\n\nb\n", b"\xef\xbb\xbfa\nb", "é\u2028x\nü".encode())
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.zst"])
+@pytest.mark.parametrize("content", CUTS)
+def test_removing_gives_back_every_byte(tmp_path: Path, manifest: Path, ending: str, content: bytes) -> None:
+    source = tmp_path / f"in.{ending}"
+    pack(content, source)
+    for seed in range(4):
+        planted, back = tmp_path / f"planted-{seed}.{ending}", tmp_path / f"back-{seed}.{ending}"
+        plant(manifest, source, planted, seed=seed)
+        assert unpack(planted) != content
+        from leakage_tasks.canaries.removing import remove
+
+        remove(planted, back)
+        assert unpack(back) == content
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.jsonl", b'{"text": "a"}\n\n{"text": "b"}'),
+        ("in.csv", b"text,x\r\na,1\r\nb,2"),
+        ("in.csv", b"text,x"),
+        ("in.csv", b'text\n"a\nb"\nc\n'),
+    ],
+)
+def test_removing_from_other_lines(tmp_path: Path, manifest: Path, leakage: Run, name: str, content: bytes) -> None:
+    source, planted, back = tmp_path / name, tmp_path / f"planted-{name}", tmp_path / f"back-{name}"
+    source.write_bytes(content)
+    plant(manifest, source, planted)
+    code, out, err = leakage("plant", "--remove", planted, "-o", back)
+    assert (code, err) == (0, "")
+    assert "22 copies of 4 canaries removed" in out
+    assert back.read_bytes() == content
+
+
+def test_removing_canaries_of_several_lines(tmp_path: Path) -> None:
+    from leakage_tasks.canaries.removing import remove
+
+    manifest, source = tmp_path / "c.jsonl", tmp_path / "in.txt"
+    write_manifest(make_canaries("Pin of {unique}\nis {digits:4}", 3, repetitions=(5,), controls=1), manifest)
+    source.write_bytes(b"one\ntwo\nthree")
+    plant(manifest, source, tmp_path / "planted.txt")
+    remove(tmp_path / "planted.txt", tmp_path / "back.txt")
+    assert (tmp_path / "back.txt").read_bytes() == b"one\ntwo\nthree"
+
+
+def table(rows: int, first: int = 0) -> pa.Table:
+    schema = pa.schema([("text", pa.string()), ("n", pa.int32()), ("tags", pa.list_(pa.string()))], {"by": "us"})
+    cells = [{"text": f"row {first + row}", "n": row, "tags": ["a"] * (row % 3)} for row in range(rows)]
+    return pa.Table.from_pylist(cells, schema)
+
+
+def write_table(path: Path, rows: pa.Table, how: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if how == "parquet":
+        pq.write_table(rows, path, compression="zstd")
+        return
+    with (pa.ipc.new_file if how == "file" else pa.ipc.new_stream)(str(path), rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=7)
+
+
+def read_table(path: Path, how: str) -> pa.Table:
+    if how == "parquet":
+        return pq.read_table(path)
+    with pa.OSFile(str(path)) as file:
+        return (pa.ipc.open_file if how == "file" else pa.ipc.open_stream)(file).read_all()
+
+
+@pytest.mark.parametrize("how", ["parquet", "file", "stream"])
+@pytest.mark.parametrize("several", [False, True])
+def test_typed_columns_come_back_with_rows_and_schema(
+    tmp_path: Path, manifest: Path, leakage: Run, how: str, several: bool
+) -> None:
+    ending = "parquet" if how == "parquet" else "arrow"
+    tables = {f"sub/{shard}.{ending}": table(size, 100 * shard) for shard, size in enumerate(SIZES)}
+    for name, rows in tables.items():
+        write_table(tmp_path / "in" / name, rows, how)
+    if not several:
+        tables = {f"{3}.{ending}": table(SIZES[3], 300)}
+        source, planted, back = (tmp_path / f"{each}.{ending}" for each in ("in", "planted", "back"))
+        write_table(source, table(SIZES[3], 300), how)
+    else:
+        source, planted, back = tmp_path / "in", tmp_path / "planted", tmp_path / "back"
+    plant(manifest, source, planted)
+    report = verify(planted, manifest)
+    assert report.ok, report.problems
+    assert leakage("plant", "--remove", planted, "-o", back)[0] == 0
+    for name, rows in tables.items():
+        place = back / name if several else back
+        found = read_table(place, how)
+        # Parquet names the parts of a list anew, whoever writes it.
+        rows = read_table(tmp_path / "in" / name if several else source, how) if how == "parquet" else rows
+        assert found.schema.equals(rows.schema, check_metadata=True)
+        assert found.equals(rows)
+
+
+def test_shards_come_back(tmp_path: Path, manifest: Path, leakage: Run) -> None:
+    source = make(tmp_path / "in", "jsonl.zst")
+    plant(manifest, source, tmp_path / "planted")
+    assert leakage("plant", "--remove", tmp_path / "planted", "-o", tmp_path / "back", "--jobs", 2)[0] == 0
+    for path in source.iterdir():
+        assert unpack(tmp_path / "back" / path.name) == unpack(path)
+
+
+def test_what_was_changed_is_not_taken_apart(tmp_path: Path, manifest: Path, leakage: Run) -> None:
+    source = make(tmp_path / "in", "txt")
+    plant(manifest, source, tmp_path / "planted")
+    with (tmp_path / "planted" / "part-2.txt").open("a") as file:
+        file.write("more\n")
+    code, _, err = leakage("plant", "--remove", tmp_path / "planted", "-o", tmp_path / "back")
+    assert (code, "part-2.txt: changed since it was planted" in err, err.count("\n")) == (2, True, 1)
+    (tmp_path / "planted" / "part-0.txt").unlink()
+    (tmp_path / "planted" / "part-9.txt").write_text("new\n")
+    report = verify(tmp_path / "planted", manifest)
+    told = " ".join(report.problems)
+    assert "part-0.txt: is not there, but" in told
+    assert "part-2.txt: changed since it was planted" in told
+    assert "part-9.txt: was not there when" in told
+
+
+def test_a_rerun_skips_what_is_done(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "in", "jsonl")
+    plant(manifest, source, tmp_path / "whole")
+    written = shard_work.plant_one
+    begun: list[str] = []
+
+    def stop_at_the_third(task: Any) -> Any:
+        begun.append(task.place.name)
+        if len(begun) == 3:
+            raise PlantingError("the disk went away: bring it back")
+        return written(task)
+
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_one", stop_at_the_third)
+    with pytest.raises(PlantingError, match="the disk went away"):
+        plant(manifest, source, tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == ["part-0.jsonl", "part-1.jsonl"]
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_one", written)
+    plant(manifest, source, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    assert not (tmp_path / "out.leakage-shards").exists()
+
+
+def test_what_a_killed_run_left_is_cleared_away(tmp_path: Path, manifest: Path) -> None:
+    source = make(tmp_path / "in", "txt")
+    left = tmp_path / "out" / ".leakage-0123456789abcdef.part"
+    left.mkdir(parents=True)
+    (left / "part-0.txt").write_text("half")
+    plant(manifest, source, tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == sorted(contents(source))
+    assert verify(tmp_path / "out", manifest).ok
+
+
+def test_another_seed_reuses_nothing(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "in", "jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr("leakage_tasks.canaries.plant_shards._record", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            plant(manifest, source, tmp_path / "out", seed=1)
+    plant(manifest, source, tmp_path / "out", seed=2)
+    plant(manifest, source, tmp_path / "whole", seed=2)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_killed_at_any_moment_it_goes_on(tmp_path: Path, manifest: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for shard in range(12):
+        pack("".join(f"row {row} of {shard}\n" for row in range(40_000)).encode(), source / f"{shard:02}.txt.gz")
+    plant(manifest, source, tmp_path / "whole")
+    whole, allowed = contents(tmp_path / "whole"), set(os.listdir(source))
+    command = [sys.executable, "-m", "leakage_tasks.cli", "plant", str(manifest), str(source)]
+    command = [sys.executable, "-c", "from leakage_tasks.cli import main; main()", *command[3:]]
+    command += ["-o", str(tmp_path / "out"), "--jobs", "2"]
+    stream, kills = random.Random(7), 0
+    for _ in range(4):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(stream.uniform(1.0, 4.0))
+        if running.poll() is None:
+            running.send_signal(signal.SIGKILL)
+            kills += 1
+        running.wait()
+        time.sleep(0.5)
+        for name, found in contents(tmp_path / "out").items() if (tmp_path / "out").exists() else ():
+            if not name.startswith(".leakage-"):
+                assert name in allowed
+                assert found == whole[name]
+    plant(manifest, source, tmp_path / "out")
+    assert kills
+    assert {name: found for name, found in contents(tmp_path / "out").items() if name in whole} == whole
+    assert verify(tmp_path / "out", manifest).ok
+
+
+def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Run) -> None:
+    source = make(tmp_path / "in", "txt.zst")
+    broken = source / "part-3.txt.zst"
+    broken.write_bytes(broken.read_bytes()[:-4])
+    code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "out", "--jobs", 2)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "part-3.txt.zst: damaged (Truncated compressed stream): pack the file anew" in err
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("mine\n")
+    shutil.copy(source / "part-0.txt.zst", broken)
+    for output, told in (("other", "holds mine.txt, which is no shard"), ("in", "would overwrite the input")):
+        code, _, err = leakage("plant", manifest, source, "-o", tmp_path / output)
+        assert (code, told in err, err.count("\n")) == (2, True, 1)
+    with pytest.raises(OptionError, match="--jobs is 0"):
+        plant(manifest, source, tmp_path / "out", jobs=0)
+    with pytest.raises(OptionError, match="--label is not for shards"):
+        plant(manifest, source, tmp_path / "out", label="rarest")
+
+
+def test_a_shard_that_vanishes_is_one_line(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "in", "txt")
+    counted = shard_work.count
+
+    def count_and_lose(place: Any) -> Any:
+        found = counted(place)
+        if place.name == "part-2.txt":
+            place.source.unlink()
+        return found
+
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count", count_and_lose)
+    with pytest.raises(LeakageError, match="part-2.txt: no such file: check the path"):
+        plant(manifest, source, tmp_path / "out")
+    assert set(contents(tmp_path / "out")) == {"part-0.txt", "part-1.txt"}
+
+
+def test_planting_is_proven_by_shards(tmp_path: Path, manifest: Path) -> None:
+    from leakage_tasks.canaries.verify import planting_of
+
+    source = make(tmp_path / "in", "jsonl")
+    plant(manifest, source, tmp_path / "out")
+    found = planting_of(manifest, read_manifest(manifest))
+    assert (found.state, found.data) == ("proven", "out")
+    assert planting_of(manifest, read_manifest(manifest), tmp_path / "out").state == "proven"
