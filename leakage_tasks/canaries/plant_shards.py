@@ -61,8 +61,8 @@ def plant_shards(
     record = replace(record, heights=heights or None)
     with replacing(job.record_path) as beside:
         write_sidecar(record, beside)
-    for place in (state, *leftovers(output)):
-        shutil.rmtree(place, ignore_errors=True)
+    for left in (state, *leftovers(output)):
+        shutil.rmtree(left, ignore_errors=True)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = job.wanted.label is None and any(canary.label is not None for canary in planted)

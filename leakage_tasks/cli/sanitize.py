@@ -13,7 +13,10 @@ from leakage_tasks.cli.registry import register_command
 @register_command("sanitize", 7)
 def sanitize_command(
     data: Annotated[
-        Path, typer.Argument(help=".txt, .jsonl, .csv, .parquet, .conll, or a folder saved by 'datasets' or of seq.in.")
+        Path,
+        typer.Argument(
+            help=".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or of seq.in, or one of shards."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where what is kept goes, in the same format.")],
     drop: Annotated[int, typer.Option(help="Samples to drop, with all their copies.")] = 50,
@@ -30,14 +33,31 @@ def sanitize_command(
     epochs: Annotated[int, typer.Option(help="Of training each model.")] = 20,
     batch_size: Annotated[int, typer.Option(help="Streams the models read at once; more are faster, learn less.")] = 16,
     seed: Annotated[int, typer.Option(help="Same seed, same samples.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
+    ] = None,
 ) -> None:
     """Drop the samples that a model learns by heart: made for secrets that occur once in the data, without a guarantee.
 
     The data is split at random into halves and a small character model is trained on each; a sample that is far
     likelier to the model that saw it than to the other is one that training would memorize.
     """
+    from leakage_tasks.data import Columns
+    from leakage_tasks.data.shards import shards_of
     from leakage_tasks.defences.sanitize import sanitize
 
+    shards = shards_of(data)
+    if shards is not None:
+        from leakage_tasks.core.errors import OptionError
+        from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+
+        if report is not None:
+            raise OptionError("--report is not for shards: sanitize one file to see its samples")
+        wanted = Columns(text_column, None, split)
+        settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed)  # type: ignore[arg-type]
+        typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
+        return
     done = sanitize(
         data,
         output,

@@ -215,7 +215,7 @@ def sanitize(
         # Once more for this alone, so that nobody waits for models of a text that is no more.
         with unchanged(source):
             layout = kind.survey(source, wanted)
-            texts = _all_texts(source, kind.row_texts(source, layout, wanted))
+            texts = all_texts(source, kind.row_texts(source, layout, wanted))
         samples = len(distinct(texts))
         if not 1 <= drop < samples:
             raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
@@ -228,7 +228,7 @@ def sanitize(
     return Sanitized(output, ranked[:drop], samples, len(texts), by)
 
 
-def _all_texts(source: Path, rows: Iterable[str]) -> list[str]:
+def all_texts(source: Path, rows: Iterable[str]) -> list[str]:
     """The text of every row; equal ones are one string. Raises OptionError for more than models can be trained on."""
     texts: list[str] = []
     known: dict[str, str] = {}

@@ -1,0 +1,151 @@
+"""Dropping samples from data of many files: each is ranked by models of its own, the worst of all go."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.sidecar import named, sha256_of
+from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.inputs import parse_json, read_bytes
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.workers import each
+from leakage_tasks.data import Columns, format_of, overlap
+from leakage_tasks.data.shards import Shards
+from leakage_tasks.defences.sanitize import By, Fit, all_texts, character_lm, check_settings, distinct, rank_samples
+
+STATE = ".leakage-shards"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a ranking follows from, the data apart."""
+
+    drop: int
+    wanted: Columns
+    repeats: int
+    by: By
+    epochs: int
+    batch_size: int
+    seed: int
+    fit: Fit | None = None
+
+
+@dataclass(frozen=True)
+class SanitizedShards:
+    """How much was dropped of all shards together."""
+
+    output: Path
+    dropped: int
+    samples: int
+    rows_dropped: int
+    rows: int
+
+    def summary(self) -> str:
+        """Two lines for people; no text is in them."""
+        return (
+            f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
+            f"{self.rows:,} rows), each ranked by models of its own shard\n"
+            "made for secrets that occur once: copies that differ, if by a letter, hide each other, and nothing is "
+            "promised; audit the model trained on what is left"
+        )
+
+
+def sanitize_shards(
+    shards: Shards, output: Path, settings: Settings, jobs: int = 1, dask: str | None = None
+) -> SanitizedShards:
+    """Copy all shards to the folder ``output`` without the ``drop`` samples that come first in all rankings together.
+
+    Two models are trained on the halves of each shard, as :func:`~leakage_tasks.defences.sanitize.sanitize` does on
+    all data; a sample that is dropped goes from every shard that has it. Rankings that were finished before a run was
+    ended are not made again. Raises LeakageError.
+    """
+    check_settings(settings.repeats, settings.by)
+    output = named(output)
+    state = output.with_name(output.name + STATE).absolute()
+    _check(shards, output)
+    if settings.drop < 1:
+        raise OptionError(f"drop is {settings.drop}: give 1 or more")
+    tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
+    for name, (_, place) in zip(shards.names, tasks, strict=True):
+        for path in (place, output / name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    ranked: list[dict[str, Any]] = each(partial(_rank, settings), tasks, jobs, dask)
+    best = sorted((-score, place, row, text) for place, one in enumerate(ranked) for score, row, text in one["first"])
+    chosen = frozenset(list(dict.fromkeys(text for *_, text in best))[: settings.drop])
+    samples = sum(one["samples"] for one in ranked)
+    if len(chosen) < settings.drop or settings.drop >= samples:
+        raise OptionError(f"drop is {settings.drop} of {samples:,} samples: give fewer")
+    copies = [
+        (source, (output / name).absolute(), one["sha256"])
+        for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
+    ]
+    dropped: list[int] = each(partial(_write, settings.wanted, chosen), copies, jobs, dask)
+    for left in (state, *leftovers(output)):
+        shutil.rmtree(left, ignore_errors=True)
+    return SanitizedShards(output, len(chosen), samples, sum(dropped), sum(one["rows"] for one in ranked))
+
+
+def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
+    """The first samples of a shard, each with its score, first row and the hash of its text: texts may be secret."""
+    source, state = task
+    with unchanged(source):
+        key = [sha256_of(source), repr(settings)]
+        try:
+            earlier = parse_json(read_bytes(state))
+            if earlier["key"] == key:
+                return dict(earlier)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        kind = format_of(source)
+        layout = kind.survey(source, settings.wanted)
+        texts = all_texts(source, kind.row_texts(source, layout, settings.wanted))
+        try:
+            samples = len(distinct(texts))
+            fit = settings.fit or character_lm(texts, epochs=settings.epochs, batch_size=settings.batch_size)
+            ranked = rank_samples(texts, fit, repeats=settings.repeats, by=settings.by, seed=settings.seed)
+        except OptionError as error:
+            raise OptionError(f"{source}: {error}") from None
+    first = [(sample.score(settings.by), sample.rows[0], _hash(sample.text)) for sample in ranked[: settings.drop]]
+    found = {"key": key, "sha256": key[0], "samples": samples, "rows": len(texts), "first": first}
+    with replacing(state, private=True) as beside:
+        beside.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    return found
+
+
+def _write(wanted: Columns, chosen: frozenset[str], task: tuple[Path, Path, str]) -> int:
+    """Copy a shard without the rows whose texts are chosen; how many those are."""
+    source, output, digest = task
+    with unchanged(source):
+        if sha256_of(source) != digest:
+            raise OptionError(f"{source}: changed while it was read: run again when nothing writes to it")
+        kind = format_of(source)
+        layout = kind.survey(source, wanted)
+        texts = kind.row_texts(source, layout, wanted)
+        gone = {row for row, text in enumerate(texts) if _hash(text) in chosen}
+        with replacing(output, like=source) as beside:
+            kind.write_without(source, beside, layout, wanted, gone)
+    return len(gone)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check(shards: Shards, output: Path) -> None:
+    """Refuse an output that is no folder, holds something else, or is where the data are."""
+    check_place(output)
+    if output.is_file() or output.suffix:
+        raise OptionError(f"{output}: must be a folder, as there are several shards: name one")
+    if overlap(output, shards.root):
+        raise OptionError(f"{output}: would overwrite the data or write into it: choose another place")
+    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
+    for path in there:
+        if path.as_posix() not in shards.names and not any(map(is_leftover, path.parts)):
+            raise OptionError(f"{output}: holds {path.name}, which is no shard of this data: choose another output")

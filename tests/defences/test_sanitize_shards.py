@@ -1,0 +1,79 @@
+"""Shards without the samples that are learnt by heart: the worst of all shards, whatever the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data import Columns
+from leakage_tasks.data.shards import Shards, shards_of
+from leakage_tasks.defences import sanitize_shards as module
+from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+
+
+def knows_what_it_saw(own: Sequence[str], seed: int) -> Callable[[Sequence[str]], np.ndarray]:
+    """A model that learns secrets by heart, the more digits the better, and finds all else as likely as any other."""
+    seen = set(own)
+    return lambda asked: np.array([0.0 if text in seen else float(sum(map(str.isdigit, text))) for text in asked])
+
+
+def settings(drop: int) -> Settings:
+    return Settings(drop, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
+
+
+def shards_in(folder: Path) -> Shards:
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\nkey 1234\ntwo\nnumber 12\n")
+    (folder / "b.txt").write_text("three\nkey 1234\nfour\npin 987654\nkey 1234\n")
+    (folder / "c.txt").write_text("five\nsix 1\nseven\n")
+    found = shards_of(folder)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_worst_of_all_shards_go_from_every_shard(tmp_path: Path, jobs: int) -> None:
+    done = sanitize_shards(shards_in(tmp_path / "in"), tmp_path / "out", settings(2), jobs)
+    assert (tmp_path / "out" / "a.txt").read_text() == "one\ntwo\nnumber 12\n"
+    assert (tmp_path / "out" / "b.txt").read_text() == "three\nfour\n"
+    assert (tmp_path / "out" / "c.txt").read_text() == "five\nsix 1\nseven\n"
+    assert (done.dropped, done.rows_dropped, done.rows) == (2, 4, 12)
+    assert not (tmp_path / "out.leakage-shards").exists()
+
+
+def test_a_finished_ranking_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = shards_in(tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            sanitize_shards(shards, tmp_path / "out", settings(2))
+    assert (
+        "1234"
+        not in "".join(path.read_text() for path in (tmp_path / "out.leakage-shards").iterdir()).split("first")[1]
+    )
+    monkeypatch.setattr(module, "rank_samples", lambda *_, **__: 1 / 0)
+    sanitize_shards(shards, tmp_path / "out", settings(2))
+    assert (tmp_path / "out" / "b.txt").read_text() == "three\nfour\n"
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    shards = shards_in(tmp_path / "in")
+    with pytest.raises(OptionError, match="drop is 90 of 11 samples"):
+        sanitize_shards(shards, tmp_path / "out", settings(90))
+    with pytest.raises(OptionError, match="would overwrite the data"):
+        sanitize_shards(shards, tmp_path / "in", settings(1))
+    (tmp_path / "in" / "c.txt").write_text("alone\n")
+    with pytest.raises(OptionError, match="c.txt: 1 different texts cannot be split"):
+        sanitize_shards(shards, tmp_path / "out", settings(1))
+
+
+def test_the_command(tmp_path: Path, leakage: Callable[..., tuple[int, str, str]]) -> None:
+    shards_in(tmp_path / "in")
+    code, out, err = leakage("sanitize", tmp_path / "in", "-o", tmp_path / "out", "--drop", 1, "--epochs", 1)
+    assert code == 0, err
+    assert "without 1 of 11 samples" in out
+    assert len(list((tmp_path / "out").iterdir())) == 3
