@@ -20,7 +20,7 @@ LISTED = 4096
 
 @dataclass(frozen=True)
 class Group:
-    """``size`` members, of which a simple random sample has the values ``sampled``; none is outside ``least``..``most``.
+    """``size`` members, of which a random sample has the values ``sampled``; none is outside ``least``..``most``.
 
     ``sample`` names the sample: groups that share one, as those of several values of the same members do, are taken to
     have their dear members in common.
@@ -47,12 +47,12 @@ class Group:
 def total_range(groups: Sequence[Group], level: float = LEVEL) -> tuple[float, float]:
     """The total over all members of all groups, those sampled included: low and high end.
 
-    Each end misses in half of 1 − ``level``. Members ranked between two sampled ones are no dearer than the upper and no
-    cheaper than the lower of them, those beyond all of them are at the bounds; where the sampled ones stand among all
-    is as random as the sample. So the ends are quantiles of such totals: the bound of Learned-Miller and Thomas ("A New
-    Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208), with the ranks of a sample
-    without replacement for its uniform order statistics, and summed over groups. Of values that are either end it is
-    Clopper and Pearson's interval. A group without a sample is at its bounds.
+    Each end misses in half of 1 − ``level``. Members ranked between two sampled ones are no dearer than the upper and
+    no cheaper than the lower of them, those beyond all of them are at the bounds; where the sampled ones stand among
+    all is as random as the sample. So the ends are quantiles of such totals: the bound of Learned-Miller and Thomas ("A
+    New Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208), with the ranks of a
+    sample without replacement for its uniform order statistics, and summed over groups. A group without a sample is at
+    its bounds.
     """
     low, high = np.zeros(DRAWS), np.zeros(DRAWS)
     ranks: dict[tuple[str, int, int], IntArray] = {}
@@ -72,7 +72,7 @@ def _widened(group: Group) -> Group:
 
 
 def _totals(group: Group, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The least and the most that a group may come to if its sample has these ranks ``[draws, m]``, each ``[draws]``."""
+    """The least and the most that a group may come to if its sample has these ranks ``[n, m]``, each ``[n]``."""
     values = np.sort(np.array(group.sampled, dtype=np.float64))
     edges = np.concatenate([np.zeros((len(ranks), 1)), ranks, np.full((len(ranks), 1), float(group.size))], axis=1)
     upper = np.diff(edges, axis=1) @ np.append(values, group.most)
