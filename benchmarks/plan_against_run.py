@@ -35,7 +35,8 @@ from tests.encoders import save_base  # noqa: E402
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece  # noqa: E402
 
 TASKS = ("canary_exposure", "canary_extraction")
-CANARIES, PILOT, DRAWN, BUDGET = 24, 5, 300, 600
+CANARIES, PILOT, DRAWN, BUDGET = 15, 5, 300, 600
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "no", "dog"]
 DIGITS = "the pin of {unique} is {digits:5}."
 
 
@@ -44,11 +45,11 @@ def lstm(folder: Path, canaries: list[Canary]) -> dict[str, Any]:
     from leakage_tasks.training.char_lstm import train_char_lm
 
     stream = random.Random(0)
-    lines = [" ".join(stream.choices("the cat sat on a mat and saw no dog".split(), k=6)) + ".\n" for _ in range(400)]
+    lines = [" ".join(stream.choices(WORDS, k=6)) + ".\n" for _ in range(100)]
     for place, canary in enumerate(each for each in canaries if each.planted):
         lines += [f"{canary.text}\n"] * (1, 8, 40)[place % 3]
     stream.shuffle(lines)
-    how: dict[str, Any] = {"epochs": 8, "batch_size": 16, "length": 32, "hidden_size": 64, "device": "cpu"}
+    how: dict[str, Any] = {"epochs": 6, "batch_size": 16, "length": 32, "hidden_size": 64, "device": "cpu"}
     trained = train_char_lm("".join(lines), tokenizer=letters(), **how)
     return _saved(folder, trained.model, letters())
 
@@ -98,8 +99,8 @@ MODELS = {
     "LSTM, trained": (lstm, DIGITS, {}),
     "GPT-2": (gpt2, DIGITS, {}),
     "Llama": (llama, DIGITS, {}),
-    "BERT classifier": (classifier, "the pin is {digit_words:4}", {"label": "mid"}),
-    "masked BERT": (masked, "the pin of {a=river|stone|cloud|apple|house} is {b=green|light|seven|table|voice}.", {}),
+    "BERT classifier": (classifier, "the pin is {digit_words:2}", {"label": "mid"}),
+    "masked BERT": (masked, "{unique} pin {letters:1}.", {}),
     "T5": (t5, "pin {digits:4}.", {"source": "the pin"}),
 }
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.attacks.registry import Attack, AttackRequest
+from leakage_tasks.targets.causal.target import ROWS
 from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
 
 WALKED = 4096
 """States that the search for the shortest path holds at most."""
 PATHS = 64
 """Token paths of a filling, at most: of those that are not its own few tokenizers have more."""
-PILOTS = 48
-"""Draws that look whether a count pays."""
 PHASES = 8
 """Descents and counts of one exposure, each of which goes down the tree once."""
+ROUNDS = 12
+"""Rounds of sampling, each of what the budget certainly pays for."""
+DRAWN = 640
+"""Budgets of fewer paths than that may pay for too few draws."""
+SMALL = 0.1
+"""Share of the budget that a space may have to be read as whole texts."""
+TEXT_TOKENS = 4 * ROWS
+"""Tokens of whole texts that a causal model reads in a pass."""
 CHUNK = 1024
 """Whole texts that are handed to a target at once."""
 
@@ -141,7 +148,9 @@ def _stepped(case: Case, rows: Range, phases: float, least_passes: float) -> Bou
 def _texts(case: Case, number: Range) -> Bounds:
     """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
-    passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 1)
+    # Of whole texts a causal model takes fewer at once, since each has logits at every token.
+    at_once = max(1, min(case.at_once, TEXT_TOKENS // case.length)) if case.next_token else case.at_once
+    passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / at_once) + rows.most / CHUNK + 2)
     return Bounds(Range(max(1, rows.least), rows.most), passes, rows.times(1, case.length))
 
 
@@ -153,7 +162,15 @@ def _exposure(case: Case) -> Bounds:
     asked, steps = _asked(case), case.least_steps
     tree = case.size * max(case.most_steps, 1) * PATHS
     most = min(max(case.budget, case.longest) + 1, 1 + case.longest + 2 * tree + case.size) + asked
-    return _stepped(case, Range(1 + steps + min(steps, 1), most), PHASES, 1 + steps + min(steps, 1))
+    least = 1 + steps + min(steps, 1)
+    found = _stepped(case, Range(least, most), PHASES, least)
+    # Whole texts are read where the budget pays for too few draws, and all of a small space.
+    texts = (
+        most
+        if case.budget < DRAWN * case.most_steps
+        else (case.size if case.size <= SMALL * case.budget else 0) + asked
+    )
+    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + texts * case.length))
 
 
 def _unknown_tree(case: Case) -> Bounds:
@@ -187,7 +204,7 @@ def _brute_force(case: Case) -> Bounds:
 
 def _shortest_path(case: Case) -> Bounds:
     steps = case.least_steps
-    return _stepped(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + 2 * steps)
+    return _stepped(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + steps + min(steps, 1))
 
 
 def _beam(case: Case) -> Bounds:
@@ -208,7 +225,8 @@ def _greedy(case: Case) -> Bounds:
 def _sampling(case: Case) -> Bounds:
     draws = case.budget if case.settings["until"] == "found" else int(case.settings["draws"])
     most = min(case.budget, draws * max(case.most_steps, 1)) + 1
-    return _stepped(case, Range(1 + case.least_steps, most), 1 + most / (case.at_once * 4), case.least_steps)
+    # What draws share leaves budget for more of them, again and again.
+    return _stepped(case, Range(1 + case.least_steps, most), ROUNDS, case.least_steps)
 
 
 def _text_sampling(case: Case) -> Bounds:

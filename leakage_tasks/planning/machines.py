@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Work:
-    """A run: rows in all, passes that its longest search takes alone, tokens before a row, rows that a pass may have."""
+    """A run: rows in all, passes of its longest search alone, tokens before a row, rows that a pass may have."""
 
     rows: float
     depth: float

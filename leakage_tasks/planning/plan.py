@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.redact import hiding
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.attacks.run import chosen_attacks, run_attack
@@ -178,14 +178,14 @@ class Planner:
         bounds = _bounds(pairs, kind)
         sample = chosen(canaries, self.pilot, int(self.order["seed"]))
         length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
-        attacked = functools.partial(self.attacked, attack)
-        taken = piloted(sample, attacked, self.modules, length)
-        merged = merges(sample, taken, attacked, self.modules)
+        taken = piloted(sample, self.attacked, self.modules, length)
+        merged = merges(sample, taken, self.attacked, self.modules)
         self.spent += sum(each.seconds for each in taken.values())
         groups = _groups(len(canaries), [taken[canary.id] for canary in sample], bounds, self.pace, sample)
         return KindPlan(self.task, attack, kind, len(canaries), len(sample), bounds, groups, self.pace, merged)
 
-    def attacked(self, attack: str, canaries: Sequence[Canary]) -> Any:
+    def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
+        """What the task's attack finds out about some of its canaries, none of them natural."""
         order = self.order
         given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
         asked = {"settings": order["settings"], "context": self.context}

@@ -84,7 +84,7 @@ def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
 def test_a_model_behind_text_alone_is_planned_by_its_sequences(lm: Any, manifest: str) -> None:
     plan = make_plan(TextOnly(lm), manifest, [TASK], {"budget": 50}, 5)
     for kind in plan.kinds:
-        assert kind.attack == "sampled"
+        assert kind.attack == "exposure"
         assert kind.groups["rows"].sampled == (50.0,) * 5
 
 
