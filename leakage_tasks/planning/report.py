@@ -43,8 +43,9 @@ def notes(plan: Plan) -> list[str]:
     ]
     if len(unknown) < len(plan.kinds):
         lines.append(
-            f"likely (range): the range of rows, passes and tokens holds the truth in {LEVEL * 10:.0f} of 10 pilots, of "
-            "time where the machine stays as busy as it was; it reaches to the budget for as many as a pilot of this size can miss, so a larger --pilot narrows it"
+            f"likely (range): the range of rows, passes and tokens holds the truth in {LEVEL * 10:.0f} of 10 pilots, "
+            "that of time where the machine stays as busy as it was; it reaches to the budget for as many as a pilot "
+            "of this size can miss, so a larger --pilot narrows it"
         )
     if any(kind.kind != NATURAL for kind in unknown):
         lines.append("without a pilot nothing is known of memorization: from the cheapest there can be to the budget")
