@@ -55,6 +55,20 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one.
     """
+    return _findings(chosen_attacks(name, target, canaries, budget, seed, goal, settings, context), progress)
+
+
+def chosen_attacks(
+    name: str,
+    target: Any,
+    canaries: Sequence[Canary],
+    budget: int | None,
+    seed: int,
+    goal: Goal,
+    settings: Mapping[str, Any] | None = None,
+    context: Context = AUTO_CONTEXT,
+) -> list[tuple[Attack, AttackRequest]]:
+    """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
@@ -69,7 +83,7 @@ def run_attack(
     pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
     for _, order in pairs:
         _check(order.target, order.canary, context)
-    return _findings(pairs, progress)
+    return pairs
 
 
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:

@@ -31,12 +31,13 @@ def load_model(
     batch_size: str | None = None,
     max_batch_size: int | None = None,
     device: str | None = None,
+    command: str = "selftest",
 ) -> Any:
     """The model that ``lm_eval --model name --model_args arguments`` would ask.
 
     Raises OptionError for a name the harness does not know and TargetError for a model that cannot be loaded.
     """
-    plugin.install("leakage selftest")
+    plugin.install(f"leakage {command}")
     try:
         kind = model_class(name)
     except (ValueError, KeyError):
@@ -54,7 +55,7 @@ def load_model(
             f"--model_args {arguments}: no {name} model can be made of that ({why}): correct it"
         ) from None
     if lm.world_size > 1:
-        raise OptionError("selftest runs in one process: start it without 'accelerate launch'")
+        raise OptionError(f"{command} runs in one process: start it without 'accelerate launch'")
     return lm
 
 

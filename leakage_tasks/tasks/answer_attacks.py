@@ -58,6 +58,14 @@ def answering(lm: LM) -> Answer:
     return answer
 
 
+def prepared(
+    lm: LM, order: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
+    """The order in the model's own chat template, the documents' canaries, and the target that their attacks ask."""
+    order, canaries = _in_chat(lm, order, _resolved(docs, order))
+    return order, canaries, _target(lm, canaries, Languages(**order["languages"]))
+
+
 def _in_chat(
     lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:

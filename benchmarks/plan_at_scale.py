@@ -1,0 +1,45 @@
+"""A thousand canaries at 1 B, 8 B and 70 B parameters on one and eight H100s: a prediction, printed as a table.
+
+``python -m benchmarks.plan_at_scale``. No GPU is asked: the figures come from the throughput model of
+``leakage_tasks/planning/machines.py`` and from what searches for nine digits took on a character LSTM.
+"""
+
+from __future__ import annotations
+
+from leakage_tasks.planning.machines import Machine, Shape, Work, rows_that_fit, run_seconds
+
+CANARIES = 1000
+CONTEXT = 64
+MEMORIZED, CONTROL, EXTRACTED = 28, 8_670, 700
+"""Rows of one canary: exposure of a memorized one and of a control, extraction of either."""
+BUDGET = 20_000
+LIKELY = Work(CANARIES / 2 * (MEMORIZED + CONTROL) + CANARIES * EXTRACTED, 51 + 42, CONTEXT)
+WORST = Work(CANARIES * 2 * BUDGET, 400, CONTEXT)
+MODELS = {
+    "1 B": (Shape(1.2e9, 16, 512), Shape(1.2e9, 16, 512)),
+    "8 B": (Shape(8e9, 32, 1024), Shape(8e9, 32, 1024)),
+    "70 B": (Shape(70e9, 80, 1024, weight_bytes=0.5), Shape(70e9, 80, 1024, shared_by=8)),
+}
+"""On one GPU and on eight. On one, 70 B are held in 4 bits; on eight they are shared, smaller models copied."""
+
+
+def shown(seconds: float | None) -> str:
+    """Seconds or minutes."""
+    if seconds is None:
+        return "does not fit"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def table() -> list[str]:
+    """The rows of the table in Markdown."""
+    lines = ["| parameters | GPUs | rows at once | likely | worst case |", "|---|---|---|---|---|"]
+    for name, shapes in MODELS.items():
+        for gpus, shape in zip((1, 8), shapes, strict=True):
+            machine = Machine(gpus)
+            times = [shown(run_seconds(machine, shape, work)) for work in (LIKELY, WORST)]
+            lines.append(f"| {name} | {gpus} | {rows_that_fit(machine, shape, LIKELY):,} | {times[0]} | {times[1]} |")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))

@@ -1,0 +1,76 @@
+"""``leakage plan``: a manifest and a model in, what a run will take out."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leakage_tasks.cli.registry import register_command
+
+DEVICE = "cuda:0"
+"""What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
+
+
+@register_command("plan", 13)
+def plan_command(
+    manifest: Annotated[Path, typer.Argument(help="The canaries' manifest.")],
+    model: Annotated[str, typer.Option("--model", help="As for lm_eval: hf, classifier-scorer, vllm, …")] = "hf",
+    model_args: Annotated[
+        str, typer.Option("--model_args", "--model-args", help="As for lm_eval: pretrained=./mine,dtype=float32")
+    ] = "",
+    tasks: Annotated[
+        str, typer.Option(help="canary_exposure, canary_extraction, or both.")
+    ] = "canary_exposure,canary_extraction",
+    pilot: Annotated[
+        int, typer.Option(help="Canaries of each kind that are attacked to know what the others take; 0 for none.")
+    ] = 5,
+    metadata: Annotated[str, typer.Option(help="As for lm_eval: budget=2000, as words or JSON.")] = "",
+    device: Annotated[str, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = DEVICE,
+    batch_size: Annotated[
+        str | None, typer.Option("--batch_size", "--batch-size", help="As for lm_eval: a number, or auto.")
+    ] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option("--max_batch_size", "--max-batch-size", help="As for lm_eval, with auto.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+) -> None:
+    """Say before a run what it will take: passes, tokens, memory and time, by task, attack and kind of canary."""
+    from leakage_tasks.core.atomic import check_place
+    from leakage_tasks.planning.pilot import check_number
+    from leakage_tasks.planning.plan import make_plan
+    from leakage_tasks.planning.report import table, write_report
+    from leakage_tasks.selftest.run import load_model
+
+    check_number(pilot)
+    given = _metadata(metadata)
+    if output is not None:
+        check_place(output)
+    names = [name.strip() for name in tasks.split(",") if name.strip()]
+    lm = load_model(model, model_args, batch_size, max_batch_size, device, "plan")
+    # The harness' own progress bars, one for each question it is asked, stay off the terminal.
+    with redirect_stderr(io.StringIO()):
+        found = make_plan(lm, str(manifest), names, given, pilot)
+    print(table(found))
+    if output is not None:
+        asked = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}
+        write_report(output, found, {**asked, "tasks": names, "metadata": given, "pilot": pilot})
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    """What ``--metadata`` says. Raises OptionError."""
+    from leakage_tasks.core.errors import OptionError
+    from leakage_tasks.harness.plugin import metadata_words
+
+    if not text:
+        return {}
+    try:
+        found = metadata_words(text)
+    except Exception:
+        raise OptionError(f"--metadata {text}: neither name=value,… nor a JSON object: correct it") from None
+    if not isinstance(found, dict):
+        raise OptionError(f"--metadata {text}: expected a JSON object: correct it")
+    return found

@@ -1,0 +1,288 @@
+"""The cost model of every attack: the least and the most that one canary can take, before anything is known of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.beam import BEAM
+from leakage_tasks.attacks.registry import Attack, AttackRequest
+from leakage_tasks.targets.causal.target import ROWS
+from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
+
+WALKED = 4096
+"""States that the search for the shortest path holds at most."""
+PATHS = 64
+"""Token paths of a filling, at most: of those that are not its own few tokenizers have more."""
+PHASES = 8
+"""Descents and counts of one exposure, each of which goes down the tree once."""
+ROUNDS = 12
+"""Rounds of sampling, each of what the budget certainly pays for."""
+DRAWN = 640
+"""Budgets of fewer paths than that may pay for too few draws."""
+SMALL = 0.1
+"""Share of the budget that a space may have to be read as whole texts."""
+TEXT_TOKENS = 4 * ROWS
+"""Tokens of whole texts that a causal model reads in a pass."""
+CHUNK = 1024
+"""Whole texts that are handed to a target at once."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """From the least there can be to the most."""
+
+    least: float
+    most: float
+
+    def times(self, low: float, high: float) -> Range:
+        """Both ends multiplied."""
+        return Range(self.least * low, self.most * high)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
+    (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``;
+    ``at_once`` rows are read in a pass.
+    """
+
+    size: int
+    slots: tuple[int, ...]
+    budget: int
+    length: int
+    shortest: int
+    longest: int
+    step: int
+    at_once: int
+    settings: dict[str, Any]
+    next_token: bool = False
+    proposes: bool = False
+    masked: bool = False
+
+    @property
+    def least_steps(self) -> int:
+        """Rows from the shared beginning down to a filling; the last token is not read."""
+        return max(self.shortest - 1, 0)
+
+    @property
+    def most_steps(self) -> int:
+        """The same of the longest filling."""
+        return max(self.longest - 1, 0)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one canary can take: rows read, passes, tokens. Of passes the most is an estimate, no bound."""
+
+    rows: Range
+    passes: Range
+    tokens: Range
+
+
+def case_of(attack: Attack, order: AttackRequest) -> Case:
+    """The numbers of one attack on one canary."""
+    target, space = order.target, order.canary.attack_space
+    length = (target.length(space.fill(order.canary.secret)) or len(space.fill(order.canary.secret))) + 1
+    shortest = longest = length
+    following = isinstance(target, PredictsNextToken)
+    if following:
+        paths = target.paths(space)
+        shortest, longest = shortest_path(paths), paths.longest
+    return Case(
+        size=space.size,
+        slots=tuple(len(slot) for slot in space.slots),
+        budget=order.budget,
+        length=length,
+        shortest=shortest,
+        longest=longest,
+        step=1 if following and getattr(target, "cached", True) else length,
+        at_once=rows_at_once(target, length),
+        settings=dict(order.settings),
+        next_token=following,
+        proposes=isinstance(target, ProposesValues),
+        masked=isinstance(target, FillsMasks),
+    )
+
+
+def rows_at_once(target: Any, length: int) -> int:
+    """Rows of ``length`` tokens that a target reads in one pass."""
+    if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
+        return int(target.batch(length)) if hasattr(target, "batch") else 1
+    if isinstance(target, PredictsNextToken):
+        return target.rows(length)
+    given = getattr(getattr(target, "_lm", None), "batch_size", 1)
+    return int(given) if str(given).isdecimal() else 1
+
+
+def shortest_path(paths: Paths) -> int:
+    """Tokens of the shortest path that ends a filling; of spaces too large to walk, how deep none ends."""
+    states, depth = np.array([paths.root]), 0
+    while len(states) and len(states) <= WALKED and not paths.ends(states).any():
+        table = paths.table(states)
+        states, depth = np.unique(table[table >= 0]), depth + 1
+    return depth
+
+
+def bounds_of(attack: str, case: Case) -> Bounds:
+    """The cost model of an attack; of one that is not ours all that is known is that it keeps to its budget."""
+    return MODELS.get(attack, _unknown)(case)
+
+
+def _unknown(case: Case) -> Bounds:
+    return Bounds(Range(1, case.budget), Range(1, case.budget), Range(1, case.budget * case.length))
+
+
+def _stepped(case: Case, rows: Range, phases: float, least_passes: float) -> Bounds:
+    """An attack that goes down the tree: a token a row, the shared beginning once; passes by level and by rows."""
+    most = min(rows.most, phases * max(case.most_steps, 1) + 2 * rows.most / case.at_once + 1)
+    beginning = max(case.length - case.longest, 1)
+    tokens = Range(rows.least * case.step, rows.most * case.step + beginning)
+    return Bounds(rows, Range(min(least_passes, most), most), tokens)
+
+
+def _texts(case: Case, number: Range) -> Bounds:
+    """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
+    rows = number.times(1 / max(case.slots), case.length) if case.masked else number
+    # Of whole texts a causal model takes fewer at once, since each has logits at every token.
+    at_once = max(1, min(case.at_once, TEXT_TOKENS // case.length)) if case.next_token else case.at_once
+    passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / at_once) + rows.most / CHUNK + 2)
+    return Bounds(Range(max(1, rows.least), rows.most), passes, rows.times(1, case.length))
+
+
+def _exposure(case: Case) -> Bounds:
+    if case.settings.get("signal") == "calibrated":
+        return _twice(_unknown_tree(case))
+    if not case.next_token:
+        return _sampled(case)
+    asked, steps = _asked(case), case.least_steps
+    tree = case.size * max(case.most_steps, 1) * PATHS
+    most = min(max(case.budget, case.longest) + 1, 1 + case.longest + 2 * tree + case.size) + asked
+    least = 1 + steps + min(steps, 1)
+    found = _stepped(case, Range(least, most), PHASES, least)
+    # Whole texts are read where the budget pays for too few draws, and all of a small space.
+    texts = (
+        most
+        if case.budget < DRAWN * case.most_steps
+        else (case.size if case.size <= SMALL * case.budget else 0) + asked
+    )
+    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + texts * case.length))
+
+
+def _unknown_tree(case: Case) -> Bounds:
+    return _stepped(case, Range(1 + case.least_steps, 3 * (case.budget + case.longest)), 3 * PHASES, case.least_steps)
+
+
+def _twice(bounds: Bounds) -> Bounds:
+    """Two models read all there is."""
+    return Bounds(*(each.times(1, 2) for each in (bounds.rows, bounds.passes, bounds.tokens)))
+
+
+def _asked(case: Case) -> int:
+    """Random fillings that are scored for a histogram."""
+    return min(int(case.settings.get("histogram") or 0), case.size)
+
+
+def _sampled(case: Case) -> Bounds:
+    number = min(case.size, case.budget)
+    # A draw that is the secret itself is not scored twice; a masked model reads the secret first.
+    return _texts(case, Range(max(1, number - (case.size > number)), number + 1 + _asked(case)))
+
+
+def _skew_normal(case: Case) -> Bounds:
+    number = min(case.size, int(case.settings["draws"]) + 1)
+    return _texts(case, Range(max(1, number * 0.5), number + _asked(case)))
+
+
+def _brute_force(case: Case) -> Bounds:
+    return _texts(case, Range(case.size, case.size + 1))
+
+
+def _shortest_path(case: Case) -> Bounds:
+    steps = case.least_steps
+    return _stepped(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + steps + min(steps, 1))
+
+
+def _beam(case: Case) -> Bounds:
+    width = int(case.settings["width"])
+    return _stepped(
+        case, Range(1 + case.least_steps, min(case.budget, width * case.most_steps) + 1), 1, case.least_steps
+    )
+
+
+def _greedy(case: Case) -> Bounds:
+    if not case.next_token:
+        return Bounds(Range(1, case.length + 2), Range(1, case.length + 2), Range(1, (case.length + 2) * case.length))
+    # It looks wider where the likeliest tokens spell no filling: 1, 4, 16 nodes a level.
+    most = min(case.budget, (1 + 4 + BEAM) * case.most_steps) + 1
+    return _stepped(case, Range(1 + case.least_steps, most), 3, case.least_steps)
+
+
+def _sampling(case: Case) -> Bounds:
+    draws = case.budget if case.settings["until"] == "found" else int(case.settings["draws"])
+    most = min(case.budget, draws * max(case.most_steps, 1)) + 1
+    # What draws share leaves budget for more of them, again and again.
+    return _stepped(case, Range(1 + case.least_steps, most), ROUNDS, case.least_steps)
+
+
+def _text_sampling(case: Case) -> Bounds:
+    texts = min(int(case.settings["texts"]), case.budget)
+    return Bounds(Range(1, texts * case.length), Range(1, texts * case.length), Range(texts, texts * case.length**2))
+
+
+def _class_loss(case: Case) -> Bounds:
+    whole = len(case.slots) == 1 or case.size <= case.budget
+    number = case.size if whole else case.budget
+    # The two ranks of a generator's candidates: a proposal a slot, and what is let through there.
+    more = len(case.slots) + sum(case.slots) if case.proposes else 0
+    return _texts(case, Range(number - (not whole), number + more + _asked(case)))
+
+
+def _label_search(case: Case) -> Bounds:
+    width, limit = int(case.settings["beam"]), case.settings.get("shortlist")
+    heads, least, most = 1, 0, 0
+    for slot, values in enumerate(case.slots):
+        tried = min(values, int(limit)) if limit else values
+        each = heads * tried
+        paid = each if slot == 0 else min(each, max(case.budget, heads))
+        least, most = least + min(tried, 10) * (slot > 0) + (each if slot == 0 else 0), most + paid + 2 * heads
+        heads = min(heads * values, width)
+    if case.settings.get("audit"):
+        most += case.size if len(case.slots) == 1 else sum(case.slots) * width
+    return _texts(case, Range(max(least, 1), most))
+
+
+def _mix_and_match(case: Case) -> Bounds:
+    most = case.slots[0] + sum(case.slots) + 2 * len(case.slots) + (case.budget if len(case.slots) > 1 else 0)
+    return _texts(case, Range(1, most))
+
+
+def _inversion(case: Case) -> Bounds:
+    restarts, steps = int(case.settings["restarts"]), int(case.settings["steps"])
+    # The model's own rows: one read back is not read again.
+    least, most = restarts * (steps + 1), max(case.budget, restarts * (2 * steps + 1)) + 1
+    passes = Range(steps + 1, 2 * (steps + 2) + most)
+    return Bounds(Range(least, most), passes, Range(least, most * case.length))
+
+
+MODELS: dict[str, Callable[[Case], Bounds]] = {
+    "exposure": _exposure,
+    "sampled": _sampled,
+    "skew-normal": _skew_normal,
+    "brute-force": _brute_force,
+    "shortest-path": _shortest_path,
+    "beam": _beam,
+    "contrastive-beam": lambda case: _twice(_beam(case)),
+    "greedy": _greedy,
+    "sampling": _sampling,
+    "text-sampling": _text_sampling,
+    "class-loss": _class_loss,
+    "label-search": _label_search,
+    "mix-and-match": _mix_and_match,
+    "inversion": _inversion,
+}
+"""By the attack's name."""

@@ -1,0 +1,51 @@
+"""The memory of a run: weights, the rows of one pass, and states that a search keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.search_tree import MEMORY
+from leakage_tasks.attacks.registry import AttackRequest
+from leakage_tasks.planning.meter import modules_of
+from leakage_tasks.targets.memory import LOGIT_BYTES
+from leakage_tasks.targets.protocols import PredictsNextToken
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: of the weights, of one full pass, and of states kept between passes, at most."""
+
+    weights: int
+    batch: int
+    kept: int
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return self.weights + self.batch + self.kept
+
+    def larger(self, other: Memory) -> Memory:
+        """What holds for both."""
+        return Memory(*(max(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
+    """What an attack's search takes at most; of models whose weights cannot be seen, what is known."""
+    weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
+    size = sum(each.numel() * each.element_size() for each in weights.values())
+    target, config = order.target, getattr(getattr(order.target, "model", None), "config", None)
+    width = int(getattr(config, "vocab_size", None) or 0)
+    if not isinstance(target, PredictsNextToken):
+        length = target.length(order.canary.attack_space.fill(order.canary.secret)) or 1
+        return Memory(size, LOGIT_BYTES * width * at_once * length, 0)
+    paths = target.paths(order.canary.attack_space)
+    state, _, _ = target.start(paths.prefix, paths.columns)
+    one = np.zeros(1, dtype=np.int64)
+    grown, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
+    row = target.state_bytes(grown)
+    # A pass copies the state of what its rows share, beside what they keep of their own.
+    batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
+    return Memory(size, batch, min(MEMORY, row * order.budget))

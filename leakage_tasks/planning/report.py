@@ -1,0 +1,111 @@
+"""A plan as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.version import __version__
+from leakage_tasks.planning.plan import NATURAL, QUANTITIES, Estimate, Plan
+from leakage_tasks.stats.totals import LEVEL
+
+SCHEMA = 1
+HEAD = ("task", "attack", "kind", "canaries", "pilot", "rows", "passes", "tokens", "time")
+
+
+def table(plan: Plan) -> str:
+    """A row a task, attack and kind, and what they come to in all: likely (low to high)."""
+    rows: list[Sequence[str]] = [HEAD]
+    for kind in plan.kinds:
+        cells = (_cell(name, kind.estimate(name)) for name in QUANTITIES)
+        rows.append((kind.task, kind.attack, kind.kind, str(kind.canaries), str(kind.piloted), *cells))
+    totals = {name: plan.total(name) for name in QUANTITIES}
+    rows.append(("in all", "", "", "", "", *(_cell(name, each) for name, each in totals.items())))
+    rows.append(("worst case", "", "", "", "", *(_shown(name, each.worst) for name, each in totals.items())))
+    widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, *notes(plan)])
+
+
+def notes(plan: Plan) -> list[str]:
+    """What the figures rest on."""
+    memory, pace = plan.memory, plan.kinds[0].pace
+    unknown = [kind for kind in plan.kinds if not kind.piloted]
+    lines = [
+        f"memory: {_bytes(memory.total)}: weights {_bytes(memory.weights)}, a pass {_bytes(memory.batch)}, states kept "
+        f"at most {_bytes(memory.kept)}",
+        f"pace of three timed passes: {pace.a_pass:.2g} s a pass and {pace.a_token:.2g} s a token, {pace.at_once} rows "
+        "at once",
+    ]
+    if len(unknown) < len(plan.kinds):
+        lines.append(
+            f"likely (range): the range of rows, passes and tokens holds the truth in {LEVEL * 10:.0f} of 10 pilots, "
+            "that of time where the machine stays as busy as it was; it reaches to the budget for as many as a pilot "
+            "of this size can miss, so a larger --pilot narrows it"
+        )
+    if any(kind.kind != NATURAL for kind in unknown):
+        lines.append("without a pilot nothing is known of memorization: from the cheapest there can be to the budget")
+    if any(kind.kind == NATURAL for kind in unknown):
+        lines.append("natural secrets are not tried: what a search takes tells how well the model knows them")
+    if any(kind.merged for kind in plan.kinds):
+        lines.append("searches of different canaries share passes on this model")
+    return [*lines, f"without loading the model; the pilot itself took {_seconds(plan.pilot_seconds)}"]
+
+
+def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
+    """The same as JSON, with what was ``asked``. Raises LeakageError where the file cannot be written."""
+    kinds = [
+        {
+            **{name: getattr(kind, name) for name in ("task", "attack", "kind", "canaries", "piloted", "merged")},
+            **{name: dataclasses.asdict(kind.estimate(name)) for name in QUANTITIES},
+        }
+        for kind in plan.kinds
+    ]
+    report = {
+        "schema": SCHEMA,
+        "version": __version__,
+        **asked,
+        "level": LEVEL,
+        "kinds": kinds,
+        "total": {name: dataclasses.asdict(plan.total(name)) for name in QUANTITIES},
+        "memory_bytes": dataclasses.asdict(plan.memory),
+        "pace": {name: getattr(plan.kinds[0].pace, name) for name in ("a_pass", "a_token", "at_once")},
+        "pilot_seconds": plan.pilot_seconds,
+    }
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _cell(quantity: str, found: Estimate) -> str:
+    low, high = _shown(quantity, found.low), _shown(quantity, found.high)
+    return low if low == high else f"{_shown(quantity, found.likely)} ({low} to {high})"
+
+
+def _shown(quantity: str, value: float) -> str:
+    return _seconds(value) if quantity == "seconds" else _number(value)
+
+
+def _number(value: float) -> str:
+    if value < 10_000:
+        return f"{value:.0f}"
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    raise AssertionError(value)
+
+
+def _seconds(value: float) -> str:
+    if value < 120:
+        return f"{value:.2g} s"
+    return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
+
+
+def _bytes(value: float) -> str:
+    for size, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:.0f} B"

@@ -1,0 +1,66 @@
+"""``leakage plan`` on a model from disk: its table, its file, and its errors of one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakage_tasks.canaries import make_canaries, write_manifest
+from tests.oracles import letters, tiny_gpt2
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    write_manifest(make_canaries("pin {digits:3}.", 6, controls=6, seed=3, id_prefix="p"), tmp_path / "c.jsonl")
+    return tmp_path / "c.jsonl"
+
+
+def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Path) -> None:
+    tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
+    letters().save_pretrained(tmp_path / "mine")
+    options = ("--model_args", f"pretrained={tmp_path / 'mine'}", "--device", "cpu", "--metadata", "budget=200")
+    code, out, _ = leakage("plan", manifest, *options, "--batch_size", 16, "-o", tmp_path / "plan.json")
+    saved = json.loads((tmp_path / "plan.json").read_text())
+    assert code == 0
+    assert [(each["task"], each["kind"], each["canaries"], each["piloted"]) for each in saved["kinds"]] == [
+        (task, kind, 6, 5) for task in ("canary_exposure", "canary_extraction") for kind in ("planted", "control")
+    ]
+    for name in ("rows", "passes", "tokens", "seconds"):
+        total = saved["total"][name]
+        assert 0 < total["low"] <= total["high"]
+    assert [line.split("  ")[0] for line in out.splitlines()[:7]] == [
+        *("task", "canary_exposure", "canary_exposure", "canary_extraction", "canary_extraction"),
+        *("in all", "worst case"),
+    ]
+    assert "holds the truth in 8 of 10 pilots" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--pilot", 4), "--pilot is 4: give 5 or more canaries of each kind, or 0 for none"),
+        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object: correct it"),
+        (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
+        (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: no hf model can be made of that"),
+    ],
+)
+def test_errors_are_one_line(leakage: Run, manifest: Path, options: tuple[object, ...], message: str) -> None:
+    code, out, err = leakage("plan", manifest, "--device", "cpu", *options)
+    assert (code, out) == (2, "")
+    assert f"leakage: {message}" in err
+    assert len([line for line in err.splitlines() if line.startswith("leakage: ")]) == 1
+
+
+def test_a_task_that_it_does_not_know(leakage: Run, tmp_path: Path, manifest: Path) -> None:
+    tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
+    letters().save_pretrained(tmp_path / "mine")
+    options = ("--model_args", f"pretrained={tmp_path / 'mine'}", "--device", "cpu")
+    for tasks, message in (("arc_easy", "--tasks arc_easy: leakage plan knows"), (",", "--tasks is empty: give")):
+        code, _, err = leakage("plan", manifest, *options, "--tasks", tasks)
+        assert code == 2
+        assert message in err

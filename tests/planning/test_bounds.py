@@ -1,0 +1,76 @@
+"""The cost model of each attack against what the attack takes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from leakage_tasks.attacks.run import chosen_attacks, run_attack
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.planning.bounds import bounds_of, case_of, shortest_path
+from leakage_tasks.planning.meter import metered, modules_of
+from leakage_tasks.targets import CausalTarget
+from tests.oracles import letters, tiny_gpt2
+
+ATTACKS = {
+    "exposure": "exposure",
+    "sampled": "exposure",
+    "skew-normal": "exposure",
+    "shortest-path": "extraction",
+    "beam": "extraction",
+    "greedy": "extraction",
+    "sampling": "extraction",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("template", ["pin {digits:5}.", "pin {digits:2}."])
+def test_every_canary_stays_within_the_bounds(attack: str, template: str) -> None:
+    model, settings = tiny_gpt2(letters()), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
+    target = CausalTarget(model, letters())
+    canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
+    pairs = chosen_attacks(attack, target, canaries, 400, 0, ATTACKS[attack], settings)
+    for (chosen, order), canary in zip(pairs, canaries, strict=True):
+        bounds = bounds_of(chosen.name, case_of(chosen, order))
+        with metered(modules_of(SimpleNamespace(model=model))) as count:
+            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], settings=settings)
+        for name in ("rows", "passes", "tokens"):
+            ends = getattr(bounds, name)
+            assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
+
+
+def test_brute_force_takes_all_fillings() -> None:
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
+    ((attack, order),) = chosen_attacks("brute-force", target, canaries, 400, 0, "extraction", {})
+    (found,) = run_attack("brute-force", target, canaries, budget=400, goal="extraction")
+    rows = bounds_of("brute-force", case_of(attack, order)).rows
+    assert (rows.least, found.model_calls) == (100, 100)
+
+
+def test_an_attack_of_another_package_keeps_to_its_budget() -> None:
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
+    ((attack, order),) = chosen_attacks("beam", target, canaries, 400, 0, "extraction", {})
+    assert bounds_of("theirs", case_of(attack, order)).rows.most == 400
+
+
+def test_the_shortest_path_of_a_space_of_digits() -> None:
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    (canary,) = make_canaries("pin {digits:5}.", 1, controls=0, seed=1, id_prefix="p")
+    assert shortest_path(target.paths(canary.space)) == 6
+
+
+def test_the_search_for_it_stops_where_there_are_too_many_states() -> None:
+    class Wide:
+        root = 0
+
+        def table(self, states: np.ndarray) -> np.ndarray:
+            return (states[:, None] + 1) * 100 + np.arange(100)
+
+        def ends(self, states: np.ndarray) -> np.ndarray:
+            return np.zeros(len(states), dtype=bool)
+
+    assert shortest_path(Wide()) == 2

@@ -1,0 +1,54 @@
+"""Pace from timed passes: exact where they obey it, and passes by the one formula."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakage_tasks.planning.machines import Machine, Shape, Work, pass_seconds, rows_that_fit, run_seconds
+from leakage_tasks.planning.pace import Pace, Timed, fitted
+from leakage_tasks.planning.passes import passes_of_run
+from leakage_tasks.planning.pilot import check_number
+
+
+def test_seconds_that_obey_a_pace_give_it_back() -> None:
+    true = Pace(0.02, 3e-4, 64)
+    timed = [Timed(passes, tokens, true.seconds(passes, tokens)) for passes, tokens in ((1, 1), (1, 16), (2, 128))]
+    assert fitted(timed) == pytest.approx((0.02, 3e-4))
+
+
+def test_no_part_of_a_pace_is_negative() -> None:
+    assert min(fitted([Timed(1, 1, 1.0), Timed(1, 100, 0.9), Timed(1, 400, 0.8)])) >= 0
+
+
+def test_passes_of_merged_searches_and_of_others() -> None:
+    assert passes_of_run(1000, [30, 20], 100, merged=False) == 50
+    assert passes_of_run(1000, [30, 20], 100, merged=True) == pytest.approx(36)
+    assert passes_of_run(100_000, [30, 20], 100, merged=True) == pytest.approx(1200)
+    assert passes_of_run(0, [], 100, merged=True) == 0
+
+
+def test_a_pass_is_bound_by_arithmetic_or_by_memory() -> None:
+    plain = Machine(flops_reached=1, bandwidth_reached=1, launch=0)
+    shape = Shape(1e9, 10, 100)
+    # 2·10^9 operations a row at 989·10^12 a second; 2 GB of weights at 3.35 TB a second.
+    assert pass_seconds(plain, shape, 100_000, 0) == pytest.approx(2e14 / 989e12)
+    assert pass_seconds(plain, shape, 1, 0) == pytest.approx(2e9 / 3.35e12)
+    assert pass_seconds(Machine(), shape, 1, 0) > 2e9 / 3.35e12 + 150 * 8e-6
+
+
+def test_eight_gpus_take_an_eighth_of_a_large_run() -> None:
+    shape, work = Shape(8e9, 32, 1024), Work(1e7, 50, 64)
+    one, eight = (run_seconds(Machine(gpus), shape, work) for gpus in (1, 8))
+    assert one is not None
+    assert eight == pytest.approx(one / 8)
+
+
+def test_a_model_that_does_not_fit_has_no_time() -> None:
+    shape, work = Shape(70e9, 80, 1024), Work(1e6, 50, 64)
+    assert rows_that_fit(Machine(), shape, work) == 0
+    assert run_seconds(Machine(), shape, work) is None
+
+
+@pytest.mark.parametrize("number", [0, 5, 40])
+def test_pilots_that_say_something(number: int) -> None:
+    check_number(number)

@@ -1,0 +1,115 @@
+"""Plans against runs: totals within their range, other pilots' ranges too; natural secrets are left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.planning.bounds import Bounds, Range
+from leakage_tasks.planning.pace import Pace
+from leakage_tasks.planning.pilot import taken_together
+from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, estimate_of, make_plan
+from leakage_tasks.planning.report import table
+from leakage_tasks.stats.totals import Group, total_range
+from tests.oracles import letters, tiny_gpt2
+from tests.targets.text_models import TextOnly, hf
+
+TASK = "canary_exposure"
+METADATA = {"budget": 300}
+
+
+@pytest.fixture(scope="module")
+def lm() -> Any:
+    return hf(letters(), tiny_gpt2(letters()))
+
+
+def manifest_of(folder: Path, canaries: list[Canary]) -> str:
+    write_manifest(canaries, folder / "canaries.jsonl")
+    return str(folder / "canaries.jsonl")
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    return manifest_of(tmp_path, make_canaries("pin {digits:4}.", 12, controls=12, seed=3, id_prefix="p"))
+
+
+def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
+    """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
+    planner = Planner(lm, TASK, manifest, METADATA, 5)
+    for kind in planner.kinds():
+        own = [order.canary for _, order in planner.pairs if order.canary.planted == (kind.kind == "planted")]
+        findings, took = taken_together(own, planner.attacked, planner.modules, 1)
+        for name in ("rows", "passes", "tokens"):
+            found = kind.estimate(name)
+            assert found.low <= getattr(took, name) <= found.high <= found.worst
+        calls = [float(each.model_calls or 0) for each in findings]
+        random, ends, held = np.random.default_rng(0), kind.bounds.rows, 0
+        for _ in range(200):
+            sample = tuple(random.choice(calls, 5, replace=False))
+            low, high = total_range([Group(len(calls), sample, ends.least, ends.most)])
+            held += low <= sum(calls) <= high
+        assert held >= 160
+
+
+def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm: Any, manifest: str) -> None:
+    plan = make_plan(lm, manifest, [TASK], METADATA, 0)
+    for kind in plan.kinds:
+        found = kind.estimate("rows")
+        assert (found.low, found.high, found.worst) == (
+            12 * kind.bounds.rows.least,
+            12 * kind.bounds.rows.most,
+            found.high,
+        )
+        assert 300 <= kind.bounds.rows.most <= 310
+    assert "without a pilot nothing is known of memorization" in table(plan)
+
+
+def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
+    made = make_canaries("pin {digits:4}.", 8, controls=0, seed=3, id_prefix="p")
+    natural = [dataclasses.replace(each, kind="natural") for each in made]
+    plan = make_plan(lm, manifest_of(tmp_path, natural), [TASK], METADATA, 5)
+    (kind,) = plan.kinds
+    assert (kind.kind, kind.canaries, kind.piloted, plan.pilot_seconds) == ("natural", 8, 0, 0)
+    assert (kind.bounds.rows, kind.bounds.tokens.least) == (Range(1, 512), 1)
+    told = table(plan)
+    assert "natural secrets are not tried" in told
+    assert not any("".join(each.secret) in told for each in natural)
+
+
+def test_a_model_behind_text_alone_is_planned_by_its_sequences(lm: Any, manifest: str) -> None:
+    plan = make_plan(TextOnly(lm), manifest, [TASK], {"budget": 50}, 5)
+    for kind in plan.kinds:
+        assert kind.attack == "exposure"
+        assert kind.groups["rows"].sampled == (50.0,) * 5
+
+
+def made_up(merged: bool, task: str = TASK) -> KindPlan:
+    """Ten canaries, of which five took 20 rows in 10 passes and 2 seconds, of a second and a half in passes."""
+    values = {"rows": 20.0, "passes": 10.0, "tokens": 20.0, "seconds": 2.0}
+    groups = {name: Group(10, (each,) * 5, each, each, "five") for name, each in values.items()}
+    ends = Range(10, 10)
+    return KindPlan(task, "exposure", "planted", 10, 5, Bounds(ends, ends, ends), groups, Pace(0.15, 0, 100), merged)
+
+
+def test_merged_searches_share_their_passes() -> None:
+    assert estimate_of([made_up(False)], "passes").likely == 100
+    assert estimate_of([made_up(True)], "passes").likely == pytest.approx(1.2 * 10)
+    # Two kinds of one task advance together, two tasks one after the other.
+    assert estimate_of([made_up(True), made_up(True)], "passes").likely == pytest.approx(1.2 * 10)
+    assert estimate_of([made_up(True), made_up(True, "other")], "passes").likely == pytest.approx(2 * 1.2 * 10)
+    assert estimate_of([made_up(True)], "seconds").likely == pytest.approx(10 * 0.5 + 12 * 0.15)
+    assert estimate_of([made_up(False)], "seconds").likely == pytest.approx(20)
+    assert estimate_of([made_up(True)], "rows").likely == 200
+
+
+def test_every_quantity_has_a_total(lm: Any, manifest: str) -> None:
+    plan = make_plan(lm, manifest, [TASK], METADATA, 5)
+    for name in QUANTITIES:
+        total = plan.total(name)
+        assert 0 < total.low <= total.likely <= total.high <= total.worst * 1.001
+    assert plan.memory.weights == sum(each.numel() * 4 for each in lm.model.parameters())

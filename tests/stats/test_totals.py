@@ -1,0 +1,100 @@
+"""Ranges of totals: against every sample there is, and over shapes that costs may have."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+
+from leakage_tasks.stats import totals
+from leakage_tasks.stats.totals import Group, total_range
+
+LEAST, MOST = 20.0, 20_000.0
+
+
+def populations(size: int) -> dict[str, np.ndarray]:
+    """Costs of ``size`` canaries: alike, spread, heavy-tailed, mostly cheap with some at the budget."""
+    random = np.random.default_rng(1)
+    mixed = np.where(np.arange(size) % 10 == 0, MOST, 300.0)
+    return {
+        "alike": np.full(size, 300.0),
+        "uniform": random.uniform(LEAST, MOST, size),
+        "log-normal": np.clip(np.exp(random.normal(6, 1.5, size)), LEAST, MOST),
+        "pareto": np.clip(100 * random.pareto(0.8, size) + LEAST, LEAST, MOST),
+        "one in ten at the budget": mixed,
+        "one in fifty at the budget": np.where(np.arange(size) % 50 == 0, MOST, 300.0),
+        "all at the budget": np.full(size, MOST),
+        "two kinds": np.where(np.arange(size) % 2 == 0, 25.0, 9000.0),
+    }
+
+
+@pytest.mark.parametrize("pilot", [5, 10])
+@pytest.mark.parametrize("size", [16, 100, 1000])
+def test_the_range_holds_the_truth_in_8_of_10_samples(size: int, pilot: int) -> None:
+    random = np.random.default_rng(0)
+    for name, costs in populations(size).items():
+        held = 0
+        for _ in range(200):
+            sample = tuple(random.choice(costs, pilot, replace=False))
+            low, high = total_range([Group(size, sample, LEAST, MOST)])
+            held += low - 1e-6 <= costs.sum() <= high + 1e-6
+        assert held >= 160, (name, held)
+
+
+def test_of_several_groups_together_too() -> None:
+    random = np.random.default_rng(2)
+    shapes = list(populations(60).values())
+    for first, second in itertools.combinations(shapes, 2):
+        truth, held = first.sum() + second.sum(), 0
+        for _ in range(100):
+            groups = [Group(60, tuple(random.choice(each, 5, replace=False)), LEAST, MOST) for each in (first, second)]
+            low, high = total_range(groups)
+            held += low - 1e-6 <= truth <= high + 1e-6
+        assert held >= 80
+
+
+def test_of_two_values_it_is_the_hypergeometric_bound() -> None:
+    """All five sampled of 40 are cheap: how many of the 40 may be dear, so that this happens in a tenth of samples?"""
+    dear = max(number for number in range(36) if hypergeom.pmf(0, 40, number, 5) >= 0.1)
+    low, high = total_range([Group(40, (0.0,) * 5, 0.0, 1.0)])
+    assert low == 0
+    assert abs(high - dear) <= 1
+
+
+def test_the_totals_of_all_ranks_hold_for_whoever_has_them() -> None:
+    """The deterministic part, by brute force: a population's total lies between what its own sample's ranks give."""
+    costs = np.sort(np.random.default_rng(3).uniform(1, 9, 7))
+    for places in itertools.combinations(range(7), 3):
+        group = Group(7, tuple(costs[list(places)]), 1, 9)
+        ranks = np.array([[place + 1 for place in places]])
+        low, high = totals._totals(group, ranks)
+        assert low[0] <= costs.sum() <= high[0]
+
+
+def test_a_group_seen_whole_has_no_range() -> None:
+    assert total_range([Group(3, (1.0, 2.0, 4.0), 0, 100)]) == (7, 7)
+
+
+def test_without_a_sample_it_is_all_that_there_can_be() -> None:
+    group = Group(10, (), 2, 50)
+    assert total_range([group]) == (20, 500)
+    assert group.likely == pytest.approx(100)
+
+
+def test_what_was_seen_beyond_the_bounds_moves_them() -> None:
+    assert total_range([Group(2, (7.0, 90.0), 10, 50)]) == (97, 97)
+
+
+def test_large_groups_and_the_same_range_each_time() -> None:
+    group = Group(100_000, (300.0,) * 5, LEAST, MOST)
+    low, high = total_range([group])
+    assert (low, high) == total_range([group])
+    # A share of 1 - 0.1^(1/5) of them may be at the budget.
+    assert high / 100_000 == pytest.approx(300 + (1 - 0.1**0.2) * (MOST - 300), rel=0.02)
+
+
+def test_a_sample_larger_than_its_group_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a sample of 2 from 1"):
+        Group(1, (1.0, 2.0), 0, 3)
