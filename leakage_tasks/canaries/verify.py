@@ -105,7 +105,8 @@ def verify(
 ) -> VerifyReport:
     """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
 
-    A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
+    A copy is a row of its own (a line, a chat turn) equal to the canary's text, or the last line of a turn where the
+    record says that copies went into turns that were there, or there is no record; occurrences inside other
     rows are problems too, except inside a longer canary's row. A file whose record says that it is the training or the
     validation part must have that part of the repetitions. Natural canaries may stand anywhere, but
     must be there; a validation part need not have them. Where there is a source column (as planted, unless named),
@@ -132,8 +133,10 @@ def _check_planted(
     part = record.part if record else None
     wanted = _columns(record, *asked)
     layout = kind.survey(planted, wanted)
-    search = spans_in_blocks if kind.running else spans_in_rows
-    spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in canaries))
+    texts, finder = kind.texts(planted, layout, wanted), Finder(canary.text for canary in canaries)
+    # Without a record nobody knows whether copies stand in turns of others.
+    shared = layout.chat and (record is None or record.turn in ("last", "random"))
+    spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
     copies: list[Span] | None = None if chunk is None else []
     counts = _count(canaries, spans, part, copies)
     problems = [*_against_record(record, planted, canaries), *_against_manifest(canaries, counts, part)]
