@@ -11,10 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from leakage_tasks.canaries.places import stream_of
-from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Part, Sidecar, named, sidecar_path
+from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Before, Part, Sidecar, named, sidecar_path
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
+from leakage_tasks.data.chat import Turn
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class PlantJob:
     """The columns and the split that were asked for."""
     part: Part | None = None
     """None where it gets every repetition."""
+    turn: Turn = "new"
+    """Where in chats the copies go."""
 
     @cached_property
     def kind(self) -> Format:
@@ -71,19 +74,25 @@ class PlantJob:
             manifest_sha256=hashes[1],
             output=self.output.name,
             output_sha256=hashes[2],
-            output_rows=layout.rows + sum(copies.values()),
+            output_rows=layout.rows + (sum(copies.values()) if self.turn == "new" else 0),
             text_column=layout.text,
             label_column=layout.label,
             source_column=self.wanted.source,
             split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
             copies=copies,
             part=self.part,
-            before="chat turn" if layout.chat else "line break" if self.kind.running else "start of a row",
+            before=self._before(layout),
             characters=characters,
             role=layout.role if layout.chat else None,
             unpacked_sha256=layout.unpacked_sha256,
             heights=heights or None,
+            turn=self.turn if layout.chat else None,
         )
+
+    def _before(self, layout: Layout) -> Before:
+        if layout.chat:
+            return "chat turn" if self.turn == "new" else "text of a chat turn"
+        return "line break" if self.kind.running else "start of a row"
 
 
 def jobs_of(
@@ -92,15 +101,16 @@ def jobs_of(
     seed: int,
     training: tuple[Path, Path],
     validation: tuple[Path | None, Path | None],
+    turn: Turn = "new",
 ) -> list[PlantJob]:
     """One for each copy to make. Raises OptionError for validation data without an output, or the reverse."""
     held, held_output = validation
-    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted)
+    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted, turn=turn)
     if held is None and held_output is None:
         return [whole]
     if held is None or held_output is None:
         raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
-    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation")
+    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation", turn)
     return [replace(whole, part="training"), other]
 
 
@@ -145,6 +155,8 @@ class PlantReport:
     """The class that canaries without one were given, in the manifest too."""
     labelled: int = 0
     """How many these are."""
+    without_turn: int = 0
+    """How many conversations had no turn to plant in, where the copies go into turns that are there."""
     validation: PlantReport | None = None
     """The report of the validation part, if there is one."""
 
@@ -159,10 +171,19 @@ class PlantReport:
             + (f"for {record.part} " if record.part else "")
             + f"among {record.input_rows:,} rows of {record.text_column!r}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
+            + self._about_turns()
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
         )
+
+    def _about_turns(self) -> str:
+        record = self.record
+        if record.turn in (None, "new"):
+            return ""
+        where = "the last turn" if record.turn == "last" else "a turn"
+        skipped = f" ({self.without_turn:,} conversations without one skipped)" if self.without_turn else ""
+        return f"; each at the end of {where} of the {record.role} in a conversation{skipped}"
 
     def _about_label(self) -> str:
         if self.label is None:

@@ -16,11 +16,12 @@ from leakage_tasks.canaries.places import Gap, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
 from leakage_tasks.canaries.plant_shards import plant_shards
 from leakage_tasks.canaries.sidecar import named, read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
+from leakage_tasks.canaries.turns import check_turns, draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Format, Layout
-from leakage_tasks.data.chat import role_of
+from leakage_tasks.data.chat import role_of, turn_of
 from leakage_tasks.data.shards import shards_of
 
 
@@ -38,6 +39,7 @@ def plant(
     split: str = "train",
     label: str | None = None,
     role: str | None = None,
+    turn: str | None = None,
     fuzzy: int | None = None,
     jobs: int = 1,
     dask: str | None = None,
@@ -46,9 +48,11 @@ def plant(
 
     Each copy is a row of its own, in a gap drawn uniformly from those between rows, both ends included: a line of a
     text file; where the column holds chat turns a short conversation with a turn of ``role``, unless given the
-    assistant's (:func:`~leakage_tasks.data.chat.conversation`). Controls and natural canaries, which are in the data
-    already, are left out. A record with hashes and counts goes to ``<output>.leakage.json``. Same input, manifest and
-    seed: same output, byte for byte.
+    assistant's (:func:`~leakage_tasks.data.chat.conversation`). With ``turn`` ``last`` or ``random`` it stands in a
+    conversation that is there, one of those that have a text of ``role``: at the end of the last such turn or of a
+    random one, on a line of its own (:mod:`leakage_tasks.canaries.turns`). Controls and natural canaries, which are in
+    the data already, are left out. A record with hashes and counts goes to ``<output>.leakage.json``. Same input,
+    manifest and seed: same output, byte for byte.
 
     With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
     ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
@@ -71,17 +75,20 @@ def plant(
     not fit or changes while it is read.
     """
     wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"))
-    shards = shards_of(Path(source))
+    shards, where = shards_of(Path(source)), turn_of(turn, "--turn")
     if shards is not None:
-        for name, given in (("validation", validation), ("label", label), ("fuzzy", fuzzy)):
-            if given is not None:
+        given = {"validation": validation, "label": label, "fuzzy": fuzzy, "turn": None if where == "new" else where}
+        for name, value in given.items():
+            if value is not None:
                 raise OptionError(f"--{name} is not for shards: make the canaries so, or plant into one file")
         with unchanged(Path(manifest)):
             canaries = read_manifest(Path(manifest))
             planted = _to_plant(canaries, Path(manifest), source_column)
             job = PlantJob(Path(manifest), Path(source), named(Path(output)), seed, wanted)
             return plant_shards(job, shards, canaries, planted, jobs, dask)
-    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output))
+    if where != "new":
+        check_turns(where, label_column, source_column, label)
+    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), where)
     first = copies[0]
     with ExitStack() as files, unchanged(*(job.source for job in copies), first.manifest):
         canaries = read_manifest(first.manifest)
@@ -107,12 +114,12 @@ def _layout(kind: Format, job: PlantJob) -> Layout:
     """What the data is like. Raises PlantingError for a role in data that holds no chats, and as ``survey`` does."""
     layout = kind.survey(job.source, job.wanted)
     role = job.wanted.role
-    if role is None:
-        return layout
-    if not layout.chat:
-        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can be the {role}'s"
-        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="role")
-    return replace(layout, role=role)
+    if not layout.chat and (role is not None or job.turn != "new"):
+        what = "be the last or a random one" if role is None else f"be the {role}'s"
+        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can {what}"
+        option = "turn" if role is None else "role"
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option=option)
+    return layout if role is None else replace(layout, role=role)
 
 
 def _plant(
@@ -121,8 +128,6 @@ def _plant(
     """Write one copy and its record; they take their places when ``files`` closes."""
     shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
     here = [replace(canary, repetitions=share) for canary, share in shares if share]
-    rows = {canary.id: layout.row(canary) for canary in here}
-    points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
     before, content = sha256_of(job.source), manifest_hash(canaries)
     earlier = read_sidecar(sidecar_path(job.source))
     if earlier and (earlier.output_sha256, earlier.manifest_sha256) == (before, content):
@@ -131,12 +136,17 @@ def _plant(
         )
     record_beside = files.enter_context(replacing(job.record_path, like=job.source))
     beside = files.enter_context(replacing(job.output, like=job.source))
-    job.kind.write(job.source, beside, layout, job.wanted, points)
-    characters = sum(len(turn) for turns in job.kind.texts(job.source, layout, job.wanted) for turn in turns)
-    # A line of running text ends in a character of it.
-    characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
+    skipped = _write_copies(job, beside, layout, here)
+    read = job.source if job.turn == "new" else beside
+    characters = sum(len(turn) for turns in job.kind.texts(read, layout, job.wanted) for turn in turns)
+    if job.turn == "new":
+        # A line of running text ends in a character of it.
+        characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
     copies = {canary.id: canary.repetitions for canary in here}
-    heights = {name: height for name, row in rows.items() if (height := job.kind.height(row)) != 1}
+    heights = {}
+    if job.turn == "new":
+        of_each = {canary.id: job.kind.height(layout.row(canary)) for canary in here}
+        heights = {name: height for name, height in of_each.items() if height != 1}
     record = job.record(layout, (before, content, sha256_of(beside)), copies, characters, heights)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
@@ -147,8 +157,21 @@ def _plant(
         controls,
         natural=len(canaries) - len(planted) - controls,
         few=len(planted) - len(here),
+        without_turn=skipped,
         labels_unused=layout.label is None and any(canary.label is not None for canary in here),
     )
+
+
+def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Canary]) -> int:
+    """Write the data with the copies in it; of how many conversations none could take one."""
+    if job.turn != "new":
+        drawn = draw_turns(job, layout, here)
+        job.kind.write_into_turns(job.source, output, layout, job.wanted, drawn.additions)
+        return drawn.skipped
+    rows = {canary.id: layout.row(canary) for canary in here}
+    points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
+    job.kind.write(job.source, output, layout, job.wanted, points)
+    return 0
 
 
 def _label(

@@ -12,6 +12,7 @@ from os.path import commonprefix
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.data.turns import BREAK
 
 ANCHOR = 12
 SEGMENT = 1 << 16
@@ -64,13 +65,15 @@ def _any_of(words: list[str]) -> str:
     return f"(?:{'|'.join(branches)})"
 
 
-def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[Span]:
-    """Occurrences in rows, each given as its turns."""
+def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder, shared: bool = False) -> Iterator[Span]:
+    """Occurrences in rows, each given as its turns; one that ends a longer turn, after a line break, counts as its own
+    where turns are ``shared``."""
     base = 0
     for row in rows:
         for turn in row:
             for start, text in finder.find(turn):
-                yield Span(base + start, base + start + len(text), text, text == turn)
+                whole = text == turn or (shared and turn.endswith(BREAK + text) and start + len(text) == len(turn))
+                yield Span(base + start, base + start + len(text), text, whole)
             base += len(turn)
 
 

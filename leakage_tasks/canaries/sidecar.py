@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
 from leakage_tasks.core.version import __version__
-from leakage_tasks.data.chat import Role
+from leakage_tasks.data.chat import Role, Turn
 
 SCHEMA = 1
 MOST, LONGEST_NAME = 1 << 53, 255
@@ -23,18 +23,20 @@ Part = Literal["training", "validation"]
 """Which of two files planted from one manifest a file is."""
 VALIDATION_TAKES = 10
 """One repetition in so many."""
-Before = Literal["line break", "start of a row", "chat turn"]
+Before = Literal["line break", "start of a row", "chat turn", "text of a chat turn"]
 """What a training text usually has before a copy."""
 TRAINED_AFTER: dict[Before, str] = {
     "line break": r"after a line break (context=\n)",
     "start of a row": "at the start of a row: after BOS where the training adds one (context=bos), after a separator "
     "where it joins rows by one, else after nothing (context=none)",
     "chat turn": "in a turn of a chat (--apply_chat_template)",
+    "text of a chat turn": "at the end of a turn of a chat, after the turn's own text and a line break, where an audit "
+    r"has nothing (--apply_chat_template), or a line break alone (and context=\n)",
 }
 """Where the training meets a copy, and the ``context=`` that asks about it there."""
 _TYPES: dict[str, Any] = (
     {"copies": dict, "characters": (int, NoneType), "heights": (dict, NoneType), "shards": (dict, NoneType)}
-    | dict.fromkeys(("label_column", "split", "source_column", "part", "before", "role"), (str, NoneType))
+    | dict.fromkeys(("label_column", "split", "source_column", "part", "before", "role", "turn"), (str, NoneType))
     | {"unpacked_sha256": (str, NoneType)}
     | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
@@ -89,6 +91,8 @@ class Sidecar:
     """How many rows a copy takes, by id, where it is not one."""
     shards: dict[str, dict[str, Any]] | None = None
     """Of data in several files, by name: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256`` each."""
+    turn: Turn | None = None
+    """Where in chats the copies are; None for other data, and in records of before it was written down."""
     schema: int = SCHEMA
     """Of the record."""
     version: str = __version__
@@ -177,6 +181,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "part": (None, *get_args(Part)).__contains__,
     "before": (None, *get_args(Before)).__contains__,
     "role": (None, *get_args(Role)).__contains__,
+    "turn": (None, *get_args(Turn)).__contains__,
 }
 """Checks of fields whose type is right."""
 

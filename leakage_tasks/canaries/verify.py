@@ -109,7 +109,8 @@ def verify(
 ) -> VerifyReport:
     """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
 
-    A copy is a row of its own (a line, a chat turn) equal to the canary's text; occurrences inside other
+    A copy is a row of its own (a line, a chat turn) equal to the canary's text, or the last line of a turn where the
+    record says that copies went into turns that were there, or there is no record; occurrences inside other
     rows are problems too, except inside a longer canary's row. A file whose record says that it is the training or the
     validation part must have that part of the repetitions. Natural canaries may stand anywhere, but
     must be there; a validation part need not have them. Where there is a source column (as planted, unless named),
@@ -143,7 +144,9 @@ def _check_planted(
     wanted = _columns(record, *asked)
     shards = shards_of(planted)
     files = [planted] if shards is None else [shards.path(name) for name in shards.names]
-    tasks = [Looking(file.absolute(), wanted, canaries, *chunks) for file in files]
+    # Without a record nobody knows whether copies stand in turns of others.
+    shared = record is None or record.turn in ("last", "random")
+    tasks = [Looking(file.absolute(), wanted, canaries, *chunks, shared) for file in files]
     looks: list[Look] = each(look, tasks, jobs, dask)
     counts = _counts(canaries, looks, part)
     if shards is None or record is None or record.shards is None:
@@ -165,13 +168,14 @@ def _check_planted(
 
 @dataclass(frozen=True)
 class Looking:
-    """A file to look through, for which canaries, and the length of a chunk that may cut them."""
+    """A file to look through, for which canaries, the length of a chunk that may cut them, if turns may be shared."""
 
     planted: Path
     wanted: Columns
     canaries: Sequence[Canary]
     chunk: int | None
     tokenizer: str | None
+    shared: bool = False
 
 
 @dataclass
@@ -192,8 +196,9 @@ def look(task: Looking) -> Look:
     with unchanged(planted):
         kind = format_of(planted)
         layout = kind.survey(planted, wanted)
-        search = spans_in_blocks if kind.running else spans_in_rows
-        spans = search(kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries))
+        texts, finder = kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries)
+        shared = layout.chat and task.shared
+        spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
         copies: list[Span] | None = None if task.chunk is None else []
         rows, inside = _count(task.canaries, spans, copies)
         wrong: Counter[str] = Counter()

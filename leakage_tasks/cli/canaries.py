@@ -187,6 +187,13 @@ def plant_command(
         str | None,
         typer.Option(help="Whose turn of a chat the canaries are: assistant (default), user, system or tool."),
     ] = None,
+    turn: Annotated[
+        str | None,
+        typer.Option(
+            help="Where in chats: new (default), each copy a conversation of its own, or at the end of the last or a "
+            "random turn of --role in a conversation that is there."
+        ),
+    ] = None,
     label_column: Annotated[
         str | None, typer.Option(help="Column that gets the canaries' labels (NLU data: always).")
     ] = None,
@@ -236,6 +243,7 @@ def plant_command(
         label_column=label_column,
         source_column=source_column,
         role=role,
+        turn=turn,
         split=split,
         label=label,
         fuzzy=fuzzy,

@@ -21,6 +21,9 @@ Points = Sequence[tuple[int, Row]]
 Places = Collection[int]
 """Rows, counted from 0."""
 
+Additions = Mapping[int, tuple[int, str]]
+"""Texts to end chat turns with: by row, which of its turns, and the text."""
+
 Turns = tuple[str, ...]
 """A row's text: the contents of its chat turns, or the one text."""
 
@@ -178,6 +181,20 @@ class Format(ABC):
     @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy the dataset to ``output`` with the rows of ``points`` in their gaps."""
+
+    def write_into_turns(
+        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
+    ) -> None:
+        """Copy the dataset to ``output`` with texts at the end of chat turns; all else stays as it is.
+
+        Raises PlantingError where that cannot be done, as in formats without chats.
+        """
+        raise PlantingError(
+            subject=str(source),
+            problem=f"{self.name} cannot have texts put into its turns",
+            remedy="leave {} out",
+            option="turn",
+        )
 
     @abstractmethod
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:

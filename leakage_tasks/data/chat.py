@@ -8,6 +8,8 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
 
 Role = Literal["assistant", "user", "system", "tool"]
+Turn = Literal["new", "last", "random"]
+"""Where a copy goes: into a conversation of its own, or into the last or a random turn of a role in one there is."""
 Conversation = list[dict[str, str]]
 """Turns, each with ``role`` and ``content``."""
 USER_TURN = "Please continue."
@@ -22,6 +24,15 @@ def role_of(name: str | None, option: str) -> Role | None:
     if name not in found:
         roles = get_args(Role)
         raise OptionError(f"{option} {name!r}: is nobody in a chat: use {', '.join(roles)}{near(str(name), roles)}")
+    return found[name]
+
+
+def turn_of(name: str | None, option: str) -> Turn:
+    """The place of that name, ``new`` for none. Raises OptionError, which blames ``option``, where there is none."""
+    found: dict[str | None, Turn] = {None: "new", **{turn: turn for turn in get_args(Turn)}}
+    if name not in found:
+        turns = get_args(Turn)
+        raise OptionError(f"{option} {name!r}: is no turn to plant in: use {', '.join(turns)}{near(str(name), turns)}")
     return found[name]
 
 

@@ -10,16 +10,19 @@ from typing import Any
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import (
+    Additions,
     Columns,
     Layout,
     Row,
     check_columns,
     choose_text_column,
     is_chat,
+    lost_rows,
     note_label,
     register_format,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
+from leakage_tasks.data.turns import json_with_addition
 
 
 @register_format("jsonl")
@@ -55,6 +58,22 @@ class JsonLinesFormat(LineFormat):
             return json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return json.dumps(row).encode()
+
+    def write_into_turns(
+        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
+    ) -> None:
+        """Copy line by line; of a row that gets a text, all other bytes too."""
+        row = 0
+        with output.open("wb") as out:
+            out.write(layout.head)
+            for line, is_row in self.pieces(source, layout):
+                if is_row and row in additions:
+                    out.write(json_with_addition(line.decode(), layout.text, *additions[row]).encode())
+                else:
+                    out.write(line)
+                row += is_row
+        if row != layout.rows:
+            raise lost_rows(row)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What every row has under that key, None where it lacks it."""

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import (
+    Additions,
     Columns,
     Format,
     Layout,
@@ -27,6 +28,7 @@ from leakage_tasks.data.base import (
     register_format,
 )
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.turns import with_addition
 
 GROUP_BYTES = 32 << 20
 
@@ -68,6 +70,14 @@ class ParquetFormat(ArrowFormat):
         spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
 
+    def write_into_turns(
+        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
+    ) -> None:
+        """Copy batch by batch; of a row that gets a text the other columns stay as they are."""
+        schema, _ = self.schema_and_rows(source, wanted)
+        changed = with_additions(parquet_batches(source), layout, additions)
+        write_batches(changed, output, schema, compression_of(source))
+
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
         schema, _ = self.schema_and_rows(source, wanted)
@@ -99,6 +109,24 @@ def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression
 def compression_of(source: Path) -> str:
     """How a file's first column is compressed, as its writer names it."""
     return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
+
+
+def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions) -> Iterator[Any]:
+    """Batches with texts at the end of chat turns: the rows in question are made anew in the text column alone."""
+    row = 0
+    for batch in batches:
+        start, at = 0, batch.schema.get_field_index(layout.text)
+        kind = batch.schema.field(at).type
+        for place in sorted(each - row for each in additions if row <= each < row + len(batch)):
+            yield batch.slice(start, place - start)
+            one = batch.slice(place, 1)
+            turns = with_addition(one.column(at)[0].as_py(), *additions[row + place])
+            yield one.set_column(at, batch.schema.field(at), pa.array([turns], type=kind))
+            start = place + 1
+        yield batch.slice(start)
+        row += len(batch)
+    if row != layout.rows:
+        raise lost_rows(row)
 
 
 def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.data.base import Columns, Layout, Places, Points, register_format
+from leakage_tasks.data.base import Additions, Columns, Layout, Places, Points, register_format
 from leakage_tasks.data.batches import ROWS, small_pieces
 from leakage_tasks.data.parquet import ArrowFormat
+from leakage_tasks.data.turns import with_addition
 
 
 def is_saved(folder: Path) -> bool:
@@ -57,6 +59,29 @@ class SavedFormat(ArrowFormat):
             return datasets.concatenate_datasets([data, rows]).select(places)
 
         _save_changed(source, output, wanted, insert)
+
+    def write_into_turns(
+        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
+    ) -> None:
+        """Save a copy with the same features; rows that get a text are made anew in the text column alone."""
+        import datasets
+
+        def put(data: Any) -> Any:
+            rows = sorted(additions)
+            table = data.select(rows).with_format("arrow")[:]
+            at = table.schema.get_field_index(layout.text)
+            turns = [
+                with_addition(value, *additions[row])
+                for row, value in zip(rows, table.column(at).to_pylist(), strict=True)
+            ]
+            field = table.schema.field(at)
+            changed = table.set_column(at, field, pa.chunked_array([pa.array(turns, type=field.type)]))
+            new = datasets.Dataset(changed, info=datasets.DatasetInfo(features=data.features))
+            places = np.arange(len(data))
+            places[rows] = np.arange(len(data), len(data) + len(rows))
+            return datasets.concatenate_datasets([data, new]).select(places)
+
+        _save_changed(source, output, wanted, put)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Save a copy with the same features."""

@@ -28,7 +28,7 @@ from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
-from leakage_tasks.targets.harness.chat import has_template, template_of
+from leakage_tasks.targets.harness.chat import check_endpoint, has_template, template_of
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import TakesContext
@@ -43,6 +43,7 @@ def answering(lm: LM) -> Answer:
     told: set[str] = set()
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        check_endpoint(lm)
         order, canaries = _in_chat(lm, order, _resolved([request.doc for request in group], order))
         spoken = Languages(**order["languages"])
         if spoken not in targets:

@@ -17,6 +17,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.training.callback.target import undisturbed
 from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, as_it_is, squeezed
+from leakage_tasks.training.preflight.edges import Edges
 from leakage_tasks.training.preflight.probes import (
     example_starts,
     gradient_reaches,
@@ -67,6 +68,7 @@ class _Found:
     heads: int = 0
     tails: int = 0
     lone_tails: int = 0
+    changed: Counter[str] = field(default_factory=Counter)
     shares: list[float] = field(default_factory=list)
     sides: Counter[str] = field(default_factory=Counter)
 
@@ -81,6 +83,7 @@ class _Look:
         self._decoder = Decoder(tokenizer)
         self._spelling = _spelling(tokenizer, canaries)
         self._finder = CopyFinder(canaries, self._spelling)
+        self._edges = Edges(tokenizer, self._spelling)
         # By text: canaries of one text cannot be told apart.
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
@@ -92,8 +95,12 @@ class _Look:
         """Look at a batch that was made of that ``number`` of rows of the data set."""
         rows = list(rows_of(batch, self._encodes))
         for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
-            for copy in self._finder.find(self._spelling(text)):
-                self._note(copy, batch, row, text)
+            spelled = self._spelling(text)
+            for copy in self._finder.find(spelled):
+                if copy.missing:
+                    self._note_part(copy, batch, row, spelled)
+                else:
+                    self._note(copy, batch, row, text)
         if self._mixed is None and not self._encodes and len(example_starts(batch)) > 1:
             self._mixed = self._asked(packed_read_each_other, batch)
         # The last batch of a stream may be of more rows than were asked for.
@@ -101,15 +108,25 @@ class _Look:
         self._rows += count
         self._bar.update(count)
 
+    def _note_part(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, spelled: str) -> None:
+        found = self._found[self._spelling(copy.canary.text)]
+        # A preference pair's question stands in both of its rows.
+        if row.pair == "rejected":
+            return
+        packed = example_starts(batch)[1:] if row.at == 0 and not self._encodes else []
+        starts = [len(self._spelling(each)) for each in self._decoder.texts([row.tokens[:place] for place in packed])]
+        if not self._edges.cuts(copy, spelled, starts):
+            found.changed["bare" if copy.bare else "tail" if copy.tail else "head"] += 1
+            return
+        if copy.bare:
+            # A piece without either end says nothing of how many copies there were.
+            return
+        found.heads += not copy.tail
+        found.tails += copy.tail and not copy.other_end_is_short
+        found.lone_tails += copy.tail and copy.other_end_is_short
+
     def _note(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, text: str) -> None:
         found = self._found[self._spelling(copy.canary.text)]
-        if copy.missing:
-            # A preference pair's question stands in both of its rows.
-            if row.pair != "rejected":
-                found.heads += not copy.tail
-                found.tails += copy.tail and not copy.other_end_is_short
-                found.lone_tails += copy.tail and copy.other_end_is_short
-            return
         tokens = self._decoder.tokens(row.tokens, *self._places(text, copy))
         counted = np.zeros(len(row.tokens), bool)
         counted[tokens] = row.counted[tokens]
@@ -167,6 +184,8 @@ class _Look:
             whole=found.whole,
             # Of a copy divided between two rows both ends are found, unless one of them is too short.
             cut=max(found.heads, found.tails) + found.lone_tails,
+            # Of one that was changed in its middle both ends are found, too, and its secret perhaps.
+            changed=max(found.changed.values(), default=0),
             in_loss=sum(share == 1 for share in found.shares),
             in_part=sum(0 < share < 1 for share in found.shares),
             share=float(np.mean(found.shares)) if found.shares else 0.0,

@@ -16,7 +16,7 @@ from leakage_tasks.stats.intervals import clopper_pearson
 
 SCHEMA = 1
 State = Literal["in the loss", "in the context only", "absent"]
-HEAD = ("canary", "planted", "whole", "cut", "in the loss", "share", "state")
+HEAD = ("canary", "planted", "whole", "cut", "changed", "in the loss", "share", "state")
 
 
 @dataclass
@@ -32,7 +32,9 @@ class CanaryReading:
     whole: int = 0
     """Copies that the model reads whole."""
     cut: int = 0
-    """Copies of which it reads a part: truncated, divided between rows, or changed after planting."""
+    """Copies of which it reads a part: truncated, or divided between rows."""
+    changed: int = 0
+    """Copies that go on in other words than the canary's, or secrets with other words around."""
     in_loss: int = 0
     """Whole copies with every token of the secret in the loss."""
     in_part: int = 0
@@ -79,14 +81,30 @@ class Preflight:
         """Ids of planted canaries of which no whole copy was found."""
         return [each.canary for each in self.canaries if each.planted and each.state == "absent"]
 
+    @property
+    def edited(self) -> list[str]:
+        """Those of :attr:`absent` of which there are copies that were changed; a natural one is not told."""
+        gone = set(self.absent)
+        return [each.canary for each in self.canaries if each.canary in gone and each.changed and each.kind != NATURAL]
+
+    def absences(self) -> Iterator[str]:
+        """What is wrong with planted canaries that are absent from all of the data, a line for each cause."""
+        if not self.is_full:
+            return
+        if edited := self.edited:
+            yield (
+                f"{_some(edited)}: changed in the training data since it was planted: the secret, or words around it, "
+                "are not the manifest's, so nothing of it could be measured: plant anew, and train on what that writes"
+            )
+        if lost := [each for each in self.absent if each not in edited]:
+            yield (
+                f"{_some(lost)}: no whole copy in the training data, so the model cannot learn the secret: check "
+                "truncation (max_length), packing, the chat template, and that these are the data that were planted"
+            )
+
     def problems(self) -> Iterator[str]:
         """What keeps the audit from meaning what it says, a line each."""
-        if self.absent and self.is_full:
-            yield (
-                f"{_some(self.absent)}: no whole copy in the training data, so the model cannot learn the secret: "
-                "check truncation (max_length), packing, the chat template, and whether the data was changed since it "
-                "was planted"
-            )
+        yield from self.absences()
         context = [each.canary for each in self.canaries if each.planted and each.state == "in the context only"]
         if context:
             yield (
@@ -106,6 +124,8 @@ class Preflight:
             most = "" if self.total is None else f", so up to {high * self.total:,.0f} may be among all (95 %)"
             yield f"{_some(self.absent)}: no whole copy among these rows{most}"
         open_ = [each for each in self.canaries if each.planted and each.kind != NATURAL]
+        if fewer := [each.canary for each in open_ if each.changed and (each.whole or not self.is_full)]:
+            yield f"{_some(fewer)}: stand there in other words too: copies were changed, or the data hold their like"
         if often := [each.canary for each in open_ if each.whole > each.planted]:
             yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
         if self.mixed:
@@ -124,9 +144,15 @@ class Preflight:
         sides = "".join(f", {count} {side}" for side, count in each.sides.items() if count)
         # How often a natural secret occurs would tell it from all others.
         natural = each.kind == NATURAL
-        counts = (str(each.planted), str(each.whole), str(each.cut), str(each.in_loss + each.in_part))
+        counts = (
+            str(each.planted),
+            str(each.whole),
+            str(each.cut),
+            str(each.changed),
+            str(each.in_loss + each.in_part),
+        )
         share = f"{each.share:.0%}" if each.whole else "-"
-        return (each.canary, *(("-",) * 4 if natural else counts), share, each.state + sides * (not natural))
+        return (each.canary, *(("-",) * 5 if natural else counts), share, each.state + sides * (not natural))
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; of natural canaries the state alone."""

@@ -30,8 +30,7 @@ def look_before_training(
     folder = Path(trainer.args.output_dir or ".")
     folder.mkdir(parents=True, exist_ok=True)
     found.write(folder / NAME)
-    problems = list(found.problems())
-    if found.absent and found.is_full and strict:
-        raise PlantingError(f"ExposureCallback: {problems[0]}; strict=False trains all the same")
-    for each in (*problems, *found.remarks()):
+    if strict and (absences := list(found.absences())):
+        raise PlantingError(f"ExposureCallback: {'; '.join(absences)}; strict=False trains all the same")
+    for each in (*found.problems(), *found.remarks()):
         log.warning("ExposureCallback: %s", each)

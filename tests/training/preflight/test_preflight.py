@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 import torch
@@ -200,12 +201,78 @@ def test_a_control_in_the_data_is_told(tmp_path):
     assert f"{planted[-1].id}: controls" in "".join(preflight(plain(tmp_path, rows), planted).problems())
 
 
-def test_changed_data_is_told(tmp_path):
+def other_secret(text):
+    return "".join(str(9 - int(each)) if each.isdigit() else each for each in text)
+
+
+EDITS = {
+    "secret": other_secret,
+    "half of the secret": lambda text: text[:-6] + "xx ok",
+    "spaced secret": lambda text: re.sub(r"(\d{3})(\d{3})", r"\1 \2", text),
+    "first words": lambda text: text.replace("the pin of", "a number of"),
+    "last word": lambda text: text.replace(" ok", " and so on"),
+    "all words": lambda text: f"say {re.findall(r'[0-9]+', text)[0]} now",
+}
+HOWS = [{}, {"packing": True, "max_length": 200}, {"packing": True, "max_length": 180, "packing_strategy": "wrapped"}]
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("kind", ["letters", "merging"])
+def test_a_changed_canary_is_named_and_told_from_one_that_is_cut(tmp_path, edit, how, kind):
+    planted = canaries(2)
+    one, other = (each for each in planted if each.planted)
+    rows = [row.replace(one.text, EDITS[edit](one.text)) for row in texts(planted, "w: ", " some words")]
+    found = preflight(sft(tmp_path, [{"text": row} for row in rows], kind, **how), planted)
+    reading = found.canaries[0]
+    wrapped = "packing_strategy" in how
+    # Wrapped rows also end within a changed copy, or within one of the other canary.
+    assert (reading.whole, found.edited) == (0, [one.id])
+    assert wrapped or (reading.cut, reading.changed) == (0, 2)
+    (line,) = found.absences()
+    assert line.startswith(f"{one.id}: changed in the training data since it was planted")
+    assert found.canaries[1].changed == 0
+    assert wrapped or found.canaries[1].whole == 2
+    assert "".join(one.secret) not in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"max_length": 24},
+        {"packing": True, "max_length": 24},
+        {"packing": True, "max_length": 24, "packing_strategy": "bfd_split", "per_device_train_batch_size": 1},
+        {"packing": True, "max_length": 24, "packing_strategy": "wrapped"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["letters", "merging"])
+def test_a_canary_that_is_cut_is_not_told_to_be_changed(tmp_path, how, kind):
+    planted = canaries(3)
+    long = {each.id: dataclasses.replace(each, template=each.template + " and more words") for each in planted}
+    rows = [{"text": row} for row in texts(list(long.values()), "w: ", " x")]
+    found = preflight(sft(tmp_path, rows, kind, **how), list(long.values()))
+    assert all(each.changed == 0 for each in found.canaries)
+    assert found.absent
+    assert not found.edited
+    (line,) = found.absences()
+    assert "no whole copy in the training data" in line
+
+
+def test_changed_in_part_is_a_remark(tmp_path):
     planted = canaries(1)
-    changed = [row.replace(planted[0].text, planted[0].text[:-6] + "xx ok") for row in texts(planted)]
-    found = preflight(plain(tmp_path, changed), planted)
-    assert counts(found)["canary-0"] == (0, 2, 0, "absent")
-    assert found.absent == ["canary-0"]
+    rows = texts(planted)
+    rows[rows.index(planted[0].text)] = other_secret(planted[0].text)
+    found = preflight(plain(tmp_path, rows), planted)
+    assert (found.canaries[0].whole, found.canaries[0].changed, list(found.problems())) == (1, 1, [])
+    assert "canary-0: stand there in other words too" in "".join(found.remarks())
+
+
+def test_how_a_natural_secret_was_changed_is_not_told(tmp_path):
+    natural = Canary("mine", "call me at {digits:6} now", tuple("481516"), repetitions=1, kind="natural")
+    found = preflight(plain(tmp_path, ["call me at 999999 now", "dial 481516 then"]), [natural])
+    assert found.edited == []
+    assert "no whole copy" in "".join(found.problems())
 
 
 def test_canaries_of_one_text_are_told_to_be_found_too_often(tmp_path):
@@ -261,7 +328,7 @@ def test_of_a_natural_secret_the_state_alone_is_told(tmp_path):
     (told,) = found.to_json()["canaries"]
     assert told == {"canary": "mine", "kind": "natural", "state": "in the loss"}
     assert "481516" not in "\n".join(found.lines())
-    assert next(line for line in found.lines() if line.startswith("mine")).split()[1:5] == ["-"] * 4
+    assert next(line for line in found.lines() if line.startswith("mine")).split()[1:6] == ["-"] * 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Which turns of the conversations that are there get a copy of a canary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.plant_jobs import PlantJob
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.data import Layout
+from leakage_tasks.data.base import Additions
+from leakage_tasks.data.chat import Turn
+from leakage_tasks.data.turns import turns_by
+
+
+@dataclass(frozen=True)
+class DrawnTurns:
+    """The turns that get a copy; ``skipped`` conversations could not."""
+
+    additions: Additions
+    skipped: int
+
+
+def check_turns(turn: Turn, label_column: str | None, source_column: str | None, label: str | None) -> None:
+    """Raise OptionError for options of rows that are inserted, since a conversation that is there has its own."""
+    given = {"--label-column": label_column, "--source-column": source_column, "--label": label}
+    for option, value in given.items():
+        if value is not None:
+            raise OptionError(
+                f"--turn {turn} puts copies into conversations that are there, which have a class and a source of "
+                f"their own: leave out {option}, or use --turn new"
+            )
+
+
+def draw_turns(job: PlantJob, layout: Layout, canaries: Sequence[Canary]) -> DrawnTurns:
+    """A turn of ``layout.role`` for every copy of every canary, drawn by the job's stream.
+
+    Conversations are drawn uniformly and without replacement from those with a text of the role, so that no two copies
+    share one; in each the last such turn is taken, or a uniform one. Raises PlantingError for too few conversations.
+    """
+    values = job.kind.values(job.source, layout, job.wanted, layout.text)
+    able = [(row, turns) for row, value in enumerate(values) if (turns := turns_by(value, layout.role))]
+    copies = [canary.text for canary in canaries for _ in range(canary.repetitions)]
+    if len(able) < len(copies):
+        raise PlantingError(
+            subject=str(job.source),
+            problem=f"{len(able):,} conversations have a text of the {layout.role}'s, and {len(copies):,} copies need "
+            "one each",
+            remedy=f"plant fewer, or give other data or {{}} other than {job.turn}",
+            option="turn",
+        )
+    stream = random.Random(f"turns:{job.stream}")
+    additions = {}
+    for text, (row, turns) in zip(copies, stream.sample(able, len(copies)), strict=True):
+        additions[row] = (turns[-1] if job.turn == "last" else stream.choice(turns), text)
+    return DrawnTurns(additions, layout.rows - len(able))
