@@ -74,6 +74,17 @@ class LocalLM(LM):
         """What attacks ask."""
 
     @property
+    def weights(self) -> Mapping[str, torch.nn.Module]:
+        """All modules that the answers come of, by name: what tells this model from another."""
+        generator = getattr(getattr(self.target, "generator", None), "model", None)
+        return {"model": self.target.model, **({} if generator is None else {"generator": generator})}
+
+    @property
+    def generator_name(self) -> str | None:
+        """What proposes candidates to the attack that takes them, if anything does."""
+        return getattr(self.target, "generator_name", None)
+
+    @property
     def tokenizer(self) -> Any:
         """The model's tokenizer."""
         return self.target.tokenizer

@@ -7,7 +7,7 @@ weights against those it was tuned on, where it says which, once they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,6 +51,11 @@ class SoftPromptLM(HFLM):
         super().__init__(pretrained=pretrained, peft=prompt, **kwargs)
         _compare_weights(Path(prompt), pretrained, self.model)
         self._max_length: Any = self._room(kwargs.get("max_length"))
+
+    @property
+    def weights(self) -> Mapping[str, Any]:
+        """The model with its prompt, for what tells it from others."""
+        return {"model": self.model}
 
     def _room(self, asked: int | None) -> int:
         self._max_length = None

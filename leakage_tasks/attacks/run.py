@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.attacks.finding import AttackResult, Finding
@@ -43,6 +42,7 @@ def run_attack(
     settings: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
+    done: Callable[[int, Finding], None] | None = None,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -53,9 +53,12 @@ def run_attack(
     has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
     of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
-    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one.
+    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
+    told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
+    may still change.
     """
-    return _findings(chosen_attacks(name, target, canaries, budget, seed, goal, settings, context), progress)
+    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context)
+    return _findings(chosen, progress, done)
 
 
 def chosen_attacks(
@@ -115,15 +118,11 @@ def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str, target: A
                     )
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What was found out about one canary, and how long that took."""
-
-    seconds: float
-    found: AttackResult = field(repr=False)
-
-
-def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
+def _findings(
+    pairs: Sequence[tuple[Attack, AttackRequest]],
+    progress: Callable[[Any], Iterable[Any]],
+    done: Callable[[int, Finding], None] | None,
+) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``.
 
     An attack is handed all of its orders; the time of those it runs together is shared equally.
@@ -133,29 +132,32 @@ def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[
         orders.setdefault(attack.name, []).append(order)
     running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
     spent = dict.fromkeys(orders, 0.0)
-    answers: list[_Answer] = []
+    findings: list[Finding] = []
     for attack, order in progress(pairs):
         started = time.perf_counter()
         with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
             found = next(running[attack.name])
-        answers.append(_Answer(time.perf_counter() - started, found))
-        spent[attack.name] += answers[-1].seconds
+        findings.append(_finding(attack, order, found, time.perf_counter() - started))
+        spent[attack.name] += findings[-1].seconds or 0.0
+        if done is not None:
+            done(len(findings) - 1, findings[-1])
     shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
-    return [
-        Finding(
-            canary=order.canary.id,
-            attack=attack.name,
-            planted=order.canary.planted,
-            repetitions=order.canary.repetitions,
-            kind=order.canary.kind,
-            family=order.canary.family or "",
-            log2_size=math.log2(order.canary.space.size),
-            seconds=shares.get(attack.name, answer.seconds),
-            access=attack.access(attack.needs, order.target, order.settings),
-            **answer.found,
-        )
-        for (attack, order), answer in zip(pairs, answers, strict=True)
-    ]
+    return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
+
+
+def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:
+    return Finding(
+        canary=order.canary.id,
+        attack=attack.name,
+        planted=order.canary.planted,
+        repetitions=order.canary.repetitions,
+        kind=order.canary.kind,
+        family=order.canary.family or "",
+        log2_size=math.log2(order.canary.space.size),
+        seconds=seconds,
+        access=attack.access(attack.needs, order.target, order.settings),
+        **found,
+    )
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

@@ -49,13 +49,13 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
     except LeakageError:
         raise
     except Exception as error:
-        message = _told(error, path, final.parent)
+        message = failure_of(error, path, final.parent)
         if message is None:
             raise
         raise LeakageError(message) from None
 
 
-def _told(error: Exception, path: str | Path, folder: Path) -> str | None:
+def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
     """One line for what went wrong where files are written; None for what has nothing to do with that.
 
     Libraries that write from other languages raise errors of their own, which name the system's or follow one.

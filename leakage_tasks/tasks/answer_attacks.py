@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
@@ -35,12 +35,14 @@ from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
 
 
 def answering(lm: LM) -> Answer:
     """Answers ``attack`` requests of one order with findings as JSON."""
     targets: dict[Languages, Any] = {}
     told: set[str] = set()
+    resume = Resume(lm)
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         check_endpoint(lm)
@@ -54,7 +56,8 @@ def answering(lm: LM) -> Answer:
         if lm.rank == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
             _tell_of_contexts(lm, target, order, canaries)
-        return [finding.to_json() for finding in _attacked(lm, target, order, canaries)]
+        there = _there(resume, order, canaries)
+        return [finding.to_json() for finding in _attacked(lm, target, order, canaries, there)]
 
     return answer
 
@@ -102,21 +105,55 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
     return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
 
 
-def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+def _there(resume: Resume, order: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
+    """What the folder that the order names holds of the canaries; None where it names none."""
+    if order.get("resume") is None:
+        return None
+    asked = {name: order[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")}
+    asked["settings"] = settings_of(order["settings"])
+    items = [item_of(canary, order["reveal"]) for canary in canaries]
+    task = f"canary_{order['goal']}"
+    return resume.findings(order["resume"], order.get("model_id"), task, asked, items, finding_from_json)
+
+
+def _found(
+    lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+) -> list[Finding]:
+    """A finding a canary: those that are there already, and for the others what the attack finds out."""
+    known = {} if there is None else dict(there.known)
+    missing = [place for place in range(len(canaries)) if place not in known]
+
+    def add(number: int, finding: Finding) -> None:
+        if there is not None:
+            shown = finding if order["reveal"] else coarsened(finding)
+            there.add(missing[number], finding.attack, shown.to_json())
+
     bar = functools.partial(
-        tqdm, desc=f"Attacking {len(canaries)} canaries ({order['goal']})", disable=lm.rank != 0, unit="canary"
+        tqdm,
+        desc=f"Attacking {len(missing)} canaries ({order['goal']})",
+        disable=lm.rank != 0 or not missing,
+        unit="canary",
     )
-    findings = run_attack(
+    found = run_attack(
         order["attack"],
         target,
-        canaries,
+        [canaries[place] for place in missing],
         budget=order["budget"],
         seed=order["seed"],
         goal=order["goal"],
         settings=order["settings"],
         progress=bar,
         context=Context(**order["context"]),
+        done=None if there is None else add,
     )
+    known |= zip(missing, found, strict=True)
+    return [known[place] for place in range(len(canaries))]
+
+
+def _attacked(
+    lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+) -> list[Finding]:
+    findings = _found(lm, target, order, canaries, there)
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings = fingerprint({name: order[name] for name in named} | {"version": __version__})

@@ -145,7 +145,12 @@ class CanaryTask(LocalTask):
             "canaries": self.options.canaries,
             "manifest": self._manifest,
             "optional": self.optional,
+            **self._resuming(),
         }
+
+    def _resuming(self) -> dict[str, str]:
+        named = {"resume": self.options.resume, "model_id": self.options.model_id}
+        return {name: each for name, each in named.items() if each is not None and self.options.resume is not None}
 
     def _languages(self) -> dict[str, str]:
         named = {"source": self.options.source_language, "target": self.options.target_language}

@@ -53,6 +53,16 @@ class Options:
     rows: Literal["brief", "all"] = declared(
         "brief", "which rows the harness' table has; results and samples have all", affects_results=False
     )
+    resume: str | None = declared(
+        None,
+        "a folder that findings are kept in as they come, for a run that was killed to go on from",
+        affects_results=False,
+    )
+    model_id: str | None = declared(
+        None,
+        "with resume, your name for a model whose weights are elsewhere; another one for another model",
+        affects_results=False,
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
 

@@ -173,3 +173,19 @@ def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(together):
     together(run)
     with pytest.raises(ValueError, match="^a fault of ours$"):
         run_attack("at-once", Scores(), MANY)
+
+
+def test_each_finding_is_told_as_soon_as_it_is_complete():
+    canaries = [Canary(name, "pin {digits:2}", tuple(name)) for name in ("12", "34", "56")]
+    seen, begun = [], []
+
+    def bar(pairs):
+        for pair in pairs:
+            begun.append(len(seen))
+            yield pair
+
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    found = run_attack("auto", target, canaries, progress=bar, done=lambda place, each: seen.append((place, each)))
+    assert begun == [0, 1, 2]
+    assert [place for place, _ in seen] == [0, 1, 2]
+    assert [each for _, each in seen] == found

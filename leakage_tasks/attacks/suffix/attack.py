@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,16 @@ def attack_pairs(
     compared_with: DrawsSuffixes | None = None,
     trained: TrainedConfidence | None = None,
     progress: Callable[..., Any] | None = None,
+    known: Mapping[int, SuffixFinding] = MappingProxyType({}),
+    done: Callable[[int, SuffixFinding], None] | None = None,
 ) -> list[SuffixFinding]:
     """Attack each pair; one finding a pair, in their order.
 
     ``compared_with`` is the second model of the confidence ``comparing_lm``, ``trained`` a fitted confidence. A pair
-    that the target cannot take gets a finding without views that says why. Raises TargetError for pairs that do not
-    fit the model, and OptionError for an order that does not fit the pairs or the model.
+    that the target cannot take gets a finding without views that says why. ``known`` are findings that are there
+    already, by their pairs' places; ``done`` is told of every other one as soon as it is complete, with the place.
+    Pairs go to the target in the same groups whatever is known, so that it changes no number. Raises TargetError for
+    pairs that do not fit the model, and OptionError for an order that does not fit the pairs or the model.
     """
     if order.confidence == "comparing_lm" and compared_with is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
@@ -59,7 +64,13 @@ def attack_pairs(
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why) for place, why in unfit.items()}
     for group in _groups(pairs, unfit, order, progress):
-        found.update(zip(group, attack.findings([pairs[place] for place in group]), strict=True))
+        if known.keys() >= set(group):
+            found |= {place: known[place] for place in group}
+            continue
+        for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
+            found[place] = known.get(place, each)
+            if done is not None and place not in known:
+                done(place, each)
     return [found[place] for place in range(len(pairs))]
 
 

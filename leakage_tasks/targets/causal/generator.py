@@ -31,7 +31,7 @@ class CausalGenerator:
 
     def __init__(self, target: CausalTarget, name: str = "causal") -> None:
         self.generator_name = name
-        self._target = target
+        self._target, self.model = target, target.model
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
         """See :class:`~leakage_tasks.targets.protocols.ProposesValues`.

@@ -57,6 +57,7 @@ class MaskedGenerator:
 
     def __init__(self, masked: MaskedTarget, name: str = "masked") -> None:
         self.generator_name, self.masked = name, masked
+        self.model = masked.model
         self._tokens: dict[tuple[tuple[str, ...], str, str], IntArray] = {}
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
-from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding
+from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFit, TrainedConfidence
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -24,12 +24,14 @@ from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.fast_path import fast_target
+from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes, load_causal_target
 from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 
 CHECK_TOKENS = 20
@@ -42,6 +44,8 @@ CHECK_PAIRS = 8
 def answering(lm: LM) -> Answering:
     """Answers ``attack_pairs`` requests of one order with findings as JSON."""
 
+    resume = Resume(lm)
+
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
         options = suffix_options(order)
         known = {pair.id: pair for pair in options.tested()}
@@ -52,7 +56,8 @@ def answering(lm: LM) -> Answering:
             )
         chat = order.get("chat")
         before = None if chat is None else Chat(**chat).context(template_of(lm)).before
-        found = _found(lm, [known[request.doc["pair"]] for request in group], options, before)
+        pairs = [known[request.doc["pair"]] for request in group]
+        found = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
         return [_answer(each, options.reveal) for each in found]
 
     return answer
@@ -63,11 +68,49 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
     return Answer(shown.to_json(), finding.guesses[0] if finding.guesses else None)
 
 
-def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions, before: str | None = None) -> list[SuffixFinding]:
+def _there(
+    lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
+) -> Findings[SuffixFinding] | None:
+    """What the folder that the options name holds of the pairs; None where they name none."""
+    if options.resume is None:
+        return None
+    compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
+    read_by = None if isinstance(lm, HFLM) else options.given.get("tokenizer")
+    asked = {
+        "settings": settings_hash(options, before),
+        "keep": options.order.keep,
+        "data": pairs_hash(options.tested()),
+        "comparing_lm": compared,
+        "tokenizer": read_by,
+    }
+    items = [pair.id for pair in pairs]
+    return resume.findings(options.resume, options.model_id, TASK, asked, items, suffix_finding_from_json)
+
+
+def _found(
+    lm: LM,
+    pairs: Sequence[Pair],
+    options: SuffixOptions,
+    before: str | None = None,
+    there: Findings[SuffixFinding] | None = None,
+) -> list[SuffixFinding]:
+    if there is not None and not there.missing:
+        return [there.known[place] for place in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else _second(lm, options.comparing_lm, target, pairs)
     bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
     trained = _trained(target, options, bar)
+    data, settings = pairs_hash(options.tested()), settings_hash(options, before)
+    extra = {} if trained is None else {"trained": trained.to_json()}
+    access = _access(lm, target, options)
+
+    def stamped(each: SuffixFinding) -> SuffixFinding:
+        return dataclasses.replace(each, data=data, settings=settings, access=access, extra={**each.extra, **extra})
+
+    def add(place: int, each: SuffixFinding) -> None:
+        if there is not None:
+            there.add(place, each.scheme, stamped(each).to_json())
+
     findings = attack_pairs(
         target,
         pairs,
@@ -75,11 +118,10 @@ def _found(lm: LM, pairs: Sequence[Pair], options: SuffixOptions, before: str | 
         compared_with=compared,
         trained=trained,
         progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
+        known={} if there is None else there.known,
+        done=None if there is None else add,
     )
-    data, settings = pairs_hash(options.tested()), settings_hash(options, before)
-    extra = {} if trained is None else {"trained": trained.to_json()}
-    stamped = functools.partial(dataclasses.replace, data=data, settings=settings, access=_access(lm, target, options))
-    return [stamped(each, extra={**each.extra, **extra}) for each in findings]
+    return [stamped(each) for each in findings]
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:

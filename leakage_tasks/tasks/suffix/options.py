@@ -16,7 +16,7 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
-from leakage_tasks.tasks.options import TASKS, typed_options
+from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -43,6 +43,8 @@ class SuffixOptions:
     wrong: int | None = declared(None, "how many wrong guesses recall_early_stop allows")
     guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
     reveal: bool = declared(False, "whether samples show tokens")
+    resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
+    model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
 
     @property
     def selections(self) -> list[Selection]:
@@ -114,7 +116,8 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
-    return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
+    resume = {name: given.get(name) for name in ("resume", "model_id")}
+    return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal, **resume)
 
 
 def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
