@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks.finding import AttackResult, Finding
@@ -27,6 +28,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
+from leakage_tasks.targets.rounds import together
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -43,6 +45,7 @@ def run_attack(
     settings: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
+    done: Callable[[int, Finding], None] = lambda number, finding: None,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -53,7 +56,8 @@ def run_attack(
     has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
     of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
-    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one.
+    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
+    told the number of each canary and its finding as soon as there is one; ``progress`` goes over what is found.
     """
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
@@ -69,7 +73,7 @@ def run_attack(
     pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
     for _, order in pairs:
         _check(order.target, order.canary, context)
-    return _findings(pairs, progress)
+    return _findings(pairs, progress, done)
 
 
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
@@ -101,47 +105,67 @@ def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str, target: A
                     )
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What was found out about one canary, and how long that took."""
+def _findings(
+    pairs: Sequence[tuple[Attack, AttackRequest]],
+    progress: Callable[[Any], Iterable[Any]],
+    done: Callable[[int, Finding], None],
+) -> list[Finding]:
+    """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 
-    seconds: float
-    found: AttackResult = field(repr=False)
-
-
-def _findings(pairs: Sequence[tuple[Attack, AttackRequest]], progress: Callable[[Any], Iterable[Any]]) -> list[Finding]:
-    """What each attack finds out about its canary, in the order of ``pairs``.
-
-    An attack is handed all of its orders; the time of those it runs together is shared equally.
+    Attacks advance together (:func:`~leakage_tasks.targets.rounds.together`). One that is handed all of its orders
+    runs them in its own way; its time is shared equally.
     """
-    orders: dict[str, list[AttackRequest]] = {}
-    for attack, order in pairs:
-        orders.setdefault(attack.name, []).append(order)
-    running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
-    spent = dict.fromkeys(orders, 0.0)
-    answers: list[_Answer] = []
-    for attack, order in progress(pairs):
+    findings: dict[int, Finding] = {}
+    own = [number for number, (attack, _) in enumerate(pairs) if attack.together]
+    others = [number for number, (attack, _) in enumerate(pairs) if not attack.together]
+
+    def found() -> Generator[tuple[int, AttackResult, float], None, None]:
+        yield from _in_its_own_way([(number, *pairs[number]) for number in own])
+        attacks = [partial(_attacked, *pairs[number]) for number in others]
+        with contextlib.closing(together(attacks)) as answers:
+            for each in answers:
+                yield others[each.number], each.result, each.seconds
+
+    with contextlib.closing(found()) as all_found:
+        for number, result, seconds in progress(all_found):
+            attack, order = pairs[number]
+            findings[number] = _finding(attack, order, result, seconds)
+            done(number, findings[number])
+    return [findings[number] for number in range(len(pairs))]
+
+
+def _attacked(attack: Attack, order: AttackRequest) -> AttackResult:
+    with about(order.canary):
+        return next(attack.run([order]))
+
+
+def _in_its_own_way(
+    numbered: Sequence[tuple[int, Attack, AttackRequest]],
+) -> Iterator[tuple[int, AttackResult, float]]:
+    """What attacks find that take all of a run's orders at once, with the seconds each canary took on average."""
+    names = {attack.name: attack for _, attack, _ in numbered}
+    for name, attack in names.items():
+        group = [(number, order) for number, each, order in numbered if each.name == name]
         started = time.perf_counter()
-        with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
-            found = next(running[attack.name])
-        answers.append(_Answer(time.perf_counter() - started, found))
-        spent[attack.name] += answers[-1].seconds
-    shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
-    return [
-        Finding(
-            canary=order.canary.id,
-            attack=attack.name,
-            planted=order.canary.planted,
-            repetitions=order.canary.repetitions,
-            kind=order.canary.kind,
-            family=order.canary.family or "",
-            log2_size=math.log2(order.canary.space.size),
-            seconds=shares.get(attack.name, answer.seconds),
-            access=attack.access(attack.needs, order.target, order.settings),
-            **answer.found,
-        )
-        for (attack, order), answer in zip(pairs, answers, strict=True)
-    ]
+        with hiding([order.canary for _, order in group]):
+            results = list(attack.run([order for _, order in group]))
+        seconds = (time.perf_counter() - started) / len(group)
+        yield from ((number, result, seconds) for (number, _), result in zip(group, results, strict=True))
+
+
+def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:
+    return Finding(
+        canary=order.canary.id,
+        attack=attack.name,
+        planted=order.canary.planted,
+        repetitions=order.canary.repetitions,
+        kind=order.canary.kind,
+        family=order.canary.family or "",
+        log2_size=math.log2(order.canary.space.size),
+        seconds=seconds,
+        access=attack.access(attack.needs, order.target, order.settings),
+        **found,
+    )
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

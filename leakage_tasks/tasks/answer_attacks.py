@@ -95,7 +95,11 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
 
 def _attacked(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
     bar = functools.partial(
-        tqdm, desc=f"Attacking {len(canaries)} canaries ({order['goal']})", disable=lm.rank != 0, unit="canary"
+        tqdm,
+        desc=f"Attacking {len(canaries)} canaries ({order['goal']})",
+        total=len(canaries),
+        disable=lm.rank != 0,
+        unit="canary",
     )
     findings = run_attack(
         order["attack"],
