@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from leakage_tasks.targets.causal.cache import RowState, tensors_of
+from leakage_tasks.targets.causal.cache import RowState
 
 NAME = "leakage_shared_prefix"
 FEW_ROWS = 8
@@ -119,11 +119,12 @@ class SharedBatch:
 
     def split(self, cache: DynamicCache) -> list[RowState]:
         """The states after the pass, in the order they were given."""
-        layers = tensors_of(cache)
+        own: list[Any] = cache.layers
+        layers = [tensor for layer in own for tensor in (layer.keys, layer.values)]
         found: dict[int, RowState] = {}
         first = 0
-        for place, state, count, own in zip(self._order, self._states, self._counts, self._own, strict=True):
-            skip = self._longest - own
+        for place, state, count, length in zip(self._order, self._states, self._counts, self._own, strict=True):
+            skip = self._longest - length
             if len(self._states) == 1:
                 tensors = layers
             else:
