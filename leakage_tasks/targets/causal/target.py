@@ -175,10 +175,8 @@ class CausalTarget(TextModel):
         with self.inference():
             fed = [torch.from_numpy(part.tokens).to(self.device)[:, None] for part in parts]
             picked = [self.gather(part.states, part.which, part.rows) for part in parts]
-            if self.cached:
-                logits, states = self._taking_steps().step(picked, fed)
-            else:
-                logits, states = self._read_anew(picked, fed)
+            states: Sequence[Any]
+            logits, states = (self._taking_steps().step if self.cached else self._read_anew)(picked, fed)
             return list(zip(states, self._costs_of_each(logits, [part.columns for part in parts]), strict=True))
 
     def _taking_steps(self) -> Passes:
