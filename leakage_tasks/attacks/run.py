@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks.finding import AttackResult, Finding
@@ -26,6 +28,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
+from leakage_tasks.targets.rounds import together
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -55,7 +58,7 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change.
+    may still change. ``progress`` goes over what is found, as it is.
     """
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context)
     return _findings(chosen, progress, done)
@@ -123,26 +126,58 @@ def _findings(
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
 ) -> list[Finding]:
-    """What each attack finds out about its canary, in the order of ``pairs``.
+    """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 
-    An attack is handed all of its orders; the time of those it runs together is shared equally.
+    Attacks advance together (:func:`~leakage_tasks.targets.rounds.together`). One that is handed all of its orders
+    runs them in its own way; its time is shared equally.
     """
-    orders: dict[str, list[AttackRequest]] = {}
-    for attack, order in pairs:
-        orders.setdefault(attack.name, []).append(order)
-    running = {name: ATTACKS[name].run(group) for name, group in orders.items()}
-    spent = dict.fromkeys(orders, 0.0)
-    findings: list[Finding] = []
-    for attack, order in progress(pairs):
-        started = time.perf_counter()
-        with hiding([each.canary for each in orders[attack.name]]) if attack.together else about(order.canary):
-            found = next(running[attack.name])
-        findings.append(_finding(attack, order, found, time.perf_counter() - started))
-        spent[attack.name] += findings[-1].seconds or 0.0
-        if done is not None:
-            done(len(findings) - 1, findings[-1])
-    shares = {name: seconds / len(orders[name]) for name, seconds in spent.items() if ATTACKS[name].together}
+    findings: dict[int, Finding] = {}
+    own = [number for number, (attack, _) in enumerate(pairs) if attack.together]
+    others = [number for number, (attack, _) in enumerate(pairs) if not attack.together]
+
+    def found() -> Generator[tuple[int, AttackResult, float], None, None]:
+        yield from _in_its_own_way([(number, *pairs[number]) for number in own])
+        attacks = [partial(_attacked, *pairs[number]) for number in others]
+        with contextlib.closing(together(attacks)) as answers:
+            for each in answers:
+                yield others[each.number], each.result, each.seconds
+
+    with contextlib.closing(found()) as all_found:
+        for number, result, seconds in progress(all_found):
+            attack, order = pairs[number]
+            findings[number] = _finding(attack, order, result, seconds)
+            if done is not None:
+                done(number, findings[number])
+    return _with_shares([findings[number] for number in range(len(pairs))])
+
+
+def _with_shares(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings of attacks that run in their own way with the seconds that each canary took on average."""
+    spent: dict[str, list[float]] = {}
+    for each in findings:
+        spent.setdefault(each.attack, []).append(each.seconds or 0.0)
+    shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].together}
     return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
+
+
+def _attacked(attack: Attack, order: AttackRequest) -> AttackResult:
+    with about(order.canary):
+        return next(attack.run([order]))
+
+
+def _in_its_own_way(
+    numbered: Sequence[tuple[int, Attack, AttackRequest]],
+) -> Iterator[tuple[int, AttackResult, float]]:
+    """What attacks find that take all of a run's orders at once, as it comes, and the seconds since the last."""
+    names = {attack.name: attack for _, attack, _ in numbered}
+    for name, attack in names.items():
+        group = [(number, order) for number, each, order in numbered if each.name == name]
+        results = attack.run([order for _, order in group])
+        for number, _ in group:
+            started = time.perf_counter()
+            with hiding([order.canary for _, order in group]):
+                result = next(results)
+            yield number, result, time.perf_counter() - started
 
 
 def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:

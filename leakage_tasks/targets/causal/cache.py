@@ -7,7 +7,7 @@ Attention caches keep the shared prefix once and store per row only what came af
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,13 +20,15 @@ class RowState:
     """State of ``rows`` texts of equal length.
 
     ``tensors`` have the batch as their first dimension. ``prefix`` is the one-row cache of the shared prefix
-    whose ``length`` tokens are left out of ``tensors`` (attention caches), or None (all else).
+    whose ``length`` tokens are left out of ``tensors`` (attention caches), or None (all else). ``read`` says of how
+    many tokens a text is.
     """
 
     shell: Any
     tensors: list[Tensor]
     prefix: list[Tensor] | None = None
     length: int = 0
+    read: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -35,37 +37,49 @@ class RowState:
 
     def rebuild(self) -> Any:
         """The cache object a forward pass takes, a fresh one each time."""
-        tensors = self.tensors
-        if self.prefix is not None:
-            rows = len(tensors[0])
-            tensors = [
-                torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
-                for shared, own in zip(self.prefix, tensors, strict=True)
-            ]
+        return self.filled(self.whole())
+
+    def whole(self) -> list[Tensor]:
+        """The tensors with the shared prefix in each row."""
+        if self.prefix is None:
+            return self.tensors
+        rows = len(self.tensors[0])
+        return [
+            torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
+            for shared, own in zip(self.prefix, self.tensors, strict=True)
+        ]
+
+    def filled(self, tensors: Sequence[Tensor]) -> Any:
+        """A cache object like the state's that holds ``tensors``."""
         left = iter(tensors)
         return _map_tensors(self.shell, lambda _: next(left))
 
 
-def of_prefix(cache: Any) -> RowState:
-    """State of the shared prefix itself, one row, from what the model returned for it."""
-    tensors = _collect(cache)
+def of_prefixes(cache: Any, read: int) -> list[RowState]:
+    """The state of each of several prefixes of ``read`` tokens, one row each, from what the model returned for them."""
+    columns = [tensor.split(1) for tensor in tensors_of(cache)]
+    rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
+    if len(rows) > 1:
+        # A row of its own memory: the others' is free once they are done.
+        rows = [[tensor.clone() for tensor in row] for row in rows]
     if not attention_only(cache):
-        return RowState(cache, tensors)
-    length = tensors[0].shape[-2]
-    return RowState(cache, [tensor[..., length:, :] for tensor in tensors], tensors, length)
+        return [RowState(cache, row, read=read) for row in rows]
+    length = columns[0][0].shape[-2]
+    return [RowState(cache, [tensor[..., length:, :] for tensor in row], row, length, read) for row in rows]
 
 
 def of_rows(cache: Any) -> RowState:
     """State of a batch of texts without a shared prefix, from what the model returned for them."""
-    return RowState(cache, _collect(cache))
+    return RowState(cache, tensors_of(cache))
 
 
 def after(previous: RowState, cache: Any) -> RowState:
     """State after a forward pass that continued ``previous``."""
-    tensors = _collect(cache)
+    tensors = tensors_of(cache)
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
-    return RowState(cache if previous.prefix is None else previous.shell, tensors, previous.prefix, previous.length)
+    shell = cache if previous.prefix is None else previous.shell
+    return replace(previous, shell=shell, tensors=tensors, read=previous.read + 1)
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
@@ -81,6 +95,22 @@ def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
     return replace(first, tensors=joined)
 
 
+def join(states: Sequence[RowState]) -> RowState:
+    """The rows of states that are alike, one after the other."""
+    if len(states) == 1:
+        return states[0]
+    columns = zip(*(state.tensors for state in states), strict=True)
+    return replace(states[0], tensors=[torch.cat(column) for column in columns])
+
+
+def likeness(state: RowState) -> Hashable:
+    """What is equal in states whose rows may stand in one batch: shapes, and all that is no tensor."""
+    shared = None if state.prefix is None else id(state.prefix)
+    plain: list[Hashable] = []
+    _map_tensors(state.shell, lambda tensor: tensor, plain.append)
+    return shared, tuple(tensor.shape[1:] for tensor in state.tensors), tuple(plain)
+
+
 def attention_only(cache: Any) -> bool:
     """Whether a cache is keys and values of full attention, and nothing else."""
     from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -89,7 +119,7 @@ def attention_only(cache: Any) -> bool:
     return len(layers) > 0 and all(type(layer) is DynamicLayer and layer.keys is not None for layer in layers)
 
 
-def _collect(cache: Any) -> list[Tensor]:
+def tensors_of(cache: Any) -> list[Tensor]:
     """Every tensor with a batch dimension in a cache, in a fixed order."""
     found: list[Tensor] = []
 
@@ -101,19 +131,24 @@ def _collect(cache: Any) -> list[Tensor]:
     return found
 
 
-def _map_tensors(node: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A copy of a cache with each of its tensors that has a batch dimension changed."""
-    if isinstance(node, Tensor):
-        return change(node) if node.dim() else node
+def _map_tensors(node: Any, change: Callable[[Tensor], Tensor], note: Callable[[Hashable], None] | None = None) -> Any:
+    """A copy of a cache with each of its tensors that has a batch dimension changed.
+
+    ``note`` is given what is a number, a truth value or text, and tensors without a batch dimension as numbers.
+    """
+    if isinstance(node, Tensor) and node.dim():
+        return change(node)
     if isinstance(node, (list, tuple)):
-        return type(node)([_map_tensors(item, change) for item in node])
+        return type(node)([_map_tensors(item, change, note) for item in node])
     if isinstance(node, dict):
-        return type(node)({name: _map_tensors(item, change) for name, item in node.items()})
+        return type(node)({name: _map_tensors(item, change, note) for name, item in node.items()})
     if _holds_tensors(node):
         twin = copy.copy(node)
         for name, item in vars(node).items():
-            setattr(twin, name, _map_tensors(item, change))
+            setattr(twin, name, _map_tensors(item, change, note))
         return twin
+    if note is not None and isinstance(node, int | float | str | Tensor):
+        note(node.item() if isinstance(node, Tensor) else node)
     return node
 
 

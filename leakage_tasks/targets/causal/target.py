@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,16 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import check_fits, padded, row_bits
-from leakage_tasks.targets.causal.cache import RowState, after, of_prefix, pick
+from leakage_tasks.targets.batches import check_fits, in_half_precision, padded, row_bits
+from leakage_tasks.targets.causal.cache import RowState, of_prefixes, pick
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
+from leakage_tasks.targets.causal.passes import Passes
+from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from leakage_tasks.targets.causal.text_model import TextModel
-from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, SMALLER
+from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, MOST_ROWS
+from leakage_tasks.targets.pace import Pace
 from leakage_tasks.targets.protocols import Paths
+from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.tokens.token_paths import lay_out
 
 ROWS = 512
@@ -48,6 +52,8 @@ class CausalTarget(TextModel):
         self._row_bytes = self._token_bytes = 1.0
         self.unscored = 1
         self._adapted = True
+        self._passes: dict[bool, Passes] = {}
+        self.pace = Pace()
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._stepper = model
@@ -94,14 +100,14 @@ class CausalTarget(TextModel):
     def rows(self, length: int) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
 
-        Where none is given, what memory holds: on a GPU, which says when it is full, as many as are of use; elsewhere
-        no more than take a small part of it, or have the positions of one text of full length.
+        Where none is given, as many as make a row cheaper (:class:`Pace`): on a GPU, which says when it is full, if it
+        holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
             cheap = CPU_BYTES // (self._row_bytes + self._token_bytes * length)
-            rows = ROWS if self.device.type == "cuda" else max(rows, int(cheap))
-        return max(1, min(rows, ROWS, self.limit.most))
+            rows = min(self.pace.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
+        return max(1, min(rows, self.limit.most))
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -113,18 +119,30 @@ class CausalTarget(TextModel):
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        tokens = torch.tensor([self._with_prefix_token(prefix)], device=self.device)
-        with self.limit.halving(1), self.inference():
+        tokens = self._with_prefix_token(prefix)
+        size = 1 / self.rows(len(tokens))
+        return ask(("start", len(tokens), *self._engine), start_all, Start(self, tokens, columns), size)
+
+    @property
+    def _engine(self) -> tuple[Hashable, ...]:
+        """What views of one model have in common whose texts may share a pass."""
+        return id(self.model), id(self._stepper), self._adapted, self.cached
+
+    def read_first(self, rows: Sequence[Sequence[int]]) -> tuple[list[Any], Tensor, Tensor]:
+        """Read texts of one length from their first token: a state each, all costs in bits, and the last logits.
+
+        The costs are of each token after the first ``[n, length − 1]``, the logits ``[n, V]``.
+        """
+        tokens = torch.tensor(rows, device=self.device)
+        with self.inference():
             out = self.model(input_ids=tokens, use_cache=self.cached)
             logits = out.logits[:, -tokens.shape[1] :].float()
-            own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])
-            costs = self._costs(logits[:, -1], columns)
-            state = of_prefix(self._cache_of(out)) if self.cached else tokens
-            self._weigh(state, logits.shape[-1])
-            bits = -float(own[:, self.unscored - 1 :].cpu().double().sum()) / LN2
-        return state, bits, costs
+            own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
+            states: Any
+            states = of_prefixes(self._cache_of(out), tokens.shape[1]) if self.cached else list(tokens.split(1))
+        return states, own, logits[:, -1]
 
-    def _weigh(self, state: Any, vocabulary: int) -> None:
+    def weigh(self, state: Any, vocabulary: int) -> None:
         """Note what a row takes of memory, and each of its tokens."""
         logits = float(LOGIT_BYTES * vocabulary)
         if not isinstance(state, RowState):
@@ -139,36 +157,53 @@ class CausalTarget(TextModel):
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        parts = self.limit.parts(
-            len(tokens), lambda part: self._extend(states, which[part], rows[part], tokens[part], columns)
-        )
-        if len(parts) == 1:
-            return parts[0]
-        counts = [len(part[1]) for part in parts]
-        origin, place = np.repeat(np.arange(len(parts)), counts), np.concatenate([np.arange(count) for count in counts])
-        remedy = f"pass --batch_size with a small number from 2, or {SMALLER}"
-        with self.limit.halving(len(tokens), len(tokens), remedy):
-            state = self._gather([part[0] for part in parts], origin, place)
-        return state, np.concatenate([part[1] for part in parts])
+        step = Step(self, states, which, rows, tokens, columns)
+        return ask(("extend", *self._engine), extend_all, step, len(tokens) / self.pass_rows(states))
 
-    def _gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
+    def pass_rows(self, states: Sequence[Any]) -> int:
+        """How many rows one pass may have that goes on from ``states``."""
+        return self.rows(1 + (states[0].read if isinstance(states[0], RowState) else states[0].shape[1]))
+
+    def gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
+        """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
         if self.cached:
             return pick(states, torch.from_numpy(which), torch.from_numpy(rows))
         return torch.stack([states[n][row] for n, row in zip(which.tolist(), rows.tolist(), strict=True)])
 
-    def _extend(
-        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
-    ) -> tuple[Any, FloatArray]:
-        fed = torch.from_numpy(tokens).to(self.device)[:, None]
+    def one_pass(self, parts: Sequence[Step]) -> list[tuple[Any, FloatArray]]:
+        """Read one token after each row of each of ``parts``, which are of views of this model."""
         with self.inference():
-            picked = self._gather(states, which, rows)
-            if not self.cached:
-                grown = torch.cat([picked, fed], dim=1)
-                return grown, self._costs(self.read(grown, 1, remember=False)[0][:, -1], columns)
-            logits, cache = self.read_on(picked.rebuild(), fed)
-            return after(picked, cache), self._costs(logits[:, -1], columns)
+            fed = [torch.from_numpy(part.tokens).to(self.device)[:, None] for part in parts]
+            picked = [self.gather(part.states, part.which, part.rows) for part in parts]
+            states: Sequence[Any]
+            logits, states = (self._taking_steps().step if self.cached else self._read_anew)(picked, fed)
+            return list(zip(states, self._costs_of_each(logits, [part.columns for part in parts]), strict=True))
 
-    def _costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
+    def _taking_steps(self) -> Passes:
+        if self._adapted not in self._passes:
+            half = in_half_precision(self.model, self.autocast)
+            self._passes[self._adapted] = Passes(self.read_on, self._stepper, half)
+        return self._passes[self._adapted]
+
+    def _read_anew(self, texts: Sequence[Tensor], fed: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Logits after one token more, of texts read from their beginning, those of one length in one pass."""
+        grown = [torch.cat([text, more], dim=1) for text, more in zip(texts, fed, strict=True)]
+        logits: dict[int, Tensor] = {}
+        for length in {text.shape[1] for text in grown}:
+            same = [place for place, text in enumerate(grown) if text.shape[1] == length]
+            said = self.read(torch.cat([grown[place] for place in same]), 1, remember=False)[0][:, -1]
+            logits |= dict(zip(same, said.split([len(grown[place]) for place in same]), strict=True))
+        return [logits[place] for place in range(len(grown))], grown
+
+    def _costs_of_each(self, logits: Sequence[Tensor], columns: Sequence[IntArray]) -> list[FloatArray]:
+        """Costs of each part's own columns; what all parts want is brought from the device at once."""
+        if len(logits) == 1:
+            return [self.costs(logits[0], columns[0])]
+        wanted = np.unique(np.concatenate(columns))
+        costs = np.split(self.costs(torch.cat(list(logits)), wanted), np.cumsum([len(part) for part in logits])[:-1])
+        return [part[:, np.searchsorted(wanted, own)] for part, own in zip(costs, columns, strict=True)]
+
+    def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
         """Costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""
         wanted = torch.from_numpy(columns).to(logits.device)
         # A CPU is several times quicker on rows that stay in its cache; other devices want few, large calls.
@@ -225,9 +260,12 @@ class CausalTarget(TextModel):
         out = self.model(input_ids=tokens, use_cache=remember, **kept)
         return out.logits[:, -keep:].float(), self._cache_of(out) if remember else None
 
-    def read_on(self, cache: Any, tokens: Tensor) -> tuple[Tensor, Any]:
-        """Read ``tokens`` ``[n, k]`` after what ``cache`` remembers: logits ``[n, k, V]`` and the cache after them."""
-        out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache})
+    def read_on(self, cache: Any, tokens: Tensor, **told: Tensor) -> tuple[Tensor, Any]:
+        """Read ``tokens`` ``[n, k]`` after what ``cache`` remembers: logits ``[n, k, V]`` and the cache after them.
+
+        ``told`` are further arguments of the forward pass.
+        """
+        out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache}, **told)
         return out.logits.float(), self._cache_of(out)
 
 

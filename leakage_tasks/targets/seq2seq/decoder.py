@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,10 @@ class Decoder:
         """What the encoder makes of the source, of its own output's kind: hidden states ``[1, S, d]``."""
         ids = torch.tensor([list(self._source)], device=self.device)
         return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids))
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """The whole model's weights."""
+        return iter(self._model.parameters())
 
     def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
         return self.forward(input_ids, use_cache, past_key_values)

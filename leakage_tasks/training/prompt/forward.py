@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
-from leakage_tasks.targets.causal.cache import RowState, of_prefix
+from leakage_tasks.targets.causal.cache import RowState, of_prefixes
 from leakage_tasks.training.prompt.fit import vocabulary_of
 from leakage_tasks.training.rows import evaluating
 from leakage_tasks.training.text_batches import IGNORED
@@ -128,7 +128,7 @@ class PromptPass:
 
     def _after(self, vectors: Tensor, words: Tensor, kept: int) -> Any:
         read = self.model(inputs_embeds=vectors, use_cache=True, **self._keep(1))
-        state = of_prefix(read.past_key_values)
+        (state,) = of_prefixes(read.past_key_values, vectors.shape[1])
         # Views: the model copies them once, when it puts its own keys and values behind them.
         rows = [tensor.expand(len(words), *tensor.shape[1:]) for tensor in state.prefix or state.tensors]
         cache = RowState(state.shell, rows).rebuild()

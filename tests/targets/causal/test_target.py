@@ -117,14 +117,14 @@ def test_running_out_of_memory_halves_the_batch_and_changes_nothing(monkeypatch)
     tokens = np.array(target.encode(["0123456"])[0])
     zero = np.zeros(len(tokens), dtype=np.int64)
     expected = target.extend([root], zero, zero, tokens, columns)[1]
-    inner = target._extend
+    inner = target.one_pass
 
-    def scarce(states, which, rows, fed, columns):
-        if len(fed) > 2:
+    def scarce(parts):
+        if sum(len(part.tokens) for part in parts) > 2:
             raise torch.OutOfMemoryError("no room")
-        return inner(states, which, rows, fed, columns)
+        return inner(parts)
 
-    monkeypatch.setattr(target, "_extend", scarce)
+    monkeypatch.setattr(target, "one_pass", scarce)
     state, costs = target.extend([root], zero, zero, tokens, columns)
     assert np.allclose(costs, expected, atol=1e-4)
     assert target.rows(10) <= 3

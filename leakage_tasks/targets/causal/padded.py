@@ -1,0 +1,54 @@
+"""Keys and values of several states as one batch of one length, padded on the left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from leakage_tasks.targets.causal.cache import RowState, tensors_of
+
+
+class PaddedBatch:
+    """Rows of states with a prefix each, which is copied for each of its rows."""
+
+    def __init__(self, states: Sequence[RowState]) -> None:
+        self._states = states
+        self._counts = [len(state.tensors[0]) for state in states]
+        self._lengths = [state.length + state.tensors[0].shape[-2] for state in states]
+        self._longest = max(self._lengths)
+
+    def cache(self) -> Any:
+        """The cache that a forward pass takes."""
+        wholes = [state.whole() for state in self._states]
+        joined = [
+            torch.cat([pad(one, (0, 0, self._longest - one.shape[-2], 0)) for one in column])
+            for column in zip(*wholes, strict=True)
+        ]
+        return self._states[0].filled(joined)
+
+    def told(self, device: torch.device) -> dict[str, Tensor]:
+        """What the forward pass is told besides: which places are padding ``[n, k + 1]``, and positions ``[n, 1]``."""
+        lengths = torch.tensor(self._lengths, device=device).repeat_interleave(
+            torch.tensor(self._counts, device=device)
+        )[:, None]
+        places = torch.arange(self._longest + 1, device=device)[None]
+        return {"attention_mask": (places >= self._longest - lengths).long(), "position_ids": lengths}
+
+    def parts(self, rows: Tensor) -> list[Tensor]:
+        """What belongs to each state of a tensor of the batch's rows."""
+        return list(rows.split(self._counts))
+
+    def split(self, cache: Any) -> list[RowState]:
+        """The states after the pass."""
+        columns = [tensor.split(self._counts) for tensor in tensors_of(cache)]
+        found = []
+        for place, (state, length) in enumerate(zip(self._states, self._lengths, strict=True)):
+            skip = self._longest - length + state.length
+            own = [column[place][..., skip:, :].clone() for column in columns]
+            found.append(replace(state, tensors=own, read=state.read + 1))
+        return found

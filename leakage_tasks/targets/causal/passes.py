@@ -1,0 +1,142 @@
+"""One token more after the texts of several states in as few passes as the model allows, each way proven before use.
+
+Attention models read all rows in one pass, whatever their prefixes: sharing these (``shared``), else with keys and
+values padded to one length (``padded``). The way that is tried is held against one pass for each state, and steps aside
+where it differs. All other models read those rows in one pass whose states are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.log import log
+from leakage_tasks.targets.causal.cache import RowState, after, join, likeness
+from leakage_tasks.targets.causal.padded import PaddedBatch
+from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
+from leakage_tasks.targets.memory import out_of_memory
+
+SAME, SAME_IN_HALF = 1e-4, 0.1
+"""How far log-probabilities of two ways may be apart, in nats, the latter in half precision."""
+
+Read = Callable[..., tuple[Tensor, Any]]
+"""Reads tokens ``[n, 1]`` after a cache, told more by name: logits ``[n, 1, V]`` and the cache after them."""
+Passed = tuple[list[Tensor], list[RowState]]
+"""Logits ``[rows, V]`` and the state after the token, for each state."""
+Way = Callable[[Sequence[RowState], Sequence[Tensor]], Passed]
+
+
+class Passes:
+    """How one model takes a step with rows of several states.
+
+    ``read`` is its cached pass, ``stepper`` the module that it calls, ``half`` whether it computes in half precision.
+    """
+
+    def __init__(self, read: Read, stepper: Any, half: bool) -> None:
+        self._read, self._stepper = read, stepper
+        self._noise = SAME_IN_HALF if half else SAME
+        self._positions = takes_positions(stepper)
+        shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
+        self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
+        """Ways not found wrong, best first, for one state and for several."""
+        self._proven = {False: False, True: False}
+
+    def step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """Read one token after each row of each state; ``fed`` are its tokens ``[rows, 1]``."""
+        logits: dict[int, Tensor] = {}
+        grown: dict[int, RowState] = {}
+        for group in self._groups(states):
+            own, tokens = [states[place] for place in group], [fed[place] for place in group]
+            for place, one, state in zip(group, *self._step(own, tokens), strict=True):
+                logits[place], grown[place] = one, state
+        return [logits[place] for place in range(len(states))], [grown[place] for place in range(len(states))]
+
+    def _groups(self, states: Sequence[RowState]) -> list[list[int]]:
+        """Which states can be read in one pass, by number."""
+        groups: dict[Hashable, list[int]] = {}
+        for place, state in enumerate(states):
+            if state.prefix is None:
+                kind: Hashable = likeness(state)
+            else:
+                kind = "any length" if self._ways[True] else state.read
+            groups.setdefault(kind, []).append(place)
+        return list(groups.values())
+
+    def _step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        if any(state.prefix is None for state in states):
+            return self._alike(states, fed)
+        several = len(states) > 1
+        while self._ways[several]:
+            found = self._tried(self._ways[several][0], states, fed, several)
+            if found is not None:
+                return found
+            del self._ways[several][0]
+        if several and len({state.read for state in states}) == 1:
+            return self._equally_long(states, fed)
+        return self.step(states, fed) if several else self._each(states, fed)
+
+    def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
+        """What comes of one way; None where it does not agree with a pass for each state, the first time it is used."""
+        try:
+            found = way(states, fed)
+        except Exception as error:
+            if self._proven[several] or out_of_memory(error):
+                raise
+            log.debug("a shared pass cannot be made: %s", error)
+            return None
+        if not self._proven[several]:
+            plain = self._each(states, fed)
+            pairs = zip(found[0], plain[0], strict=True)
+            apart = max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
+            # Not "apart > noise": what is no number agrees with nothing.
+            if not apart <= self._noise:
+                log.debug("a shared pass is off by %s nats", apart)
+                return None
+            self._proven[several] = True
+        return found
+
+    # -- the ways ---------------------------------------------------------------------------------------------
+
+    def _each(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """A pass for each state, its prefix copied for each row."""
+        logits, grown = [], []
+        for state, tokens in zip(states, fed, strict=True):
+            said, cache = self._read(state.rebuild(), tokens)
+            logits.append(said[:, -1])
+            grown.append(after(state, cache))
+        return logits, grown
+
+    def _alike(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """One pass for states without a prefix that are alike in all but their rows."""
+        (logits,), (whole,) = self._each([join(states)], [torch.cat(list(fed))])
+        counts = [len(tokens) for tokens in fed]
+        if len(states) == 1:
+            return [logits], [whole]
+        columns = [tensor.split(counts) for tensor in whole.tensors]
+        grown = [replace(whole, tensors=[column[place].clone() for column in columns]) for place in range(len(states))]
+        return list(logits.split(counts)), grown
+
+    def _shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """One pass that copies no prefix row by row."""
+        batch = SharedBatch(states)
+        tokens = batch.rows(fed)
+        told = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
+        with attending(self._stepper, batch):
+            said, cache = self._read(batch.cache(), tokens, **told)
+        return batch.parts(said[:, -1]), batch.split(cache)
+
+    def _padded(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """One pass over all states, padded to one length."""
+        batch = PaddedBatch(states)
+        said, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
+        return batch.parts(said[:, -1]), batch.split(cache)
+
+    def _equally_long(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """One pass over states of one length, with nothing padded."""
+        batch = PaddedBatch(states)
+        said, cache = self._read(batch.cache(), torch.cat(list(fed)))
+        return batch.parts(said[:, -1]), batch.split(cache)

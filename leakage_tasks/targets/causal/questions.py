@@ -1,0 +1,96 @@
+"""What attacks ask a causal model, and how that of many is answered in passes that are full but for the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.memory import SMALLER
+
+Reached = tuple[Any, FloatArray]
+"""A state, and the costs after each of its rows ``[n, A]``."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A prefix to be read by a ``target``, and which tokens' costs after it are wanted."""
+
+    target: Any
+    tokens: Sequence[int]
+    columns: IntArray
+
+
+@dataclass(frozen=True)
+class Step:
+    """Texts to be made one token longer: the arguments of ``target.extend``."""
+
+    target: Any
+    states: Sequence[Any]
+    which: IntArray
+    rows: IntArray
+    tokens: IntArray
+    columns: IntArray
+
+    def part(self, rows: slice) -> Step:
+        """Some of the texts."""
+        return replace(self, which=self.which[rows], rows=self.rows[rows], tokens=self.tokens[rows])
+
+
+def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
+    """A state, the cost of the prefix and the costs of what may follow for each; the prefixes have one length."""
+    engine = asked[0].target
+
+    def read(part: slice) -> list[tuple[Any, float, FloatArray]]:
+        some = asked[part]
+        states, own, logits = engine.read_first([each.tokens for each in some])
+        found = []
+        for row, (each, state) in enumerate(zip(some, states, strict=True)):
+            each.target.weigh(state, logits.shape[-1])
+            bits = float(own[row, each.target.unscored - 1 :].sum())
+            found.append((state, bits, each.target.costs(logits[row : row + 1], each.columns)))
+        return found
+
+    parts = engine.limit.parts(len(asked), read, engine.rows(len(asked[0].tokens)))
+    return [each for part in parts for each in part]
+
+
+def extend_all(asked: Sequence[Step]) -> list[Reached]:
+    """The texts of all, each one token longer."""
+    engine, at_once = asked[0].target, min(step.target.pass_rows(step.states) for step in asked)
+    ends = np.cumsum([len(step.tokens) for step in asked])
+    found: list[list[Reached]] = [[] for _ in asked]
+
+    def read(rows: slice) -> None:
+        first, last = np.searchsorted(ends, [rows.start + 1, rows.stop])
+        chosen = range(int(first), int(last) + 1)
+        starts = [int(ends[n]) - len(asked[n].tokens) for n in chosen]
+        parts = [
+            asked[n].part(slice(max(0, rows.start - start), rows.stop - start))
+            for n, start in zip(chosen, starts, strict=True)
+        ]
+        started = time.perf_counter()
+        answers = engine.one_pass(parts)
+        engine.pace.note(rows.stop - rows.start, time.perf_counter() - started)
+        for n, answer in zip(chosen, answers, strict=True):
+            found[n].append(answer)
+
+    engine.limit.parts(int(ends[-1]), read, at_once)
+    return [_put_together(step, parts) for step, parts in zip(asked, found, strict=True)]
+
+
+def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
+    """One answer of those to the parts of a step."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [len(costs) for _, costs in parts]
+    origin = np.repeat(np.arange(len(parts)), counts)
+    place = np.concatenate([np.arange(count) for count in counts])
+    remedy = f"pass --batch_size with a small number from 2, or {SMALLER}"
+    with step.target.limit.halving(len(origin), len(origin), remedy):
+        state = step.target.gather([state for state, _ in parts], origin, place)
+    return state, np.concatenate([costs for _, costs in parts])

@@ -1,0 +1,255 @@
+"""One token after many texts of several prefixes in a single pass, in which no prefix is copied row by row.
+
+A transformers attention function of our own looks at the keys and values of a prefix, kept once for all texts that
+begin with it, and at each row's own: queries that share a prefix meet it in one matrix product, and both parts are
+normalised together. The log-probabilities are those of attention over the two joined (as in Hydragen: Juravsky et al.
+2024, arXiv:2402.05099, and in cascade inference).
+
+Prefixes of few rows are padded to one length instead and looked at together, since products of a row each cost more
+than the copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from leakage_tasks.targets.causal.cache import RowState
+
+NAME = "leakage_shared_prefix"
+FEW_ROWS = 8
+"""Rows of one prefix up to which they are padded and looked at together with those of other prefixes."""
+PLAIN = ("softcap", "s_aux", "sliding_window", "head_mask", "position_bias", "alibi")
+"""What attention of other kinds is told and ours knows nothing of."""
+
+_current = threading.local()
+
+
+class NotPlainAttention(Exception):
+    """The model's attention takes more into account than keys, values and a scale."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows ``first`` to ``last`` of a batch and a layer's keys and values before their own.
+
+    These are ``[1, H, P, D]``, of all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]``, 0 where padded.
+    """
+
+    first: int
+    last: int
+    before: Sequence[Tensor]
+    mask: Tensor | None = None
+
+
+class _Layer(DynamicLayer):
+    """A layer's keys and values of the rows alone, which says how many tokens there are with the prefix."""
+
+    def __init__(self, number: int, keys: Tensor, values: Tensor, before: int, batch: SharedBatch) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self.keys, self.values = keys, values
+        self._number, self._before, self._batch = number, before, batch
+
+    def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
+        """Own keys and values with one token's more; notes which layer's attention comes next."""
+        self._batch.layer = self._number
+        keys, values = super().update(key_states, value_states)
+        return keys, values
+
+    def get_seq_length(self) -> int:
+        """Tokens read, the prefix included."""
+        assert self.keys is not None
+        return self._before + int(self.keys.shape[-2])
+
+
+class SharedBatch:
+    """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it."""
+
+    def __init__(self, states: Sequence[RowState]) -> None:
+        counts = [len(state.tensors[0]) for state in states]
+        # Those of few rows come last, to be one block.
+        self._order = sorted(range(len(states)), key=lambda place: counts[place] <= FEW_ROWS and len(states) > 1)
+        self._states = [states[place] for place in self._order]
+        self._counts = [counts[place] for place in self._order]
+        self._own = [state.tensors[0].shape[-2] for state in self._states]
+        self._longest = max(self._own)
+        self.layer = 0
+        self._blocks = self._in_blocks()
+        self._own_mask = self._mask_of_own()
+
+    # -- what the model is given ------------------------------------------------------------------------------
+
+    def rows(self, parts: Sequence[Tensor]) -> Tensor:
+        """Tensors of each state's rows in the order of the batch."""
+        return torch.cat([parts[place] for place in self._order])
+
+    def positions(self) -> Tensor:
+        """The position of the token to be read, ``[n, 1]``."""
+        lengths = [state.length + own for state, own in zip(self._states, self._own, strict=True)]
+        return torch.tensor(lengths).repeat_interleave(torch.tensor(self._counts))[:, None]
+
+    def cache(self) -> DynamicCache:
+        """A cache of the rows' own keys and values, shorter ones padded on the left."""
+        before = max(state.length + own for state, own in zip(self._states, self._own, strict=True)) - self._longest
+        cache = DynamicCache()
+        layers = len(self._states[0].tensors) // 2
+        cache.layers = [
+            _Layer(number, self._padded(2 * number), self._padded(2 * number + 1), before, self)
+            for number in range(layers)
+        ]
+        return cache
+
+    def _padded(self, place: int) -> Tensor:
+        tensors = [state.tensors[place] for state in self._states]
+        if len(tensors) == 1:
+            return tensors[0]
+        grown = [torch.nn.functional.pad(each, (0, 0, self._longest - each.shape[-2], 0)) for each in tensors]
+        return torch.cat(grown)
+
+    # -- what comes of it -------------------------------------------------------------------------------------
+
+    def split(self, cache: DynamicCache) -> list[RowState]:
+        """The states after the pass, in the order they were given."""
+        own: list[Any] = cache.layers
+        layers = [tensor for layer in own for tensor in (layer.keys, layer.values)]
+        found: dict[int, RowState] = {}
+        first = 0
+        for place, state, count, length in zip(self._order, self._states, self._counts, self._own, strict=True):
+            skip = self._longest - length
+            if len(self._states) == 1:
+                tensors = layers
+            else:
+                tensors = [tensor[first : first + count, :, skip:].clone() for tensor in layers]
+            found[place] = replace(state, tensors=tensors, read=state.read + 1)
+            first += count
+        return [found[place] for place in range(len(found))]
+
+    def parts(self, rows: Tensor) -> list[Tensor]:
+        """What belongs to each state of a tensor of the batch's rows, in the order they were given."""
+        pieces = dict(zip(self._order, rows.split(self._counts), strict=True))
+        return [pieces[place] for place in range(len(pieces))]
+
+    # -- attention --------------------------------------------------------------------------------------------
+
+    def _in_blocks(self) -> list[_Block]:
+        blocks, first, few = [], 0, []
+        for state, count in zip(self._states, self._counts, strict=True):
+            assert state.prefix is not None
+            if count <= FEW_ROWS and len(self._states) > 1:
+                few.append((state, count))
+                continue
+            blocks.append(_Block(first, first + count, state.prefix))
+            first += count
+        if few:
+            blocks.append(_few(first, few))
+        return blocks
+
+    def _mask_of_own(self) -> Tensor | None:
+        """0 where a row's own tokens are padded, ``[n, k + 1]``; None where none is."""
+        if len(set(self._own)) == 1:
+            return None
+        lengths = torch.tensor(self._own).repeat_interleave(torch.tensor(self._counts))
+        return torch.arange(self._longest + 1)[None] >= (self._longest - lengths)[:, None]
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+        """Attention of each row's one query ``[n, heads, 1, D]``; ``key``, ``value`` are ``[n, H, k + 1, D]``."""
+        found = [self._attend(block, query, key, value, scaling) for block in self._blocks]
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def _attend(self, block: _Block, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+        rows = slice(block.first, block.last)
+        own_keys, own_values = key[rows], value[rows]
+        heads = own_keys.shape[1]
+        # Query heads that share a head of keys stand together.
+        asked = query[rows].reshape(len(own_keys), heads, -1, query.shape[-1]) * scaling
+        keys, values = block.before[2 * self.layer], block.before[2 * self.layer + 1]
+        before = _masked(_products(asked, keys.transpose(-1, -2)), block.mask)
+        own = _masked(asked @ own_keys.transpose(-1, -2), None if self._own_mask is None else self._own_mask[rows])
+        weights = torch.cat([before, own], dim=-1).float().softmax(-1).to(values.dtype)
+        width = before.shape[-1]
+        mixed = _products(weights[..., :width], values) + weights[..., width:] @ own_values
+        return mixed.reshape(len(own_keys), 1, -1, mixed.shape[-1])
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores ``[n, H, g, k]`` with those of padding, where ``mask`` ``[n, k]`` is 0, at −∞."""
+    return scores if mask is None else scores.masked_fill(~mask[:, None, None].to(scores.device), float("-inf"))
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """``left`` ``[n, H, g, a]`` times ``right`` ``[n or 1, H, a, b]``: the rows of one right side in one product."""
+    if len(right) == len(left):
+        return left @ right
+    rows, heads, group, width = left.shape
+    flat = left.permute(1, 0, 2, 3).reshape(heads, rows * group, width)
+    return (flat @ right[0]).reshape(heads, rows, group, -1).permute(1, 0, 2, 3)
+
+
+def _few(first: int, few: Sequence[tuple[RowState, int]]) -> _Block:
+    """States of few rows as one block: their prefixes, padded on the left, once for each row."""
+    longest = max(state.length for state, _ in few)
+    rows = sum(count for _, count in few)
+    mask = torch.ones(rows, longest, dtype=torch.bool)
+    place = 0
+    for state, count in few:
+        mask[place : place + count, : longest - state.length] = False
+        place += count
+    prefixes = [state.prefix or [] for state, _ in few]
+    before = []
+    for column in range(len(prefixes[0])):
+        tensors = [
+            torch.nn.functional.pad(prefix[column], (0, 0, longest - state.length, 0)).expand(count, -1, -1, -1)
+            for prefix, (state, count) in zip(prefixes, few, strict=True)
+        ]
+        before.append(torch.cat(tensors))
+    return _Block(first, first + rows, before, mask if not bool(mask.all()) else None)
+
+
+def _attention(
+    _: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float | None = None, **rest: Any
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it, for the batch that is being read."""
+    odd = [name for name in PLAIN if rest.get(name) is not None]
+    if odd or attention_mask is not None or query.shape[2] != 1:
+        raise NotPlainAttention(", ".join(odd) or "masked")
+    batch: SharedBatch = _current.batch
+    return batch.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling), None
+
+
+@contextlib.contextmanager
+def attending(model: Any, batch: SharedBatch) -> Iterator[None]:
+    """Let ``model`` attend by :meth:`SharedBatch.attend` within the block."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(NAME, _attention)
+    configs = {id(config): config for config in map(_config_of, model.modules()) if config is not None}
+    before = [(config, config._attn_implementation) for config in configs.values()]
+    _current.batch = batch
+    try:
+        for config, _ in before:
+            config._attn_implementation_internal = NAME
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+        _current.batch = None
+
+
+def _config_of(module: Any) -> Any:
+    config = getattr(module, "config", None)
+    return config if hasattr(config, "_attn_implementation_internal") else None
+
+
+def takes_positions(model: Any) -> bool:
+    """Whether a model's forward pass can be told the positions of its tokens; adapters hand them on."""
+    whose = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "position_ids" in inspect.signature(whose.forward).parameters

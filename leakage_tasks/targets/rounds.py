@@ -1,0 +1,198 @@
+"""Attacks on many canaries that advance together, so that a model reads in one pass what all of them ask.
+
+Each attack runs in a thread of its own, as plain sequential code, and only one of them at a time. Where it asks the
+model something, it waits. Once all wait, their questions are answered together, in the order of the attacks; then each
+goes on. What is answered together therefore depends on the attacks alone, never on timing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+Result = TypeVar("Result")
+Many = Callable[[Sequence[Any]], Sequence[Any]]
+"""Answers several questions of one kind, in their order."""
+
+MOST_AT_ONCE = 1024
+"""Attacks that are under way at once; each is a thread."""
+FILLED = 2.0
+"""Passes' worth of questions that are to be waiting before more attacks are begun."""
+
+_here = threading.local()
+
+
+@dataclass
+class _Question:
+    kind: Hashable
+    many: Many
+    asked: Any
+    size: float
+    """Share of a pass that it fills."""
+    answer: Any = None
+    error: BaseException | None = None
+
+
+def ask(kind: Hashable, many: Callable[[Sequence[Asked]], Sequence[Answered]], asked: Asked, size: float) -> Answered:
+    """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
+
+    ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun.
+    Outside of :func:`together` it is answered at once, alone.
+    """
+    attack: _Attack[Any] | None = getattr(_here, "attack", None)
+    if attack is None:
+        return many([asked])[0]
+    answer: Answered = attack.ask(_Question(kind, many, asked, size))
+    return answer
+
+
+@dataclass(frozen=True)
+class Done(Generic[Result]):
+    """One attack's result, the number of the attack, and the seconds that were spent on it, its share of passes."""
+
+    number: int
+    result: Result = field(repr=False)
+    seconds: float
+
+
+class _Abandoned(BaseException):
+    """Ends an attack whose run is over."""
+
+
+class _Attack(threading.Thread, Generic[Result]):
+    """One attack: runs while it has its turn, which ends where it asks something, and when it is done."""
+
+    def __init__(self, number: int, attack: Callable[[], Result], back: threading.Semaphore) -> None:
+        super().__init__(name=f"attack {number}", daemon=True)
+        self.number, self._attack, self._back = number, attack, back
+        self._turn = threading.Semaphore(0)
+        self.question: _Question | None = None
+        self.result: Result | None = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self.abandoned = False
+
+    def run(self) -> None:
+        """The attack, from its first turn on."""
+        _here.attack = self
+        try:
+            self._wait()
+            self.result = self._attack()
+        except BaseException as error:  # handed to whoever waits for the attack
+            self.error = error
+        finally:
+            self.question = None
+            self._back.release()
+
+    def _wait(self) -> None:
+        self._turn.acquire()
+        if self.abandoned:
+            raise _Abandoned
+
+    def ask(self, question: _Question) -> Any:
+        """Give up the turn until the question is answered."""
+        self.question = question
+        self._back.release()
+        self._wait()
+        if question.error is not None:
+            raise question.error
+        return question.answer
+
+    def go_on(self) -> bool:
+        """Let the attack run until it asks something or is done; whether it waits for an answer."""
+        started = time.perf_counter()
+        self.question = None
+        self._turn.release()
+        self._back.acquire()
+        self.seconds += time.perf_counter() - started
+        return self.question is not None
+
+    def abandon(self) -> None:
+        """End the attack, which waits or is about to."""
+        self.abandoned = True
+        self._turn.release()
+
+
+def together(attacks: Sequence[Callable[[], Result]]) -> Generator[Done[Result], None, None]:
+    """Run attacks so that they advance together; yields what each came to as soon as it is done.
+
+    Attacks are begun in their order, as many as it takes to fill passes. An error of one ends all of them; if several
+    fail at the same time, it is that of the first.
+    """
+    begun: list[_Attack[Result]] = []
+    waiting: list[_Attack[Result]] = []
+    back = threading.Semaphore(0)
+    try:
+        while True:
+            while len(begun) < len(attacks) and len(waiting) < MOST_AT_ONCE and _filled(waiting) < FILLED:
+                attack = _Attack(len(begun), attacks[len(begun)], back)
+                begun.append(attack)
+                attack.start()
+                if attack.go_on():
+                    waiting.append(attack)
+                else:
+                    yield _done(attack)
+            if not waiting:
+                return
+            _answer(waiting)
+            still = []
+            for attack in waiting:
+                if attack.go_on():
+                    still.append(attack)
+                else:
+                    yield _done(attack)
+            waiting = still
+    finally:
+        left = [attack for attack in begun if attack.is_alive()]
+        for attack in left:
+            attack.abandon()
+        for attack in left:
+            attack.join()
+
+
+def _filled(waiting: Sequence[_Attack[Any]]) -> float:
+    return sum(attack.question.size for attack in waiting if attack.question is not None)
+
+
+def _done(attack: _Attack[Result]) -> Done[Result]:
+    attack.join()
+    if attack.error is not None:
+        raise attack.error
+    assert attack.result is not None
+    return Done(attack.number, attack.result, attack.seconds)
+
+
+def _answer(waiting: Sequence[_Attack[Any]]) -> None:
+    """Answer what all ask, questions of one kind together."""
+    kinds: dict[Hashable, list[_Attack[Any]]] = {}
+    for attack in waiting:
+        assert attack.question is not None
+        kinds.setdefault(attack.question.kind, []).append(attack)
+    for group in kinds.values():
+        started = time.perf_counter()
+        questions = [attack.question for attack in group if attack.question is not None]
+        _answer_alike(questions)
+        seconds, size = time.perf_counter() - started, sum(question.size for question in questions)
+        for attack, question in zip(group, questions, strict=True):
+            attack.seconds += seconds * (question.size / size if size else 1 / len(group))
+
+
+def _answer_alike(questions: Sequence[_Question]) -> None:
+    """Answer questions of one kind; where that fails, one by one, so that an error is that of whose question it is."""
+    many = questions[0].many
+    try:
+        answers = many([question.asked for question in questions])
+    except Exception as error:
+        if len(questions) == 1:
+            questions[0].error = error
+            return
+        for question in questions:
+            _answer_alike([question])
+        return
+    for question, answer in zip(questions, answers, strict=True):
+        question.answer = answer
