@@ -58,7 +58,7 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change. ``progress`` goes over what is found, as it is.
+    may still change.
     """
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context)
     return _findings(chosen, progress, done)
@@ -143,7 +143,8 @@ def _findings(
                 yield others[each.number], each.result, each.seconds
 
     with contextlib.closing(found()) as all_found:
-        for number, result, seconds in progress(all_found):
+        for _ in progress(pairs):
+            number, result, seconds = next(all_found)
             attack, order = pairs[number]
             findings[number] = _finding(attack, order, result, seconds)
             if done is not None:

@@ -131,7 +131,6 @@ def _found(
     bar = functools.partial(
         tqdm,
         desc=f"Attacking {len(missing)} canaries ({order['goal']})",
-        total=len(missing),
         disable=lm.rank != 0 or not missing,
         unit="canary",
     )
