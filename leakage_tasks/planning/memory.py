@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.search_tree import MEMORY
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.planning.meter import modules_of
-from leakage_tasks.targets.memory import LOGIT_BYTES
+from leakage_tasks.targets.memory import LOGIT_BYTES, STATE_BYTES
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 
@@ -48,4 +47,4 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
     row = target.state_bytes(grown)
     # A pass copies the state of what its rows share, beside what they keep of their own.
     batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
-    return Memory(size, batch, min(MEMORY, row * order.budget))
+    return Memory(size, batch, min(STATE_BYTES, row * order.budget))

@@ -23,6 +23,7 @@ class Contrast:
 
     def __init__(self, target: PredictsNextToken, reference: PredictsNextToken) -> None:
         self.target, self.reference = target, reference
+        self.states = getattr(target, "states", None)
 
     def paths(self, space: Space) -> Any:
         """The token paths of a space, which are those of both."""

@@ -7,7 +7,6 @@ A node is a path of tokens from the shared prefix; its cost in bits only grows a
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -19,14 +18,15 @@ from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_gue
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.memory import StateBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
 NO_LOGITS = "use attack=brute-force on small spaces, else attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on how a batch was put together."""
-MEMORY = 2 << 30
-"""Bytes of model state kept at once; older states are forgotten and computed again when needed."""
+NOTHING_LEFT = np.empty((0, 0))
+"""What ``Nodes.following`` is once the children are laid out."""
 CELLS = 4_000_000
 """Most (node, token) pairs laid out at once."""
 
@@ -74,7 +74,8 @@ class Children(Columns):
 class SearchTree:
     """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
 
-    A node that is read twice counts twice in both; one whose memory was forgotten costs more calls. ``grows`` says that
+    A node that is read twice counts twice in both. What has to be computed ``again``, since its memory was forgotten,
+    counts for itself: how much that is depends on what else is searched. ``grows`` says that
     costs only grow along a path, so that what is too dear may be cut; differences of two costs do not.
     """
 
@@ -83,13 +84,13 @@ class SearchTree:
         self.grows = getattr(target, "costs_grow", True)
         self.paths = target.paths(space)
         self.calls = self.nodes = 1
+        self.again = 0
         memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
         # A cost that is no number lies below no bound: a search would find nothing, and the model look safe.
         finite(self.prefix_cost + float(following.min()))
         no_path = np.zeros((1, 0), dtype=np.int64)
         self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
-        self._kept: deque[Nodes] = deque()
-        self._bytes = 0
+        self._states = getattr(target, "states", None) or StateBudget()
 
     def path_of(self, filling: Filling) -> tuple[int, ...]:
         """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""
@@ -151,7 +152,9 @@ class SearchTree:
         before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
         for n, nodes in enumerate(batches):
             before[which == n] = nodes.paths[children.parents[which == n]]
-        return Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
+        nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
+        self._states.hold(nodes, self.target.state_bytes(memory))
+        return nodes
 
     def parts(self, nodes: Nodes, children: Children) -> Iterator[slice]:
         """The children of one batch cut into pieces the target can read at once."""
@@ -205,16 +208,6 @@ class SearchTree:
         told = grade_guesses(best, secret)
         return {**told, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
-    def keep(self, nodes: Nodes) -> None:
-        """Count the memory of a batch whose children are laid out; forget the oldest ones' when there is too much."""
-        nodes.following = np.empty((0, 0))
-        self._kept.append(nodes)
-        self._bytes += self.target.state_bytes(nodes.memory)
-        while self._bytes > MEMORY and len(self._kept) > 1:
-            oldest = self._kept.popleft()
-            self._bytes -= self.target.state_bytes(oldest.memory)
-            oldest.memory = None
-
     def _recall(self, nodes: Nodes, rows: IntArray) -> Any:
         """A batch's memory; if forgotten, that of ``rows`` computed again from the prefix."""
         if nodes.memory is not None:
@@ -222,7 +215,7 @@ class SearchTree:
         memory, place = self.root.memory, np.zeros(len(rows), dtype=np.int64)
         for tokens in nodes.paths[rows].T:
             memory, _ = self.target.extend([memory], np.zeros_like(place), place, tokens.copy(), self.paths.columns)
-            self.calls += len(rows)
+            self.again += len(rows)
             place = np.arange(len(rows))
         return memory
 

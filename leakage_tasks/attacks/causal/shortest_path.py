@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, Children, Nodes, SearchTree, distinct
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree, distinct
 from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.option import Option
@@ -123,7 +123,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
             bound = min(bound, explorer.tenth(run.best))
         for nodes in _read(explorer, taken):
             frontier.add(nodes, bound)
-            explorer.keep(nodes)
+            nodes.following = NOTHING_LEFT
     # The beam's fillings may have turned up again.
     run.best = distinct(known, run.best)
     left = frontier.cheapest() + explorer.prefix_cost

@@ -25,7 +25,6 @@ from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, MOST_ROWS
-from leakage_tasks.targets.pace import Pace
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.tokens.token_paths import lay_out
@@ -53,7 +52,6 @@ class CausalTarget(TextModel):
         self.unscored = 1
         self._adapted = True
         self._passes: dict[bool, Passes] = {}
-        self.pace = Pace()
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
         self._cache_name = "past_key_values"
         self._stepper = model
