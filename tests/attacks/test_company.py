@@ -1,0 +1,87 @@
+"""Searches of many canaries advance together, and each comes to what it comes to alone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.targets import CausalTarget
+from tests.oracles import letters, tiny_gpt2
+
+CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
+ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction"), ("sampled", "exposure")]
+
+
+def lstm():
+    torch.manual_seed(0)
+    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()), hidden_size=16, num_layers=2)).eval()
+
+
+MODELS = {"gpt2": lambda: tiny_gpt2(letters()), "lstm": lstm}
+
+
+def counted(target):
+    """The rows of each pass that continues texts."""
+    passes, one_pass = [], target.one_pass
+
+    def count(parts):
+        passes.append(sum(len(part.tokens) for part in parts))
+        return one_pass(parts)
+
+    target.one_pass = count
+    return passes
+
+
+def run(model, attack, goal, groups):
+    target = CausalTarget(model, letters())
+    passes = counted(target)
+    return [each for group in groups for each in run_attack(attack, target, group, goal=goal, budget=400)], passes
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("attack", "goal"), ATTACKS)
+def test_company_changes_no_figure(model, attack, goal):
+    made = MODELS[model]()
+    met, _ = run(made, attack, goal, [CANARIES])
+    alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
+    for one, other in zip(met, alone, strict=True):
+        assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
+        assert (one.canary, one.place, one.model_calls, one.method) == (
+            other.canary,
+            other.place,
+            other.model_calls,
+            other.method,
+        )
+        for field in ("rank", "rank_low", "rank_high", "log_perplexity"):
+            mine, theirs = getattr(one, field), getattr(other, field)
+            assert (mine is None) == (theirs is None)
+            assert mine is None or np.log2(mine) == pytest.approx(np.log2(theirs), abs=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_order_changes_no_figure(model):
+    made = MODELS[model]()
+    forth, _ = run(made, "exposure", "exposure", [CANARIES])
+    back, _ = run(made, "exposure", "exposure", [CANARIES[::-1]])
+    for one, other in zip(forth, back[::-1], strict=True):
+        assert one.canary == other.canary
+        assert np.log2(one.rank) == pytest.approx(np.log2(other.rank), abs=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_passes_are_shared_and_rows_are_the_same(model):
+    made = MODELS[model]()
+    _, met = run(made, "shortest-path", "extraction", [CANARIES])
+    _, alone = run(made, "shortest-path", "extraction", [[canary] for canary in CANARIES])
+    assert sum(met) == sum(alone)
+    assert len(met) <= len(alone) / 3
+
+
+def test_a_canary_at_fault_is_named_in_company():
+    bad = dataclasses.replace(CANARIES[2], id="mine", template="é {digits:4}.", secret=tuple("1234"))
+    with pytest.raises(Exception, match="mine"):
+        run(tiny_gpt2(letters()), "exposure", "exposure", [[*CANARIES[:2], bad, *CANARIES[3:]]])

@@ -1,0 +1,143 @@
+"""Steps of several states in one pass, each against plain `transformers` on the whole texts."""
+
+import logging
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+)
+
+from leakage_tasks.core.log import log
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.questions import Step, extend_all
+from tests.oracles import letters
+
+V = len(letters())
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+LONG = {"max_position_embeddings": 128}
+MODELS = {
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=V, n_embd=32, n_layer=2, n_head=4, n_positions=128)),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=V, num_key_value_heads=2, **SIZES, **LONG)),
+    "neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=V, **SIZES, **LONG)),
+    "opt": lambda: OPTForCausalLM(
+        OPTConfig(vocab_size=V, hidden_size=32, ffn_dim=64, num_hidden_layers=2, word_embed_proj_dim=32, **LONG)
+    ),
+    "bloom": lambda: BloomForCausalLM(BloomConfig(vocab_size=V, hidden_size=32, n_layer=2, n_head=4)),
+    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(vocab_size=V, num_key_value_heads=2, head_dim=8, **SIZES, **LONG)),
+    "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=V, hidden_size=32, num_hidden_layers=2, state_size=4)),
+    "lstm": lambda: CharLSTMForCausalLM(CharLSTMConfig(vocab_size=V, hidden_size=16, num_layers=2)),
+}
+BEFORE = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "the pin of carl is ")
+ROWS = (20, 3, 1, 9)
+SHARING = ("gpt2", "llama", "neox", "opt")
+
+
+@cache
+def model_of(name):
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def stepped(target, depths, together=True):
+    """Costs of next tokens after random texts, and the texts; prefix i is made ``depths[i]`` tokens longer."""
+    random, columns = np.random.default_rng(0), np.arange(V)
+    prefixes = [target.encode([text])[0] for text in BEFORE]
+    states = [target.start(prefix, columns)[0] for prefix in prefixes]
+    texts = [[target._with_prefix_token(prefix)] * count for prefix, count in zip(prefixes, ROWS, strict=True)]
+    costs = [None] * len(BEFORE)
+    for depth in range(max(depths)):
+        steps = []
+        going = [place for place, most in enumerate(depths) if depth < most]
+        for place in going:
+            tokens = random.integers(5, V, ROWS[place])
+            rows = np.zeros(ROWS[place], dtype=np.int64) if depth == 0 else np.arange(ROWS[place])
+            zero = np.zeros(ROWS[place], dtype=np.int64)
+            texts[place] = [[*text, int(token)] for text, token in zip(texts[place], tokens, strict=True)]
+            steps.append(Step(target, [states[place]], zero, rows, tokens, columns))
+        answers = extend_all(steps) if together else [extend_all([step])[0] for step in steps]
+        for place, (state, found) in zip(going, answers, strict=True):
+            states[place], costs[place] = state, found
+    return costs, texts
+
+
+def direct(model, texts):
+    with torch.no_grad():
+        return np.stack(
+            [-model(torch.tensor([text])).logits[0, -1].double().log_softmax(-1) / np.log(2) for text in texts]
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("depths", [(3, 3, 3, 3), (1, 4, 2, 3)])
+def test_a_shared_pass_is_the_model_itself(name, depths):
+    costs, texts = stepped(CausalTarget(model_of(name), letters()), depths)
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_state_alone_is_the_model_itself(name):
+    costs, texts = stepped(CausalTarget(model_of(name), letters()), (3, 3, 3, 3), together=False)
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_no_prefix_is_copied_where_attention_is_plain(name, monkeypatch):
+    target = CausalTarget(model_of(name), letters())
+    stepped(target, (2, 2, 2, 2))
+    monkeypatch.setattr("leakage_tasks.targets.causal.cache.RowState.whole", None)
+    stepped(target, (3, 2, 2, 1))
+
+
+def test_a_way_that_is_wrong_steps_aside(monkeypatch):
+    monkeypatch.setattr(
+        "leakage_tasks.targets.causal.shared_prefix.SharedBatch.attend",
+        lambda batch, query, key, value, scaling: query.transpose(1, 2) * 0.0,
+    )
+    costs, texts = stepped(CausalTarget(model_of("llama"), letters()), (3, 3, 3, 3))
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of("llama"), own), atol=1e-4)
+
+
+def test_why_a_way_steps_aside_is_in_the_debug_log(caplog):
+    caplog.set_level(logging.DEBUG, logger=log.name)
+    stepped(CausalTarget(model_of("bloom"), letters()), (2, 2, 2, 2))
+    assert "a shared pass" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_the_model_attends_as_before_afterwards(name):
+    model = model_of(name)
+    before = model.config._attn_implementation
+    stepped(CausalTarget(model, letters()), (2, 2, 2, 2))
+    assert model.config._attn_implementation == before
+
+
+def test_rows_beyond_a_pass_are_read_in_several():
+    target = CausalTarget(model_of("gpt2"), letters(), batch_size=1, max_length=128)
+    target.rows = lambda length: 4
+    costs, texts = stepped(target, (3, 3, 3, 3))
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of("gpt2"), own), atol=1e-4)
