@@ -1,13 +1,12 @@
 """Searches of many canaries advance together, and each comes to what it comes to alone."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import make_canaries
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
 from tests.oracles import letters, tiny_gpt2
@@ -81,7 +80,14 @@ def test_passes_are_shared_and_rows_are_the_same(model):
     assert len(met) <= len(alone) / 3
 
 
-def test_a_canary_at_fault_is_named_in_company():
-    bad = dataclasses.replace(CANARIES[2], id="mine", template="é {digits:4}.", secret=tuple("1234"))
-    with pytest.raises(Exception, match="mine"):
-        run(tiny_gpt2(letters()), "exposure", "exposure", [[*CANARIES[:2], bad, *CANARIES[3:]]])
+def test_a_canary_at_fault_is_named_in_company(monkeypatch):
+    plain = CausalTarget.paths
+
+    def paths(target, space):
+        if space == CANARIES[2].space:
+            raise TargetError("not this one")
+        return plain(target, space)
+
+    monkeypatch.setattr(CausalTarget, "paths", paths)
+    with pytest.raises(TargetError, match=f"{CANARIES[2].id}.*not this one"):
+        run(tiny_gpt2(letters()), "exposure", "exposure", [CANARIES])

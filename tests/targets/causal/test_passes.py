@@ -37,7 +37,15 @@ MODELS = {
     "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=V, num_key_value_heads=2, **SIZES, **LONG)),
     "neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=V, **SIZES, **LONG)),
     "opt": lambda: OPTForCausalLM(
-        OPTConfig(vocab_size=V, hidden_size=32, ffn_dim=64, num_hidden_layers=2, word_embed_proj_dim=32, **LONG)
+        OPTConfig(
+            vocab_size=V,
+            hidden_size=32,
+            ffn_dim=64,
+            num_hidden_layers=2,
+            word_embed_proj_dim=32,
+            num_attention_heads=4,
+            **LONG,
+        )
     ),
     "bloom": lambda: BloomForCausalLM(BloomConfig(vocab_size=V, hidden_size=32, n_layer=2, n_head=4)),
     "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(vocab_size=V, num_key_value_heads=2, head_dim=8, **SIZES, **LONG)),
@@ -83,9 +91,8 @@ def stepped(target, depths, together=True):
 
 def direct(model, texts):
     with torch.no_grad():
-        return np.stack(
-            [-model(torch.tensor([text])).logits[0, -1].double().log_softmax(-1) / np.log(2) for text in texts]
-        )
+        logits = torch.stack([model(torch.tensor([text])).logits[0, -1] for text in texts])
+    return (logits.double().log_softmax(-1) / -np.log(2)).numpy()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -106,7 +113,8 @@ def test_a_state_alone_is_the_model_itself(name):
 @pytest.mark.parametrize("name", SHARING)
 def test_no_prefix_is_copied_where_attention_is_plain(name, monkeypatch):
     target = CausalTarget(model_of(name), letters())
-    stepped(target, (2, 2, 2, 2))
+    for together in (True, False):
+        stepped(target, (2, 2, 2, 2), together)
     monkeypatch.setattr("leakage_tasks.targets.causal.cache.RowState.whole", None)
     stepped(target, (3, 2, 2, 1))
 
