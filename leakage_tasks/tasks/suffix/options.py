@@ -39,6 +39,9 @@ class SuffixOptions:
     source: Source
     order: SuffixRequest
     comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
+    untuned: str | None = declared(
+        None, "the causal model that was fine-tuned; unless given the model without its adapter, if it has one"
+    )
     validation: int = declared(0, f"pairs that confidence=trained is fitted on; unless given {VALIDATION} where it is")
     wrong: int | None = declared(None, "how many wrong guesses recall_early_stop allows")
     guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
@@ -114,7 +117,9 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
-    return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal)
+    return SuffixOptions(
+        given, source, order, compared, given.get("untuned"), validation, given.get("wrong"), guesses, reveal
+    )
 
 
 def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
