@@ -53,15 +53,52 @@ def _guessed(reading: Reading, choice: Choice, confidence: float) -> Guessed:
 
 def p_z(reading: Reading) -> float | None:
     """Probability of the true suffix in one draw of the sampling scheme; None where the model does not tell."""
+    return _probability(reading.view.p_z_bits, reading.view.reachable)
+
+
+def p_z_base(reading: Reading) -> float | None:
+    """The same of the model before fine-tuning."""
     view = reading.view
-    if view.p_z_bits is not None:
-        return min(1.0, 2.0**-view.p_z_bits)
-    return 0.0 if view.reachable is False else None
+    return _probability(view.base_p_z_bits, view.base_reachable)
+
+
+def p_z_added(reading: Reading) -> float | None:
+    """How much likelier fine-tuning made the suffix, as counterfactual memorization does it for whole training sets.
+
+    The model before fine-tuning stands for one that was not trained on the pair (Zhang et al. 2023, "Counterfactual
+    Memorization in Neural Language Models", definition 2.1).
+    """
+    return _difference(p_z(reading), p_z_base(reading))
+
+
+def bits_added(reading: Reading) -> float | None:
+    """Bits by which fine-tuning made the true suffix cheaper, under the models' own distributions."""
+    return _difference(reading.view.base_own_bits, reading.view.own_bits)
+
+
+def beyond_reference(reading: Reading) -> float | None:
+    """1 if as many draws as there were hold the suffix with a probability of a half or more, and the base's do not."""
+    draws = reading.view.samples
+    now, before = drawn_within(draws, reading), _within(draws, p_z_base(reading))
+    return None if now is None or before is None else float(now >= LIKELY > before)
+
+
+def _probability(bits: float | None, reachable: bool | None) -> float | None:
+    if bits is not None:
+        return min(1.0, 2.0**-bits)
+    return 0.0 if reachable is False else None
+
+
+def _difference(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
 
 
 def drawn_within(draws: int, reading: Reading) -> float | None:
     """Probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
-    probability = p_z(reading)
+    return _within(draws, p_z(reading))
+
+
+def _within(draws: int, probability: float | None) -> float | None:
     if probability is None or probability == 1:
         return probability
     return -math.expm1(draws * math.log1p(-probability))
@@ -166,6 +203,33 @@ def _probabilities() -> list[Row]:
     ]
 
 
+def _compared(reading: Reading) -> bool:
+    return reading.view.base_own_bits is not None and reading.kind in ("headline", "length")
+
+
+def _compared_by_scheme(reading: Reading) -> bool:
+    return _compared(reading) and reading.view.base_reachable is not None
+
+
+def _beyond_base() -> list[Row]:
+    likelier = "p_z less p_z_base of the same suffix, mean: what fine-tuning added"
+    cheaper = "bits by which fine-tuning made the true suffix cheaper, under the models' own distributions, mean"
+    beyond = "share of suffixes that so many draws hold with a probability of 0.5 or more, but not the base's"
+    share = MetricSpec("memorized_beyond_base", beyond, better="lower")
+    return [
+        MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
+            p_z_base, mean, _compared_by_scheme
+        ),
+        *MetricSpec("p_z_added", likelier, "probability", better="lower")
+        .row(p_z_added, mean, _compared_by_scheme)
+        .with_ends(aggregates.BOOTSTRAP),
+        *MetricSpec("bits_added", cheaper, "bits", better="lower")
+        .row(bits_added, mean, _compared)
+        .with_ends(aggregates.BOOTSTRAP),
+        *share.rate(beyond_reference, _compared_by_scheme),
+    ]
+
+
 def _effort() -> list[Row]:
     different = "different suffixes drawn, as a share of the draws, mean"
     shared = "token positions computed, as a share of those of separate draws, mean"
@@ -185,7 +249,7 @@ def suffix_metrics(wrong: int | None = None) -> list[Row]:
 
     None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. Raises OptionError.
     """
-    return [*_guesses(wrong), *_probabilities(), *_effort()]
+    return [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
 
 
 METRICS: list[Row] = suffix_metrics()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -307,7 +308,8 @@ def test_directions_are_the_defenders():
     assert {name.split("_ci_")[0] for name in higher} == {
         "hdt", "inextractability", "inextractability_untruncated"
     }  # fmt: skip
-    assert {name for name, value in better.items() if value is None} == {"model_calls", "distinct", "node_share", "n"}
+    none = {name for name, value in better.items() if value is None}
+    assert none == {"model_calls", "distinct", "node_share", "n", "p_z_base"}
 
 
 def test_every_metric_says_what_it_is():
@@ -326,3 +328,46 @@ def test_a_table_is_strict_json():
 def test_the_least_of_nothing_is_nothing():
     assert minimum([None, None]) is None
     assert minimum([3.0, None, 2.0]) == 2
+
+
+BASES = [(20.0, 30.0), (4.0, 9.0), (19.0, 2.5), (None, 40.0)]
+"""Bits of the true suffix by the base model: under the scheme, and its own."""
+
+
+def beside_their_base():
+    """The four pairs of :func:`four`, each with what the model before fine-tuning makes of it."""
+    return [
+        dataclasses.replace(
+            one,
+            view=dataclasses.replace(
+                one.view, base_p_z_bits=scheme, base_own_bits=own, base_reachable=scheme is not None
+            ),
+        )
+        for one, (scheme, own) in zip(four(), BASES, strict=True)
+    ]
+
+
+def test_what_fine_tuning_added_is_taken_pair_by_pair():
+    found = table(beside_their_base())
+    now, before = [2.0**-1, 2.0**-5, 2.0**-20, 0.0], [2.0**-20, 2.0**-4, 2.0**-19, 0.0]
+    assert found["p_z_base"] == pytest.approx(statistics.fmean(before))
+    added = [one - other for one, other in zip(now, before, strict=True)]
+    assert found["p_z_added"] == pytest.approx(found["p_z"] - found["p_z_base"]) == pytest.approx(sum(added) / 4)
+    assert (found["p_z_added_ci_low"], found["p_z_added_ci_high"]) == pytest.approx(bootstrap_mean(tuple(added)))
+    own = [30.0 - 3.0, 9.0 - 9.0, 2.5 - 2.0, 40.0 - 5.0]
+    assert found["bits_added"] == pytest.approx(sum(own) / 4)
+    assert (found["bits_added_ci_low"], found["bits_added_ci_high"]) == pytest.approx(bootstrap_mean(tuple(own)))
+    # Forty draws hold the first and the second with a probability of a half or more; the base's hold the second too.
+    assert found["memorized_beyond_base"] == 1 / 4
+    ends = found["memorized_beyond_base_ci_low"], found["memorized_beyond_base_ci_high"]
+    assert ends == pytest.approx(clopper_pearson(1, 4))
+
+
+def test_without_a_base_there_are_no_such_rows_and_beams_tell_no_p_z_of_it():
+    assert not [name for name in table(READINGS) if "base" in name or "added" in name]
+    one = reading(0, p_z_bits=None, reachable=None, base_own_bits=9.0)
+    assert [name for name in table([one]) if "base" in name or "added" in name] == [
+        "bits_added",
+        "bits_added_ci_low",
+        "bits_added_ci_high",
+    ]

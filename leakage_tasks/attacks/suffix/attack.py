@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ def attack_pairs(
     order: SuffixRequest,
     *,
     compared_with: DrawsSuffixes | None = None,
+    untuned: DrawsSuffixes | None = None,
     trained: TrainedConfidence | None = None,
     progress: Callable[..., Any] | None = None,
     known: Mapping[int, SuffixFinding] = MappingProxyType({}),
@@ -45,7 +46,8 @@ def attack_pairs(
 ) -> list[SuffixFinding]:
     """Attack each pair; one finding a pair, in their order.
 
-    ``compared_with`` is the second model of the confidence ``comparing_lm``, ``trained`` a fitted confidence. A pair
+    ``compared_with`` is the second model of the confidence ``comparing_lm``, ``untuned`` the model before
+    fine-tuning, whose costs of the true suffix stand beside the target's, ``trained`` a fitted confidence. A pair
     that the target cannot take gets a finding without views that says why. ``known`` are findings that are there
     already, by their pairs' places; ``done`` is told of every other one as soon as it is complete, with the place.
     Pairs go to the target in the same groups whatever is known, so that it changes no number. Raises TargetError for
@@ -58,9 +60,10 @@ def attack_pairs(
             "suffix_lengths needs what each token costs, and this model tells what a whole text costs: leave it out, "
             "or use --model hf"
         )
-    for model in (target, *([] if compared_with is None else [compared_with])):
-        check_pairs(model, pairs, order)
-    attack = _Attack(target, order, compared_with, trained)
+    for model in (target, compared_with, untuned):
+        if model is not None:
+            check_pairs(model, pairs, order)
+    attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why) for place, why in unfit.items()}
     for group in _groups(pairs, unfit, order, progress):
@@ -145,12 +148,20 @@ def _left_out(pair: Pair, order: SuffixRequest, why: str) -> SuffixFinding:
     return SuffixFinding(pair.id, str(order.scheme), order.draws, order.confidence, {}, extra={"left_out": why})
 
 
+class _Scored(NamedTuple):
+    """Costs of a true suffix after its prefix: by the model, and by the model before fine-tuning if there is one."""
+
+    now: SuffixCosts
+    base: SuffixCosts | None
+
+
 @dataclass(frozen=True)
 class _Attack:
     target: DrawsSuffixes
     order: SuffixRequest
     compared_with: DrawsSuffixes | None
     trained: TrainedConfidence | None
+    untuned: DrawsSuffixes | None = None
 
     def findings(self, pairs: Sequence[Pair]) -> list[SuffixFinding]:
         """Findings of pairs of equal lengths."""
@@ -178,7 +189,7 @@ class _Attack:
                 views=views[place],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
-                model_calls=drawn.calls + 1,
+                model_calls=drawn.calls + 1 + (self.untuned is not None),
                 seconds=seconds,
             )
             for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
@@ -193,12 +204,15 @@ class _Attack:
         found = self.target.draw(prefixes, numbers, self.order.scheme)
         return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
 
-    def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[SuffixCosts]:
+    def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if not pairs:
             return []
-        return self.target.score(_prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme)
+        asked = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme
+        now = self.target.score(*asked)
+        base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*asked)
+        return [_Scored(*each) for each in zip(now, base, strict=True)]
 
-    def _views(self, pair: Pair, drawn: PrefixSamples, scored: SuffixCosts) -> dict[str, SuffixView]:
+    def _views(self, pair: Pair, drawn: PrefixSamples, scored: _Scored) -> dict[str, SuffixView]:
         draws = self.order.draws
         views = {HEADLINE: self._view(pair, drawn, scored, draws, None, full=True)}
         views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.order.suffix_lengths}
@@ -207,21 +221,25 @@ class _Attack:
         return views
 
     def _view(
-        self, pair: Pair, drawn: PrefixSamples, scored: SuffixCosts, draws: int, length: int | None, full: bool = False
+        self, pair: Pair, drawn: PrefixSamples, scored: _Scored, draws: int, length: int | None, full: bool = False
     ) -> SuffixView:
         """The draws at one length; dearer confidences for the full view alone, unless they choose the guess."""
         truth = pair.suffix[:length]
         candidates = self._candidates(drawn, draws, len(truth), full)
-        bits = math.inf if scored.drawn is None else float(scored.drawn[: len(truth)].sum())
+        own, bits, reachable = _true_bits(scored.now, len(truth))
+        base = (None, None, None) if scored.base is None else _true_bits(scored.base, len(truth))
         return SuffixView(
             prefix_length=len(drawn.prefix),
             suffix_length=len(truth),
             samples=draws,
             distinct=len(candidates.counts),
-            own_bits=float(scored.own[: len(truth)].sum()),
-            p_z_bits=bits if math.isfinite(bits) else None,
-            reachable=None if scored.drawn is None else math.isfinite(bits),
+            own_bits=own,
+            p_z_bits=bits,
+            reachable=reachable,
             choices=confidences.choose(candidates, truth, self.order.confidence, self.trained),
+            base_own_bits=base[0],
+            base_p_z_bits=base[1],
+            base_reachable=base[2],
         )
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
@@ -236,6 +254,15 @@ class _Attack:
         by = self.order.confidence
         compressed, lowered = full or by in ("zlib", TRAINED), (full and self.order.lowercase) or by == "lowercase"
         return drawn.candidates(draws, length, compressed=compressed, lowered=lowered)
+
+
+def _true_bits(costs: SuffixCosts, length: int) -> tuple[float, float | None, bool | None]:
+    """Of the first ``length`` tokens: own bits, bits by the scheme where it can draw them, and whether it can."""
+    own = float(costs.own[:length].sum())
+    if costs.drawn is None:
+        return own, None, None
+    bits = float(costs.drawn[:length].sum())
+    return own, bits if math.isfinite(bits) else None, math.isfinite(bits)
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

@@ -41,7 +41,8 @@ class SuffixView:
 
     ``distinct`` is how many different suffixes were drawn. ``own_bits`` is −log2 P(true suffix | prefix) under the
     model's own distribution, ``p_z_bits`` the same under the sampling scheme, None where the scheme cannot draw it
-    (``reachable`` False) or the model does not tell (``reachable`` None). ``choices`` are by confidence.
+    (``reachable`` False) or the model does not tell (``reachable`` None). ``choices`` are by confidence. Those that
+    begin with ``base_`` are the same of the model before fine-tuning, None where there is none to compare with.
     """
 
     prefix_length: int
@@ -52,6 +53,9 @@ class SuffixView:
     p_z_bits: float | None
     reachable: bool | None
     choices: dict[str, Choice]
+    base_own_bits: float | None = None
+    base_p_z_bits: float | None = None
+    base_reachable: bool | None = None
 
 
 @dataclass(frozen=True)

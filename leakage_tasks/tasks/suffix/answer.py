@@ -28,17 +28,16 @@ from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes, load_causal_target
+from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
+from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
 
 CHECK_TOKENS = 20
 """Tokens of a prefix that a model's fast way is checked on."""
 ANY_TOKEN = 0
-CHECK_PAIRS = 8
-"""Pairs whose text tells whether two models have the same tokenizer."""
 
 
 def answering(lm: LM) -> Answering:
@@ -75,6 +74,7 @@ def _there(
     if options.resume is None:
         return None
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
+    untuned = {} if options.untuned is None else {"untuned": files_fingerprint(options.untuned)}
     read_by = None if isinstance(lm, HFLM) else options.given.get("tokenizer")
     asked = {
         "settings": settings_hash(options, before),
@@ -82,6 +82,7 @@ def _there(
         "data": pairs_hash(options.tested()),
         "comparing_lm": compared,
         "tokenizer": read_by,
+        **untuned,
     }
     items = [pair.id for pair in pairs]
     return resume.findings(options.resume, options.model_id, TASK, asked, items, suffix_finding_from_json)
@@ -97,7 +98,8 @@ def _found(
     if there is not None and not there.missing:
         return [there.known[place] for place in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
-    compared = None if options.comparing_lm is None else _second(lm, options.comparing_lm, target, pairs)
+    compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
+    untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
     trained = _trained(target, options, bar)
     data, settings = pairs_hash(options.tested()), settings_hash(options, before)
@@ -116,6 +118,7 @@ def _found(
         pairs,
         options.order,
         compared_with=compared,
+        untuned=untuned,
         trained=trained,
         progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
         known={} if there is None else there.known,
@@ -126,7 +129,7 @@ def _found(
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
     """What drawing and choosing takes of the model and besides; a prompt was tuned with its weights."""
-    prompted = isinstance(lm, HFLM) and getattr(lm.model, "peft_config", None)
+    prompted = isinstance(lm, HFLM) and has_soft_prompt(lm.model)
     black = f"{TEXT}, and likelihoods" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
     taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
     taken += ["and another model of the same tokenizer"] * (options.order.confidence == "comparing_lm")
@@ -144,6 +147,7 @@ def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
     settings = {
         **order,
         "comparing_lm": options.comparing_lm,
+        **({} if options.untuned is None else {"untuned": options.untuned}),
         "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
         "version": __version__,
         **({} if before is None else {"before": before}),
@@ -188,20 +192,3 @@ def suffix_target(
             "use --model hf, or leave the flag out"
         )
     return HarnessSuffixes(lm, tokenizer)
-
-
-def _second(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
-    """The model of the confidence ``comparing_lm``, on the same device and in the same precision."""
-    dtype = lm.model.dtype if isinstance(lm, HFLM) else None
-    second = CausalSuffixes(load_causal_target(name, f"comparing_lm={name}", getattr(lm, "device", "cpu"), None, dtype))
-    if (second.vocabulary or 0) < (target.vocabulary or 0):
-        raise OptionError(
-            f"comparing_lm={name} knows {second.vocabulary} tokens, the model itself {target.vocabulary}: give one "
-            "with the same tokenizer"
-        )
-    some = [(*pair.prefix, *pair.suffix) for pair in pairs[:: max(1, len(pairs) // CHECK_PAIRS)]]
-    # Pairs with tokens that a model does not know are refused later, by name.
-    rows = [row for row in some if max(row) < (target.vocabulary or second.vocabulary or 0)]
-    if second.decode(rows) != target.decode(rows):
-        raise OptionError(f"comparing_lm={name} reads these token ids as other text: give one with the same tokenizer")
-    return second

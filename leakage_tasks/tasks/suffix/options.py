@@ -39,6 +39,9 @@ class SuffixOptions:
     source: Source
     order: SuffixRequest
     comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
+    untuned: str | None = declared(
+        None, "the causal model that was fine-tuned; unless given the model without its adapter, if it has one"
+    )
     validation: int = declared(0, f"pairs that confidence=trained is fitted on; unless given {VALIDATION} where it is")
     wrong: int | None = declared(None, "how many wrong guesses recall_early_stop allows")
     guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
@@ -117,7 +120,8 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
     resume = {name: given.get(name) for name in ("resume", "model_id")}
-    return SuffixOptions(given, source, order, compared, validation, given.get("wrong"), guesses, reveal, **resume)
+    untuned, wrong = given.get("untuned"), given.get("wrong")
+    return SuffixOptions(given, source, order, compared, untuned, validation, wrong, guesses, reveal, **resume)
 
 
 def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:

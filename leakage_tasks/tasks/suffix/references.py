@@ -1,0 +1,72 @@
+"""The other models that suffixes are looked at with: one to compare draws with, and the one before fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.protocols import DrawsSuffixes
+from leakage_tasks.targets.suffix.target import CausalSuffixes, load_causal_target
+
+CHECK_PAIRS = 8
+"""Pairs whose text tells whether two models have the same tokenizer."""
+
+
+def comparing_model(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
+    """The model of the confidence ``comparing_lm``. Raises OptionError for one of another tokenizer."""
+    second = _loaded(lm, "comparing_lm", name)
+    if (second.vocabulary or 0) < (target.vocabulary or 0):
+        raise OptionError(
+            f"comparing_lm={name} knows {second.vocabulary} tokens, the model itself {target.vocabulary}: give one "
+            "with the same tokenizer"
+        )
+    _check_reads_alike(f"comparing_lm={name}", second, target, pairs)
+    return second
+
+
+def untuned_model(lm: LM, name: str | None, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes | None:
+    """The model before fine-tuning: the one of that name, else the model at hand without its adapter.
+
+    None where neither is there. A soft prompt is no adapter: it is tuned to attack. Raises OptionError for a model of
+    another tokenizer, and where the model itself takes text alone.
+    """
+    if not isinstance(target, CausalSuffixes):
+        if name is not None:
+            raise OptionError(
+                f"untuned={name} needs a model that takes token ids: use --model hf, or leave the option out"
+            )
+        return None
+    sampler = target.sampler
+    if name is None:
+        base = None if has_soft_prompt(sampler.target.model) else sampler.target.before_fine_tuning()
+        return None if base is None else CausalSuffixes(base, sampler.before)
+    found = _loaded(lm, "untuned", name, sampler.before)
+    # A fine-tune may have added tokens. A pair that holds one is refused by its number.
+    _check_reads_alike(f"untuned={name}", found, target, pairs)
+    return found
+
+
+def has_soft_prompt(model: Any) -> bool:
+    """Whether vectors tuned for it are put before what the model reads."""
+    prompt = getattr(model, "active_peft_config", None)
+    return prompt is not None and bool(prompt.is_prompt_learning)
+
+
+def _loaded(lm: LM, option: str, name: str, before: Sequence[int] = ()) -> CausalSuffixes:
+    """A causal model on the device and in the precision of the one at hand."""
+    dtype = lm.model.dtype if isinstance(lm, HFLM) else None
+    device = getattr(lm, "device", "cpu")
+    return CausalSuffixes(load_causal_target(name, f"{option}={name}", device, None, dtype), before)
+
+
+def _check_reads_alike(given: str, second: CausalSuffixes, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
+    some = [(*pair.prefix, *pair.suffix) for pair in pairs[:: max(1, len(pairs) // CHECK_PAIRS)]]
+    # Pairs with tokens that a model does not know are refused later, by name.
+    known = min(each for each in (target.vocabulary, second.vocabulary) if each)
+    rows = [row for row in some if max(row) < known]
+    if second.decode(rows) != target.decode(rows):
+        raise OptionError(f"{given} reads these token ids as other text: give one with the same tokenizer")
