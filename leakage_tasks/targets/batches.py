@@ -17,6 +17,8 @@ from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
 TOKENS_ELSEWHERE = 1 << 17
+FULL_BYTES = 4
+"""Of a number in float32."""
 READ, READ_IN_HALF = 1e-3, 0.1
 """Bits by which padding may change an answer before it counts as read, the latter in half precision."""
 PROBED = 4
@@ -157,8 +159,19 @@ def rows_at_once(
 
 
 def in_half_precision(model: Any, autocast: Any = None) -> bool:
-    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``."""
-    return autocast is not None or any(parameter.element_size() < 4 for parameter in model.parameters())
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
+
+    Weights that are stored in few bits and unpacked to be computed with count as what they are computed in.
+    """
+    return autocast is not None or any(map(_coarse, model.modules()))
+
+
+def _coarse(module: torch.nn.Module) -> bool:
+    computes_in = getattr(module, "compute_dtype", None)  # bitsandbytes' 4-bit layers say
+    if isinstance(computes_in, torch.dtype):
+        return computes_in.itemsize < FULL_BYTES
+    # An 8-bit layer of bitsandbytes rounds what it is given to 8 bits as well, so its integers do count.
+    return any(parameter.element_size() < FULL_BYTES for parameter in module.parameters(recurse=False))
 
 
 def texts_at_once(asked: int | str | None) -> int | None:
