@@ -1,8 +1,8 @@
-"""Attacks on many canaries together against one after the other: passes, rows and time, and that figures stay.
+"""Attacks on many canaries together against one canary after the other: passes, rows and time, and equal figures.
 
-``python -m benchmarks.together [--canaries 40] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes a model, teaches it half of the canaries by
-heart and attacks all, first in company, then alone, in one run. It prints passes in all beside the least there can be:
-the longest chain of passes, or all rows over the rows of a pass.
+``python -m benchmarks.together [--canaries 40] [--digits 6] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes a
+model, teaches it half of the canaries and attacks all of them both ways in one run. Beside the passes stands the least
+there can be: the longest chain of passes of one canary, or all rows over the rows of a pass.
 """
 
 from __future__ import annotations
@@ -10,84 +10,115 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal import questions
+from leakage_tasks.targets.causal.questions import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
 SEED = 3
 
 
+@dataclass
+class Measured:
+    """One way to run an attack on all canaries."""
+
+    found: list[Finding]
+    passes: int
+    rows: int
+    depth: int
+    """Passes of the group that took most."""
+    seconds: float
+
+
+class Counted:
+    """Counts the passes of a target and their rows."""
+
+    def __init__(self, target: CausalTarget) -> None:
+        self.passes = self.rows = 0
+        one, first = target.one_pass, target.read_first
+
+        def one_pass(parts: Sequence[Step]) -> Any:
+            self.passes, self.rows = self.passes + 1, self.rows + sum(len(part.tokens) for part in parts)
+            return one(parts)
+
+        def read_first(rows: Sequence[Sequence[int]]) -> Any:
+            self.passes, self.rows = self.passes + 1, self.rows + len(rows)
+            return first(rows)
+
+        target.one_pass, target.read_first = one_pass, read_first  # type: ignore[method-assign]
+
+
 def main() -> None:
-    """Make the model, attack, print the table."""
+    """Make the model, attack both ways, print the table."""
     options = _options()
     torch.manual_seed(SEED)
-    canaries = [
-        *make_canaries(f"The code of {{unique}} is {{digits:{options.digits}}}.", options.canaries // 2, controls=options.canaries // 2)
-    ]
-    texts = [canary.space.fill(canary.secret) for canary in canaries]
-    tokenizer = char_tokenizer(sorted(set("".join(texts) + "0123456789")))
+    half = options.canaries // 2
+    canaries = make_canaries(f"The code of {{unique}} is {{digits:{options.digits}}}.", half, controls=half)
+    learnt = [canary.text for canary in canaries if canary.planted]
+    tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
     model = _model(options.shape, len(tokenizer))
-    _teach(
-        model, tokenizer, [text for text, canary in zip(texts, canaries, strict=True) if canary.planted], options.epochs
-    )
+    _teach(model, tokenizer, learnt, options.epochs)
+    threads = torch.get_num_threads()
     print(
-        f"{options.shape}, {len(canaries)} canaries, half of them learnt, {options.rows} rows a pass, "
-        f"{torch.get_num_threads()} threads"
+        f"{options.shape}, {len(canaries)} canaries, half of them learnt; {options.rows} rows a pass; {threads} threads"
     )
-    print("| attack | | passes | rows | depth | least | passes / least | seconds |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    print("| attack | | passes | rows | least passes | of the least | seconds |")
+    print("|---|---|---:|---:|---:|---:|---:|")
     for attack, goal in (("exposure", "exposure"), ("shortest-path", "extraction")):
-        met = _measured(model, tokenizer, canaries, attack, goal, options.rows, together=True)
-        alone = _measured(model, tokenizer, canaries, attack, goal, options.rows, together=False)
-        least = max(alone["depth"], alone["rows"] / options.rows)
-        for name, one in (("together", met), ("alone", alone)):
-            print(
-                f"| {attack} | {name} | {one['passes']} | {one['rows']} | {one['depth']} | {least:.1f} "
-                f"| {one['passes'] / least:.2f} | {one['seconds']:.1f} |"
-            )
-        apart = max(abs(a - b) for a, b in zip(met["bits"], alone["bits"], strict=True))
-        print(
-            f"{attack}: rows {met['rows'] / alone['rows']:.4f} times, alone takes {alone['seconds'] / met['seconds']:.2f} "
-            f"times as long, figures differ by at most {apart:.1e} bits, guesses "
-            f"{'equal' if met['guesses'] == alone['guesses'] else 'DIFFER'}"
-        )
+        met = _measured(model, tokenizer, [canaries], attack, goal, options)
+        alone = _measured(model, tokenizer, [[canary] for canary in canaries], attack, goal, options)
+        least = max(alone.depth, alone.rows / options.rows)
+        for name, one in (("together", met), ("one by one", alone)):
+            share = one.passes / least
+            print(f"| {attack} | {name} | {one.passes} | {one.rows} | {least:.0f} | {share:.2f} | {one.seconds:.1f} |")
+        print(_compared(attack, met, alone))
+
+
+def _compared(attack: str, met: Measured, alone: Measured) -> str:
+    pairs = list(zip(met.found, alone.found, strict=True))
+    apart = max(abs(np.log2(one.rank or 1) - np.log2(other.rank or 1)) for one, other in pairs)
+    same = all(
+        [guess.filling for guess in one.guesses] == [guess.filling for guess in two.guesses] for one, two in pairs
+    )
+    longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
+    return (
+        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times as long, ranks differ by at most "
+        f"{apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
+    )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--canaries", type=int, default=40)
-    parser.add_argument("--rows", type=int, default=512)
-    parser.add_argument("--digits", type=int, default=6)
-    parser.add_argument("--epochs", type=int, default=150)
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    for name, default in (("canaries", 40), ("digits", 6), ("rows", 512), ("epochs", 150), ("budget", 20_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--shape", choices=[*SHAPES, "lstm"], default="gpt2-tiny")
     return parser.parse_args()
 
 
 def _model(shape: str, vocabulary: int) -> Any:
     if shape == "lstm":
-        return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=vocabulary, hidden_size=200, num_layers=2))
+        return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=vocabulary))
     width, layers, heads = SHAPES[shape]
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=vocabulary, n_embd=width, n_layer=layers, n_head=heads, n_positions=128)
-    )
+    sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": 128}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **sizes))
 
 
 def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> None:
-    target = CausalTarget(model, tokenizer)
-    rows = [torch.tensor(row) for row in target.token_rows(texts)]
+    rows = [torch.tensor(row) for row in CausalTarget(model, tokenizer).token_rows(texts)]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
     labels = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3 if len(list(model.parameters())) < 60 else 3e-4)
+    rate = 3e-4 if sum(weights.numel() for weights in model.parameters()) > 10**7 else 3e-3
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     model.train()
     for _ in range(epochs):
         optimizer.zero_grad()
@@ -97,48 +128,23 @@ def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> Non
 
 
 def _measured(
-    model: Any, tokenizer: Any, canaries: Sequence[Canary], attack: str, goal: Any, rows: int, *, together: bool
-) -> dict[str, Any]:
-    target = CausalTarget(model, tokenizer, batch_size=None)
-    # A fixed number of rows, so that passes can be held against the least there can be.
-    target.pace.rows, target.pace._settled = rows, True
-    counted = _Counted(target)
+    model: Any,
+    tokenizer: Any,
+    groups: Sequence[Sequence[Canary]],
+    attack: str,
+    goal: Any,
+    options: argparse.Namespace,
+) -> Measured:
+    """Run the attack on each group; passes have so many rows at most, whatever the device would rather have."""
+    target = CausalTarget(model, tokenizer)
+    target.pace.rows, target.pace.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
+    counted, found, depth = Counted(target), [], 0
     started = time.perf_counter()
-    groups = [canaries] if together else [[canary] for canary in canaries]
-    found, depth = [], 0
     for group in groups:
         before = counted.passes
-        found += run_attack(attack, target, group, goal=goal)
+        found += run_attack(attack, target, group, goal=goal, budget=options.budget)
         depth = max(depth, counted.passes - before)
-    seconds = time.perf_counter() - started
-    bits = [np.log2(each.rank) if each.rank else 0.0 for each in found]
-    guesses = [[guess.filling for guess in each.guesses] for each in found]
-    return {
-        "passes": counted.passes,
-        "rows": counted.rows,
-        "depth": depth,
-        "seconds": seconds,
-        "bits": bits,
-        "guesses": guesses,
-    }
-
-
-class _Counted:
-    """Counts the passes of a target and their rows."""
-
-    def __init__(self, target: CausalTarget) -> None:
-        self.passes = self.rows = 0
-        one, first = target.one_pass, target.read_first
-
-        def one_pass(parts: Sequence[questions.Step]) -> Any:
-            self.passes, self.rows = self.passes + 1, self.rows + sum(len(part.tokens) for part in parts)
-            return one(parts)
-
-        def read_first(rows: Sequence[Sequence[int]]) -> Any:
-            self.passes, self.rows = self.passes + 1, self.rows + len(rows)
-            return first(rows)
-
-        target.one_pass, target.read_first = one_pass, read_first  # type: ignore[method-assign]
+    return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started)
 
 
 if __name__ == "__main__":
