@@ -14,9 +14,9 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
-from leakage_tasks.canaries.removing import recorded, summary
 from leakage_tasks.canaries.shard_work import Known, Planting, Removal, ShardPlace, count, plant_one, remove_one
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
+from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.workers import each

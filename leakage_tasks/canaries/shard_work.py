@@ -16,6 +16,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.places import Gap, planted_rows
 from leakage_tasks.canaries.sidecar import Sidecar, sha256_of
+from leakage_tasks.canaries.taking_out import write_back
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
@@ -126,8 +127,6 @@ class Removal:
 
 def remove_one(task: Removal) -> None:
     """Write a shard as it was before it was planted into."""
-    from leakage_tasks.canaries.removing import write_back
-
     with unchanged(task.planted), replacing(task.output, like=task.planted) as beside:
         if sha256_of(task.planted) != task.record.output_sha256:
             raise PlantingError(

@@ -1,0 +1,49 @@
+"""What taking planted canaries out again takes, for one file: the record beside it, and writing what was before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.data import Columns, Layout, format_of
+
+
+def summary(output: Path, record: Sidecar) -> str:
+    """One line for people."""
+    copies = sum(record.copies.values())
+    return f"{output}: {copies} copies of {len(record.copies)} canaries removed, as {record.input} was"
+
+
+def recorded(planted: Path) -> Sidecar:
+    """The record beside planted data. Raises PlantingError where there is none."""
+    if not planted.exists():
+        raise PlantingError(f"{planted}: no such file or folder: check the path")
+    record = read_sidecar(sidecar_path(planted))
+    if record is None:
+        raise PlantingError(
+            f"{planted}: no record {sidecar_path(planted).name} beside it, which says what was planted: give the data "
+            "that 'leakage plant' wrote"
+        )
+    return record
+
+
+def write_back(planted: Path, output: Path, record: Sidecar, dropped: set[int]) -> None:
+    """Write what was planted into to ``output``. Raises PlantingError where that is not what the record says."""
+    kind = format_of(planted)
+    wanted = Columns(record.text_column, None, record.split or Columns.split, record.source_column)
+    layout = kind.survey(planted, wanted)
+    if layout.rows != record.input_rows + len(dropped):
+        raise _other(planted, f"{layout.rows:,} rows instead of {record.input_rows + len(dropped):,}")
+    kind.write_back(planted, output, layout, wanted, dropped)
+    expected = record.unpacked_sha256 or record.input_sha256
+    if kind.exact and _unpacked_hash(output, kind.survey(output, wanted)) != expected:
+        raise _other(planted, "what is left is not what was planted into")
+
+
+def _unpacked_hash(path: Path, layout: Layout) -> str:
+    return layout.unpacked_sha256 or sha256_of(path)
+
+
+def _other(planted: Path, why: str) -> PlantingError:
+    return PlantingError(f"{planted}: cannot be taken apart again ({why}): plant anew from the data there were before")
