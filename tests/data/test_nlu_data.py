@@ -275,8 +275,11 @@ def test_a_comment_of_no_utterance_stays_where_the_next_one_goes(tmp_path: Path,
 
 
 def test_a_folder_of_another_kind_says_what_is_expected(tmp_path: Path, pins: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "picture.png").write_bytes(b"")
     with pytest.raises(LeakageError, match=r"\.txt, a folder saved by 'datasets' or a folder with seq\.in, "):
-        plant(pins, tmp_path, tmp_path / "out")
+        plant(pins, other, tmp_path / "out")
     source = save("folder", tmp_path / "in")
     (source / "label").unlink()
     assert "in: has no label: NLU data needs seq.in, seq.out, label" in attempt(pins, source)
