@@ -94,6 +94,8 @@ class _Look:
     def at(self, batch: Mapping[str, Any], number: int) -> None:
         """Look at a batch that was made of that ``number`` of rows of the data set."""
         rows = list(rows_of(batch, self._encodes))
+        if self._mixed is None and not self._encodes and len(example_starts(batch)) > 1:
+            self._mixed = self._asked(packed_read_each_other, batch)
         for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
             spelled = self._spelling(text)
             for copy in self._finder.find(spelled):
@@ -101,8 +103,6 @@ class _Look:
                     self._note_part(copy, batch, row, spelled)
                 else:
                     self._note(copy, batch, row, text)
-        if self._mixed is None and not self._encodes and len(example_starts(batch)) > 1:
-            self._mixed = self._asked(packed_read_each_other, batch)
         # The last batch of a stream may be of more rows than were asked for.
         count = number if self.walk.rows is None else min(number, self.walk.rows - self._rows)
         self._rows += count
@@ -113,9 +113,7 @@ class _Look:
         # A preference pair's question stands in both of its rows.
         if row.pair == "rejected":
             return
-        packed = example_starts(batch)[1:] if row.at == 0 and not self._encodes else []
-        starts = [len(self._spelling(each)) for each in self._decoder.texts([row.tokens[:place] for place in packed])]
-        if not self._edges.cuts(copy, spelled, starts):
+        if not self._edges.cuts(copy, spelled, self._starts(batch, row)):
             found.changed["bare" if copy.bare else "tail" if copy.tail else "head"] += 1
             return
         if copy.bare:
@@ -125,6 +123,11 @@ class _Look:
         found.tails += copy.tail and not copy.other_end_is_short
         found.lone_tails += copy.tail and copy.other_end_is_short
 
+    def _starts(self, batch: Mapping[str, Any], row: BatchRow) -> list[int]:
+        """The characters of a row's spelled text with which packed examples begin, but for the first."""
+        packed = example_starts(batch)[1:] if row.at == 0 and not self._encodes else []
+        return [len(self._spelling(each)) for each in self._decoder.texts([row.tokens[:place] for place in packed])]
+
     def _note(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, text: str) -> None:
         found = self._found[self._spelling(copy.canary.text)]
         tokens = self._decoder.tokens(row.tokens, *self._places(text, copy))
@@ -132,6 +135,11 @@ class _Look:
         counted[tokens] = row.counted[tokens]
         share = float(row.counted[tokens].mean())
         if row.pair == "rejected" and not share:
+            return
+        begin = copy.start - len(self._spelling(copy.canary.space.pieces[0]))
+        # Pieces of one text may lie side by side, and yet neither is read with the other.
+        if self._mixed is False and any(begin < start < copy.end for start in self._starts(batch, row)):
+            found.heads += 1
             return
         found.whole += 1
         found.shares.append(share)
