@@ -76,7 +76,9 @@ def loaded(folder: Path, name: str) -> HFLM:
     dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
     given = {"quantization_config": KINDS[name][1](), "dtype": dtype}
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **given)
-    return HFLM(pretrained=model, tokenizer=AutoTokenizer.from_pretrained(folder), batch_size=64)
+    return HFLM(
+        pretrained=model, tokenizer=AutoTokenizer.from_pretrained(folder, trust_remote_code=False), batch_size=64
+    )
 
 
 def measured(lm: HFLM, canaries: list[Any]) -> tuple[bool, np.ndarray, float, np.ndarray]:

@@ -143,7 +143,7 @@ def test_with_other_pairs_or_another_model_nothing_is_used_again(data, tmp_path,
     drawn.clear()
     other = HFLM(pretrained=tiny_gpt2(merging(), seed=1), tokenizer=merging(), batch_size=4)
     extract(other, data, resume=str(tmp_path / "kept"))
-    suffixes = np.load(data / "train_suffix.npy")
+    suffixes = np.load(data / "train_suffix.npy", allow_pickle=False)
     suffixes[0, 0] += 1
     np.save(data / "train_suffix.npy", suffixes)
     extract(model(), data, resume=str(tmp_path / "kept"))

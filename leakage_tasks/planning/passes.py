@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SLACK = 1.2
+SLACK = 1.5
 """Passes of merged searches over the fewest there could be."""
 MERGED = 0.75
 """Two searches that take no more than this share of their own passes together are merged."""

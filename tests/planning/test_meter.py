@@ -19,8 +19,12 @@ from tests.taggers import tiny_tagger
 def test_rows_are_the_sequences_that_the_attack_says_it_scored(attack: str) -> None:
     model = tiny_gpt2(letters())
     canaries = make_canaries("pin {digits:4}.", 2, controls=1, seed=1, id_prefix="p")
+    target = CausalTarget(model, letters())
+    # What shares a pass is read in separate ones as well when it is first met, to prove that they agree.
+    for some in (canaries[:1], canaries):
+        run_attack("beam", target, some, budget=60)
     with metered(modules_of(SimpleNamespace(model=model))) as count:
-        findings = run_attack(attack, CausalTarget(model, letters()), canaries, budget=300)
+        findings = run_attack(attack, target, canaries, budget=300)
     assert count.rows == sum(int(found.model_calls or 0) for found in findings)
     assert 0 < count.passes <= count.rows
 
