@@ -102,7 +102,7 @@ def test_merged_searches_share_their_passes() -> None:
     # Two kinds of one task advance together, two tasks one after the other.
     assert estimate_of([made_up(True), made_up(True)], "passes").likely == pytest.approx(1.5 * 10)
     assert estimate_of([made_up(True), made_up(True, "other")], "passes").likely == pytest.approx(2 * 1.5 * 10)
-    assert estimate_of([made_up(True)], "seconds").likely == pytest.approx(10 * 0.5 + 12 * 0.15)
+    assert estimate_of([made_up(True)], "seconds").likely == pytest.approx(10 * 0.5 + 15 * 0.15)
     assert estimate_of([made_up(False)], "seconds").likely == pytest.approx(20)
     assert estimate_of([made_up(True)], "rows").likely == 200
 
