@@ -55,7 +55,7 @@ class _Layer(DynamicLayer):
 
     def __init__(self, number: int, keys: Tensor, values: Tensor, before: int, batch: SharedBatch) -> None:
         super().__init__()
-        self.lazy_initialization(keys, values)
+        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
         self.keys, self.values = keys, values
         self._number, self._before, self._batch = number, before, batch
 
