@@ -137,7 +137,7 @@ def _measured(
 ) -> Measured:
     """Run the attack on each group; passes have so many rows at most, whatever the device would rather have."""
     target = CausalTarget(model, tokenizer)
-    target.pace.rows, target.pace.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
+    target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
     counted, found, depth = Counted(target), [], 0
     started = time.perf_counter()
     for group in groups:

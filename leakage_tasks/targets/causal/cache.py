@@ -104,11 +104,10 @@ def join(states: Sequence[RowState]) -> RowState:
 
 
 def likeness(state: RowState) -> Hashable:
-    """What is equal in states whose rows may stand in one batch: shapes, and all that is no tensor."""
-    shared = None if state.prefix is None else id(state.prefix)
+    """What is equal in states without a prefix whose rows may be one batch: shapes, and all that is no tensor."""
     plain: list[Hashable] = []
     _map_tensors(state.shell, lambda tensor: tensor, plain.append)
-    return shared, tuple(tensor.shape[1:] for tensor in state.tensors), tuple(plain)
+    return tuple(tensor.shape[1:] for tensor in state.tensors), tuple(plain)
 
 
 def attention_only(cache: Any) -> bool:

@@ -75,7 +75,7 @@ def extend_all(asked: Sequence[Step]) -> list[Reached]:
         ]
         started = time.perf_counter()
         answers = engine.one_pass(parts)
-        engine.pace.note(rows.stop - rows.start, time.perf_counter() - started)
+        engine.pass_size.note(rows.stop - rows.start, time.perf_counter() - started)
         for n, answer in zip(chosen, answers, strict=True):
             found[n].append(answer)
 

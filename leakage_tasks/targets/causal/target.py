@@ -98,13 +98,13 @@ class CausalTarget(TextModel):
     def rows(self, length: int) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
 
-        Where none is given, as many as make a row cheaper (:class:`Pace`): on a GPU, which says when it is full, if it
-        holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
+        Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
+        it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
             cheap = CPU_BYTES // (self._row_bytes + self._token_bytes * length)
-            rows = min(self.pace.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
+            rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         return max(1, min(rows, self.limit.most))
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:

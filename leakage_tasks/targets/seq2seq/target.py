@@ -142,7 +142,7 @@ class GivenSource(CausalTarget):
         )
         self._family = family
         self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
-        self.states, self.pace = family.states, family.pace
+        self.states, self.pass_size = family.states, family.pass_size
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of target sentences, without special ones."""

@@ -2,11 +2,11 @@
 
 import pytest
 
-from leakage_tasks.targets.pace import FEWEST, LOOKS, Pace
+from leakage_tasks.targets.pass_size import FEWEST, LOOKS, PassSize
 
 
 def run(seconds_for):
-    pace = Pace()
+    pace = PassSize()
     for _ in range(40 * LOOKS):
         pace.note(pace.rows, seconds_for(pace.rows))
     return pace.rows
@@ -22,14 +22,14 @@ def test_rows_stay_where_each_row_costs_the_same():
 
 
 def test_passes_that_are_not_full_say_nothing():
-    pace = Pace()
+    pace = PassSize()
     for _ in range(10 * LOOKS):
         pace.note(pace.rows - 1, 0.0)
     assert pace.rows == FEWEST
 
 
 def test_one_slow_pass_among_quick_ones_settles_nothing():
-    pace = Pace()
+    pace = PassSize()
     pace.note(FEWEST, 1.0)
     pace.note(FEWEST, 1.0)
     pace.note(2 * FEWEST, 50.0)

@@ -10,7 +10,7 @@ LOOKS = 2
 """Full passes that are timed for each number of rows; the quickest counts."""
 
 
-class Pace:
+class PassSize:
     """The number of ``rows`` in a pass, doubled as long as that makes a row cheaper on this device.
 
     It changes how long a run takes and none of its figures.
