@@ -34,9 +34,9 @@ class Decoder:
         ids = torch.tensor([list(self._source)], device=self.device)
         return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids))
 
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The whole model's weights."""
-        return iter(self._model.parameters())
+    def modules(self) -> Iterator[torch.nn.Module]:
+        """The whole model's parts, which say in what precision it computes."""
+        return iter(self._model.modules())
 
     def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
         return self.forward(input_ids, use_cache, past_key_values)
