@@ -190,7 +190,17 @@ class Registry(Mapping[str, Item]):
 @functools.cache
 def entries_of(group: str) -> Sequence[EntryPoint]:
     """The entry points of a group, by name, read once in a process."""
-    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
+    return sorted(map(_standard, entry_points(group=group)), key=lambda entry: (entry.name, entry.value))
+
+
+def _standard(entry: EntryPoint) -> EntryPoint:
+    """An entry point of the standard library's own class, the only one that the harness loads.
+
+    Where the package importlib_metadata has been imported, the standard library answers with that package's class.
+    """
+    made = EntryPoint(entry.name, entry.value, entry.group)
+    vars(made).update(dist=entry.dist)
+    return made
 
 
 def package_of(entry: EntryPoint) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,3 +121,11 @@ def test_a_function_of_another_shape_is_refused() -> None:
         check_callable("attack 'x'", two, ["request"])
     with pytest.raises(PluginError, match="^attack 'x': 3 is no function"):
         check_callable("attack 'x'", 3, ["request"])  # type: ignore[arg-type]
+
+
+def test_entry_points_of_another_class_become_the_standard_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = SimpleNamespace(name="soft", value="outside:Model", group="test.kinds", dist=Package("theirs"))
+    monkeypatch.setattr(registry, "entry_points", lambda group: [theirs])
+    (found,) = registry.entries_of.__wrapped__("test.kinds")
+    assert found == EntryPoint("soft", "outside:Model", "test.kinds")
+    assert registry.package_of(found) == "theirs"

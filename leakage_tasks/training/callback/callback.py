@@ -99,7 +99,7 @@ class ExposureCallback(TrainerCallback):
         self._trainer: Trainer | None = None
         self._target: CausalTarget | None = None
         self._watched = self.context, self.canaries
-        self._pace = Pace(share)
+        self._pace = TimeShare(share)
         self._measured: int | None = None
         self._skipped: set[int] = set()
 
@@ -130,7 +130,7 @@ class ExposureCallback(TrainerCallback):
         processing = self._tokenizer if self._tokenizer is not None else kwargs.get("processing_class")
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
-        self._pace = Pace(self.share)
+        self._pace = TimeShare(self.share)
         found = self._look()
         if self._trainer is not None and self.preflight != 0:
             look_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
@@ -221,7 +221,7 @@ class ExposureCallback(TrainerCallback):
         control.should_log = wanted
 
 
-class Pace:
+class TimeShare:
     """Keeps the time that measuring takes within ``share`` of the time trained so far; None lets everything pass.
 
     A point is affordable if what was spent, and twice what the latest measurement took, is within the share: once for

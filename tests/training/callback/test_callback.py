@@ -28,7 +28,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import LeakageError, ManifestError, OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback import callback as module
-from leakage_tasks.training.callback.callback import Pace, watched_canaries
+from leakage_tasks.training.callback.callback import TimeShare, watched_canaries
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters
 from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
@@ -128,7 +128,7 @@ def test_points_are_measured_once_where_they_are_due_and_at_the_end(tmp_path, wa
 
 
 def test_without_time_for_more_the_first_and_the_last_point_are_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(Pace, "affords", lambda self: False)
+    monkeypatch.setattr(TimeShare, "affords", lambda self: False)
     first, last = looks(watched(tmp_path, watch={"every": 1}))
     assert (first["step"], first["leakage/skipped"]) == (0, 0)
     assert (last["step"], last["leakage/skipped"]) == (8, 7)
@@ -139,7 +139,7 @@ def test_where_an_evaluation_ends_training_the_last_weights_are_measured_not_the
     tmp_path, monkeypatch, best_first
 ):
     """``best_first`` has the trainer load the best weights before its closing log, as transformers 5.0 does."""
-    monkeypatch.setattr(Pace, "affords", lambda self: False)
+    monkeypatch.setattr(TimeShare, "affords", lambda self: False)
     weights = {}
 
     def logged(trainer, logs, *others, closing_log=Trainer.log):
@@ -463,7 +463,7 @@ class Clock:
         return self.now
 
 
-def measured(pace: Pace, clock: Clock, seconds: float) -> float:
+def measured(pace: TimeShare, clock: Clock, seconds: float) -> float:
     with pace.timed():
         clock.now += seconds
     return seconds
@@ -472,7 +472,7 @@ def measured(pace: Pace, clock: Clock, seconds: float) -> float:
 @given(st.lists(SECONDS, min_size=1, max_size=40), SECONDS, st.floats(0.01, 1.0))
 def test_with_looks_of_one_cost_no_run_spends_more_than_its_share_or_the_first_and_last_look(steps, cost, share):
     clock = Clock()
-    pace = Pace(share, clock)
+    pace = TimeShare(share, clock)
     spent = measured(pace, clock, cost)
     for step in steps:
         clock.now += step
@@ -484,7 +484,7 @@ def test_with_looks_of_one_cost_no_run_spends_more_than_its_share_or_the_first_a
 
 def test_a_point_is_taken_as_soon_as_it_and_the_last_are_within_the_share():
     clock = Clock()
-    pace = Pace(0.1, clock)
+    pace = TimeShare(0.1, clock)
     measured(pace, clock, 2.0)
     clock.now += 59.9
     assert not pace.affords()
@@ -494,7 +494,7 @@ def test_a_point_is_taken_as_soon_as_it_and_the_last_are_within_the_share():
 
 def test_a_look_that_failed_is_paid_for_too():
     clock = Clock()
-    pace = Pace(0.5, clock)
+    pace = TimeShare(0.5, clock)
 
     def fail() -> None:
         with pace.timed():
@@ -510,8 +510,8 @@ def test_a_look_that_failed_is_paid_for_too():
 
 def test_without_a_share_and_before_the_first_look_everything_is_affordable():
     clock = Clock()
-    assert Pace(1e-9, clock).affords()
-    pace = Pace(None, clock)
+    assert TimeShare(1e-9, clock).affords()
+    pace = TimeShare(None, clock)
     measured(pace, clock, 1e6)
     assert pace.affords()
 
