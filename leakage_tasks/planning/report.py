@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.sizes import size_words
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.plan import NATURAL, QUANTITIES, Estimate, Plan
 from leakage_tasks.stats.totals import LEVEL
@@ -36,8 +37,8 @@ def notes(plan: Plan) -> list[str]:
     memory, pace = plan.memory, plan.kinds[0].pace
     unknown = [kind for kind in plan.kinds if not kind.piloted]
     lines = [
-        f"memory: {_bytes(memory.total)}: weights {_bytes(memory.weights)}, a pass {_bytes(memory.batch)}, states kept "
-        f"at most {_bytes(memory.kept)}",
+        f"memory: {size_words(memory.total)}: weights {size_words(memory.weights)}, a pass {size_words(memory.batch)}, "
+        f"states kept at most {size_words(memory.kept)}",
         f"pace of three timed passes: {pace.a_pass:.2g} s a pass and {pace.a_token:.2g} s a token, {pace.at_once} rows "
         "at once",
     ]
@@ -102,10 +103,3 @@ def _seconds(value: float) -> str:
     if value < 120:
         return f"{value:.2g} s"
     return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
-
-
-def _bytes(value: float) -> str:
-    for size, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= size:
-            return f"{value / size:.3g} {name}"
-    return f"{value:.0f} B"

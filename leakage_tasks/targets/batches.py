@@ -12,7 +12,8 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit
+from leakage_tasks.targets.memory_budget import bytes_for_batch, check_one_row
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
@@ -57,6 +58,8 @@ class RowModel:
         self.limit = RowLimit(most_rows)
         self._reads_padding: bool | None = None
         self._noise = READ if model.dtype.itemsize > 2 else READ_IN_HALF
+        self._heads = getattr(model.config, "num_attention_heads", 0)
+        self._token_bytes = _token_bytes(model)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, with the special tokens the model was trained with."""
@@ -69,7 +72,10 @@ class RowModel:
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        return rows_at_once(self.device, length, self._batch_size, self.max_length, self.limit.most, self._tokens)
+        row = length * (self._token_bytes + FULL_BYTES * self._heads * length)
+        check_one_row(self.device, row)
+        most = min(self.limit.most, max(1, bytes_for_batch(self.device) // row))
+        return rows_at_once(self.device, length, self._batch_size, self.max_length, most, self._tokens)
 
     def row_costs(
         self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray
@@ -126,6 +132,16 @@ class RowModel:
             return _answer(ids[part], mask[part], ask, [each[part] for each in beside])
 
         return np.concatenate(self.limit.parts(len(ids), ask_part, self.batch(rows.shape[1])))
+
+
+def _token_bytes(model: Any) -> int:
+    """About what a token takes in a pass without gradients: activations of one layer, and its logits if it has any."""
+    config = model.config
+    width = getattr(config, "hidden_size", 0)
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    embeddings = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    logits = 0 if embeddings is None else LOGIT_BYTES * config.vocab_size
+    return FULL_BYTES * (8 * width + 2 * inner) + logits
 
 
 def check_fits(length: int, room: int | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import traceback
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -19,10 +18,6 @@ from leakage_tasks.core.log import first_line, log
 Answer = TypeVar("Answer")
 
 MOST_ROWS = 1 << 16
-CPU_BYTES, CUDA_SHARE = 1 << 28, 0.2
-"""Memory for the rows of a batch: bytes on a CPU, a share of what is free on a GPU. Batches that part take more."""
-STATE_BYTES = 2 << 30
-"""Bytes of states that searches of one model keep at once."""
 LOGIT_BYTES = 12
 """Memory a logit takes while a token is chosen by it."""
 SMALLER = "load the model in fewer bits (dtype=bfloat16 in --model_args), or use a device with more memory"
@@ -107,44 +102,3 @@ class RowLimit:
         found = np.zeros(len(lengths))
         found[order] = np.concatenate([*self.parts(len(order), ask_part, at_once), found[:0]])
         return found
-
-
-class StateBudget:
-    """Model states that searches keep to go on from, all searches of one model together, within :data:`STATE_BYTES`.
-
-    What has ``memory`` is held until it is gone; where there is too much, the oldest loses its memory, which is None
-    from then on, and has to be computed again if it is needed.
-    """
-
-    def __init__(self) -> None:
-        self.most, self.held = STATE_BYTES, 0
-        self._holders: dict[int, tuple[weakref.ref[Any], int]] = {}
-
-    def hold(self, holder: Any, size: int) -> None:
-        """Count the ``size`` bytes of a holder's memory; older ones lose theirs where that is too much."""
-        number = id(holder)
-        self._holders[number] = weakref.ref(holder, lambda _: self._forget(number)), size
-        self.held += size
-        while self.held > self.most and len(self._holders) > 1:
-            oldest = next(iter(self._holders))
-            found = self._holders[oldest][0]()
-            if found is not None:
-                found.memory = None
-            self._forget(oldest)
-
-    def _forget(self, number: int) -> None:
-        self.held -= self._holders.pop(number, (None, 0))[1]
-
-
-def bytes_for_rows(device: torch.device) -> int:
-    """Memory that the rows of a batch may take on ``device`` where the user names no batch size."""
-    if device.type != "cuda":
-        return CPU_BYTES
-    return int(CUDA_SHARE * free_on_gpu(device))
-
-
-def free_on_gpu(device: torch.device) -> int:
-    """Bytes free for tensors on a GPU of CUDA."""
-    # What torch holds but does not use is free to us.
-    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0] + idle)

@@ -7,6 +7,7 @@ goes on. What is answered together therefore depends on the attacks alone, never
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Sequence
@@ -71,6 +72,7 @@ class _Attack(threading.Thread, Generic[Result]):
         super().__init__(name=f"attack {number}", daemon=True)
         self.number, self._attack, self._back = number, attack, back
         self._turn = threading.Semaphore(0)
+        self._context = contextvars.copy_context()
         self.question: _Question | None = None
         self.result: Result | None = None
         self.error: BaseException | None = None
@@ -82,7 +84,7 @@ class _Attack(threading.Thread, Generic[Result]):
         _here.attack = self
         try:
             self._wait()
-            self.result = self._attack()
+            self.result = self._context.run(self._attack)
         except BaseException as error:  # handed to whoever waits for the attack
             self.error = error
         finally:

@@ -31,6 +31,7 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.chat import check_endpoint, has_template, template_of
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
@@ -45,6 +46,10 @@ def answering(lm: LM) -> Answer:
     resume = Resume(lm)
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        with memory_within(order.get("memory")):
+            return found(order, group)
+
+    def found(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         check_endpoint(lm)
         order, canaries = _in_chat(lm, order, _resolved([request.doc for request in group], order))
         spoken = Languages(**order["languages"])

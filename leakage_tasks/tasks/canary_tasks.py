@@ -145,6 +145,7 @@ class CanaryTask(LocalTask):
             "canaries": self.options.canaries,
             "manifest": self._manifest,
             "optional": self.optional,
+            **({} if self.options.memory is None else {"memory": self.options.memory}),
             **self._resuming(),
         }
 

@@ -13,6 +13,7 @@ from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
+from leakage_tasks.core.sizes import read_size
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.given import names_of_model
 
@@ -63,6 +64,12 @@ class Options:
         "with resume, your name for a model whose weights are elsewhere; another one for another model",
         affects_results=False,
     )
+    memory: int | None = declared(
+        None,
+        "the memory that a run takes beside the model, such as 2GB; unless given, a share of what is free",
+        affects_results=False,
+        type=object,
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
 
@@ -86,6 +93,8 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     _, typed = typed_options(metadata, task, known)
     if "context" in typed:
         typed["context"] = read_context(typed["context"])
+    if "memory" in typed:
+        typed["memory"] = read_size(typed["memory"])
     settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
     if own.get("attack") is not None:
         # What stands there for all tasks may be for the attacks of others.

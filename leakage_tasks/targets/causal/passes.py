@@ -45,6 +45,11 @@ class Passes:
         """Ways not found wrong, best first, for one state and for several."""
         self._proven = {False: False, True: False}
 
+    @property
+    def shares(self) -> bool:
+        """Whether no prefix is copied row by row, as far as is known."""
+        return self._shared in self._ways[False]
+
     def step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Read one token after each row of each state; ``fed`` are its tokens ``[rows, 1]``."""
         logits: dict[int, Tensor] = {}

@@ -24,7 +24,8 @@ from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_t
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from leakage_tasks.targets.causal.text_model import TextModel
-from leakage_tasks.targets.memory import CPU_BYTES, LOGIT_BYTES, MOST_ROWS
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
+from leakage_tasks.targets.memory_budget import bytes_for_rows, check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.tokens.token_paths import lay_out
@@ -49,6 +50,7 @@ class CausalTarget(TextModel):
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         self._row_bytes = self._token_bytes = 1.0
+        self._shared_tokens = 0
         self.unscored = 1
         self._adapted = True
         self._passes: dict[bool, Passes] = {}
@@ -100,10 +102,12 @@ class CausalTarget(TextModel):
 
         Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
         it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
+        What rows share is held once.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
-            cheap = CPU_BYTES // (self._row_bytes + self._token_bytes * length)
+            own = length - (self._shared_tokens if self._taking_steps().shares else 0)
+            cheap = bytes_for_rows(self.device) // (self._row_bytes + self._token_bytes * max(own, 1))
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         return max(1, min(rows, self.limit.most))
 
@@ -142,14 +146,15 @@ class CausalTarget(TextModel):
 
     def weigh(self, state: Any, vocabulary: int) -> None:
         """Note what a row takes of memory, and each of its tokens."""
-        logits = float(LOGIT_BYTES * vocabulary)
+        logits, self._shared_tokens = float(LOGIT_BYTES * vocabulary), 0
         if not isinstance(state, RowState):
             self._row_bytes, self._token_bytes = 0.0, logits
         elif state.prefix is None:
             self._row_bytes, self._token_bytes = logits + state.nbytes, 0.0
         else:
             held = sum(tensor.numel() * tensor.element_size() for tensor in state.prefix)
-            self._row_bytes, self._token_bytes = logits, held / state.length
+            self._row_bytes, self._token_bytes, self._shared_tokens = logits, held / state.length, state.length
+        check_one_row(self.device, self._row_bytes + self._token_bytes)
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -278,6 +283,7 @@ class CausalInContext(CausalTarget):
         vars(self).update(vars(plain))
         self._plain, self._after, self.context = plain, context.after, context
         self._row_bytes = self._token_bytes = 1.0
+        self._shared_tokens = 0
         plain_text = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
         decode = partial(self.tokenizer.decode, **plain_text)
         self._lead = lead_of(context, space, plain.encode, decode, start)

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.targets.memory import RowLimit, StateBudget
+from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.memory_budget import StateBudget
 from leakage_tasks.targets.pass_size import PassSize
 from leakage_tasks.targets.tokens.token_paths import token_pieces
 
@@ -42,7 +43,7 @@ class TextModel:
         positions = getattr(model.config, "max_position_embeddings", None) or 0
         self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
-        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget()
+        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget(self.device)
         self.pass_size = PassSize()
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""

@@ -27,6 +27,7 @@ from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.answering import Answer as Answering
@@ -56,7 +57,8 @@ def answering(lm: LM) -> Answering:
         chat = order.get("chat")
         before = None if chat is None else Chat(**chat).context(template_of(lm)).before
         pairs = [known[request.doc["pair"]] for request in group]
-        found = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
+        with memory_within(options.memory):
+            found = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
         return [_answer(each, options.reveal) for each in found]
 
     return answer

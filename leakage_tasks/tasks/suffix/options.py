@@ -12,6 +12,7 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
@@ -48,6 +49,7 @@ class SuffixOptions:
     reveal: bool = declared(False, "whether samples show tokens")
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
     model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
+    memory: int | None = declared(None, CANARY_OPTIONS["memory"].help, affects_results=False, type=object)
 
     @property
     def selections(self) -> list[Selection]:
@@ -119,9 +121,10 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
-    resume = {name: given.get(name) for name in ("resume", "model_id")}
+    beside: dict[str, Any] = {name: given.get(name) for name in ("resume", "model_id")}
+    beside["memory"] = read_size(given["memory"]) if "memory" in given else None
     untuned, wrong = given.get("untuned"), given.get("wrong")
-    return SuffixOptions(given, source, order, compared, untuned, validation, wrong, guesses, reveal, **resume)
+    return SuffixOptions(given, source, order, compared, untuned, validation, wrong, guesses, reveal, **beside)
 
 
 def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:

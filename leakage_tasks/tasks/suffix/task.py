@@ -28,7 +28,7 @@ from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 
-_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id"}
+_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory"}
 FEW = 100
 """Pairs below which a test split that nobody asked for is worth a word."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(

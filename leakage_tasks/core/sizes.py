@@ -1,0 +1,26 @@
+"""Sizes of memory as people write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from leakage_tasks.core.errors import OptionError
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SHOWN = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def read_size(text: Any) -> int:
+    """Bytes from words like ``2GB`` or ``500 MB`` (powers of 1,000). Raises OptionError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if size < 1:
+        raise OptionError(f"memory={text}: expected a size such as 2GB or 500MB")
+    return size
+
+
+def size_words(size: float, digits: int = 3) -> str:
+    """Bytes in words that :func:`read_size` reads, to so many significant digits."""
+    unit, scale = next(((name, each) for name, each in reversed(_SHOWN.items()) if size >= each), ("B", 1))
+    return f"{size / scale:,.{digits}g} {unit}"

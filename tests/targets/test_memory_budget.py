@@ -1,0 +1,99 @@
+"""The memory that a run is allowed: who keeps to it, and that no figure depends on it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.sizes import read_size
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.memory import LOGIT_BYTES
+from leakage_tasks.targets.memory_budget import StateBudget, bytes_for_rows, memory_within
+from leakage_tasks.targets.rounds import together
+from tests.oracles import letters, tiny_gpt2
+
+CPU = torch.device("cpu")
+PINS = [Canary(f"c{place}", "the pin is {digits:4}.", tuple(secret)) for place, secret in enumerate(("1234", "9876"))]
+SHORT = [Canary("c", "the pin is {digits:2}.", ("1", "2"))]
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [("2GB", 2 * 10**9), ("500 MB", 5 * 10**8), ("1.5gb", 15 * 10**8), ("64kB", 64_000), (4096, 4096), ("7", 7)],
+)
+def test_a_size_in_words_or_bytes(words, size):
+    assert read_size(words) == size
+
+
+@pytest.mark.parametrize("words", ["", "GB", "-1GB", "2 apples", "0", "1e9", "nan", "2GBGB", True, None])
+def test_what_is_no_size_is_refused(words):
+    with pytest.raises(OptionError, match="expected a size such as 2GB or 500MB"):
+        read_size(words)
+
+
+def test_what_is_allowed_holds_inside_and_no_longer():
+    states = StateBudget()
+    usual = states.most
+    with memory_within(1000):
+        assert (states.most, bytes_for_rows(CPU)) == (500, 500)
+    assert states.most == usual
+
+
+def test_the_threads_of_attacks_keep_to_it_too():
+    with memory_within(1000):
+        (found,) = together([lambda: bytes_for_rows(CPU)])
+    assert found.result == 500
+
+
+def test_unless_given_it_is_a_share_of_what_is_free_for_all_processes(monkeypatch):
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Free", (), {"available": 10**9}))
+    alone = StateBudget().most
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert (alone, StateBudget().most) == (200_000_000, 50_000_000)
+
+
+@pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam"])
+def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
+    plenty = run_attack(attack, CausalTarget(tiny_gpt2(letters()), letters()), PINS)
+    target, most = CausalTarget(tiny_gpt2(letters()), letters()), []
+    hold = StateBudget.hold
+
+    def watched(self, holder, size):
+        hold(self, holder, size)
+        # One batch may be held, whatever it takes: it is gone on from next.
+        most.append(self.held <= self.most or len(self._holders) == 1)
+
+    monkeypatch.setattr(StateBudget, "hold", watched)
+    with memory_within(400_000):
+        scarce = run_attack(attack, target, PINS)
+    assert most
+    assert all(most)
+    for one, other in zip(plenty, scarce, strict=True):
+        assert one.rank == pytest.approx(other.rank)
+        assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
+        assert one.model_calls == other.model_calls
+
+
+def test_a_pass_holds_no_more_rows_than_it_allows(monkeypatch):
+    target, rows = CausalTarget(tiny_gpt2(letters()), letters()), []
+    one_pass = target.one_pass
+    monkeypatch.setattr(
+        target, "one_pass", lambda parts: rows.append(sum(len(part.tokens) for part in parts)) or one_pass(parts)
+    )
+    row = LOGIT_BYTES * target.model.config.vocab_size
+    with memory_within(2 * 40 * row):
+        run_attack("exposure", target, SHORT)
+    assert max(rows) <= 40
+
+
+def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    with memory_within(100), pytest.raises(TargetError, match=r"memory=100 B holds no row of this model: give") as said:
+        run_attack("exposure", target, SHORT)
+    with memory_within(read_size(re.search(r"give (.*) or more", str(said.value))[1])):
+        run_attack("exposure", target, SHORT)
