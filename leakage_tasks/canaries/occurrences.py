@@ -20,7 +20,7 @@ from leakage_tasks.canaries.search import (
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Turns, format_of
-from leakage_tasks.data.base import turns_of
+from leakage_tasks.data.chat import turns_of
 
 
 @dataclass(frozen=True)
