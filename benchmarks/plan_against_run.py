@@ -30,7 +30,7 @@ from leakage_tasks.canaries import Canary, make_canaries, write_manifest  # noqa
 from leakage_tasks.planning.pilot import taken_together  # noqa: E402
 from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, kind_of  # noqa: E402
 from leakage_tasks.selftest.run import load_model  # noqa: E402
-from leakage_tasks.stats.totals import Group, total_range  # noqa: E402
+from leakage_tasks.stats.totals import Stratum, total_range  # noqa: E402
 from tests.encoders import save_base  # noqa: E402
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece  # noqa: E402
 
@@ -120,7 +120,7 @@ def held(calls: list[int], kind: KindPlan) -> float:
     inside = 0
     for _ in range(DRAWN):
         sample = tuple(float(each) for each in random_.choice(calls, PILOT, replace=False))
-        low, high = total_range([Group(len(calls), sample, min(ends.least, *calls), max(ends.most, *calls))])
+        low, high = total_range([Stratum(len(calls), sample, min(ends.least, *calls), max(ends.most, *calls))])
         inside += low - 1e-6 <= sum(calls) <= high + 1e-6
     return inside / DRAWN
 

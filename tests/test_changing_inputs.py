@@ -89,7 +89,7 @@ def test_plant(leakage: Leakage, meanwhile: Any, text: Path, change: Callable[[P
 def test_verify(leakage: Leakage, meanwhile: Any, text: Path, change: Callable[[Path], None]) -> None:
     planted, manifest = text.with_name("planted.txt"), text.with_name("canaries.jsonl")
     assert leakage("plant", manifest, text, "-o", planted)[0] == 0
-    meanwhile("leakage_tasks.canaries.verify.sha256_of", lambda: change(planted))
+    meanwhile("leakage_tasks.canaries.occurrences.sha256_of", lambda: change(planted))
     check(leakage("verify", planted, manifest), planted, text.parent, listed(text.parent))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.base import MAX_CLASSES
+from leakage_tasks.data.layout import MAX_CLASSES
 
 RAREST, MOST_POPULAR = "rarest", "most-popular"
 BY_COUNT = (RAREST, MOST_POPULAR)

@@ -19,7 +19,7 @@ from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.base import NoColumnError
+from leakage_tasks.data.layout import NoColumnError
 from leakage_tasks.data.saved import is_saved
 
 CONTEXT = 40

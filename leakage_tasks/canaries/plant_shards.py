@@ -14,7 +14,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
-from leakage_tasks.canaries.shard_work import Known, Planting, Removal, ShardPlace, count, plant_one, remove_one
+from leakage_tasks.canaries.shard_work import Known, Removal, ShardPlace, ShardPlanting, count, plant_one, remove_one
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
 from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
@@ -98,7 +98,7 @@ def _tasks(
     dealt: Sequence[Sequence[Gap]],
     canaries: Sequence[Canary],
     planted: Sequence[Canary],
-) -> list[Planting]:
+) -> list[ShardPlanting]:
     labels: dict[str, Any] = {}
     for one in known:
         labels = one.labels | labels
@@ -108,7 +108,7 @@ def _tasks(
         told = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, gaps])
         key = hashlib.sha256(told.encode()).hexdigest()
         here = {name: by_id[name] for _, name in gaps}
-        tasks.append(Planting(place, one, key, gaps, here, labels))
+        tasks.append(ShardPlanting(place, one, key, gaps, here, labels))
     return tasks
 
 

@@ -77,7 +77,7 @@ def count(place: ShardPlace) -> Known:
 
 
 @dataclass(frozen=True)
-class Planting:
+class ShardPlanting:
     """What goes into one shard."""
 
     place: ShardPlace
@@ -89,7 +89,7 @@ class Planting:
     """The classes of all shards."""
 
 
-def plant_one(task: Planting) -> tuple[Known, dict[str, int]]:
+def plant_one(task: ShardPlanting) -> tuple[Known, dict[str, int]]:
     """Write a shard's planted copy unless an earlier run did; how many rows its copies take, where not one."""
     place, known = task.place, task.known
     kind = format_of(place.source)

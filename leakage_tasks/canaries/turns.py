@@ -10,8 +10,8 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.plant_jobs import PlantJob
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Layout
-from leakage_tasks.data.base import Additions
 from leakage_tasks.data.chat import Turn
+from leakage_tasks.data.layout import Additions
 from leakage_tasks.data.turns import turns_by
 
 

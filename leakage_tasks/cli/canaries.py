@@ -1,4 +1,4 @@
-"""``leakage canaries``, ``plant`` and ``verify``: options in, one library call, a short report out."""
+"""``leakage canaries``: options in, one library call, a short report out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
-
-_SOURCE = (
-    ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', one with "
-    "seq.in, seq.out and label, or shards: a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'."
-)
 
 
 @register_command("canaries", 1)
@@ -170,129 +165,6 @@ def canaries_command(
     for line in natural.revealed(canaries) if reveal else ():
         typer.echo(line)
     typer.echo(_summary(canaries, output) if from_text is None else natural.summary(canaries, output))
-
-
-@register_command("plant", 2)
-def plant_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the planted copy goes, in the same format.")],
-    manifest: Annotated[Path | None, typer.Argument(help="Manifest that 'leakage canaries' wrote.")] = None,
-    source: Annotated[Path | None, typer.Argument(help=_SOURCE)] = None,
-    validation: Annotated[
-        Path | None, typer.Option(help="Validation data, which gets a tenth of each canary's copies instead.")
-    ] = None,
-    validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
-    text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
-    role: Annotated[
-        str | None,
-        typer.Option(help="Whose turn of a chat the canaries are: assistant (default), user, system or tool."),
-    ] = None,
-    turn: Annotated[
-        str | None,
-        typer.Option(
-            help="Where in chats: new (default), each copy a conversation of its own, or at the end of the last or a "
-            "random turn of --role in a conversation that is there."
-        ),
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column that gets the canaries' labels (NLU data: always).")
-    ] = None,
-    source_column: Annotated[
-        str | None, typer.Option(help="Column that gets the canaries' source sentences, for translation.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
-    ] = None,
-    split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
-    fuzzy: Annotated[
-        int | None,
-        typer.Option(help="Change so many words around the secret in all copies but one; the manifest gets them too."),
-    ] = None,
-    remove: Annotated[
-        Path | None,
-        typer.Option(help="Take the canaries out of this planted data again, by its record; without MANIFEST, SOURCE."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
-    ] = None,
-) -> None:
-    """Plant canaries in a copy of a dataset, in random places; controls stay out."""
-    if remove is not None:
-        from leakage_tasks.canaries.removing import remove as take_out
-
-        if manifest is not None or source is not None:
-            raise typer.BadParameter("takes neither MANIFEST nor SOURCE", param_hint="--remove")
-        typer.echo(take_out(remove, output, jobs=jobs, dask=dask))
-        return
-    if manifest is None or source is None:
-        raise typer.BadParameter("name the manifest and the data", param_hint="MANIFEST SOURCE")
-    from leakage_tasks.canaries.generate import public
-    from leakage_tasks.canaries.manifest import read_manifest
-    from leakage_tasks.canaries.planting import plant
-
-    report = plant(
-        manifest,
-        source,
-        output,
-        validation=validation,
-        validation_output=validation_output,
-        seed=seed,
-        text_column=text_column,
-        label_column=label_column,
-        source_column=source_column,
-        role=role,
-        turn=turn,
-        split=split,
-        label=label,
-        fuzzy=fuzzy,
-        jobs=jobs,
-        dask=dask,
-    )
-    typer.echo(report.summary())
-    if report.validation is not None:
-        typer.echo(report.validation.summary())
-    if public(read_manifest(manifest)):
-        typer.echo(
-            f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "
-            "training data and models may hold as well: make new ones with 'leakage canaries', without --seed",
-            err=True,
-        )
-
-
-@register_command("verify", 3)
-def verify_command(
-    planted: Annotated[Path, typer.Argument(help="Dataset that 'leakage plant' wrote.")],
-    manifest: Annotated[Path, typer.Argument(help="Manifest it was planted from.")],
-    chunk: Annotated[int | None, typer.Option(help="Say which canaries chunks of this length cut in two.")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="Count chunks in this tokenizer's tokens.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text (default: as planted).")] = None,
-    source_column: Annotated[str | None, typer.Option(help="Column of the source (default: as planted).")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a saved folder (default: as planted).")] = None,
-    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
-    ] = None,
-) -> None:
-    """Check a planted dataset: hashes, exact copies, no control in it. Exit code 1 if something differs."""
-    from leakage_tasks.canaries.verify import verify
-
-    report = verify(
-        planted,
-        manifest,
-        chunk,
-        tokenizer,
-        text_column=text_column,
-        source_column=source_column,
-        split=split,
-        jobs=jobs,
-        dask=dask,
-    )
-    for line in report.lines():
-        typer.echo(line)
-    if not report.ok:
-        raise typer.Exit(1)
 
 
 def _summary(canaries: list[Canary], output: Path) -> str:

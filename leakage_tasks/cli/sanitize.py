@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shard_options import Dask, Jobs
 
 
 @register_command("sanitize", 7)
@@ -33,10 +34,8 @@ def sanitize_command(
     epochs: Annotated[int, typer.Option(help="Of training each model.")] = 20,
     batch_size: Annotated[int, typer.Option(help="Streams the models read at once; more are faster, learn less.")] = 16,
     seed: Annotated[int, typer.Option(help="Same seed, same samples.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Shards at once, in processes of their own.")] = 1,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
-    ] = None,
+    jobs: Jobs = 1,
+    dask: Dask = None,
 ) -> None:
     """Drop the samples that a model learns by heart: made for secrets that occur once in the data, without a guarantee.
 

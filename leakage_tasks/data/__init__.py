@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import FORMATS, Columns, Format, Layout, Points, Row, Turns
+from leakage_tasks.data.base import FORMATS, Format
+from leakage_tasks.data.chat import Turns
+from leakage_tasks.data.layout import Columns, Layout, Points, Row
 from leakage_tasks.data.lines import TextFormat
 from leakage_tasks.data.packed import bare, codec_of
 

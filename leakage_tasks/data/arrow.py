@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.data.base import Columns, Layout, Places, Points, register_format
+from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
+from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
 

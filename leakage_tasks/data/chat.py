@@ -1,8 +1,9 @@
-"""Conversations with one turn that is a canary's text: as training data hold them, and as a chat template gets them."""
+"""Conversations: those in data, and one with a turn that is a canary's text, as a chat template gets them."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
@@ -10,6 +11,8 @@ from leakage_tasks.core.option import near
 Role = Literal["assistant", "user", "system", "tool"]
 Turn = Literal["new", "last", "random"]
 """Where a copy goes: into a conversation of its own, or into the last or a random turn of a role in one there is."""
+Turns = tuple[str, ...]
+"""A row's text: the contents of its chat turns, or the one text."""
 Conversation = list[dict[str, str]]
 """Turns, each with ``role`` and ``content``."""
 USER_TURN = "Please continue."
@@ -50,3 +53,15 @@ def conversation(text: str, role: Role = "assistant", system: str | None = None)
     }[role]
     first = [] if system is None else [("system", system)]
     return [{"role": who, "content": said} for who, said in (*first, *turns)]
+
+
+def is_chat(value: Any) -> bool:
+    """Whether a value is a list of chat turns."""
+    return isinstance(value, list) and all(isinstance(turn, Mapping) and "content" in turn for turn in value)
+
+
+def turns_of(value: Any) -> Turns:
+    """The texts in a value of the text column."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(text for turn in value or () if isinstance(text := turn["content"], str))

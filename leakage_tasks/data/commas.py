@@ -11,15 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import (
-    Columns,
-    Layout,
-    NoColumnError,
-    Row,
-    check_columns,
-    note_label,
-    register_format,
-)
+from leakage_tasks.data.base import register_format
+from leakage_tasks.data.layout import Columns, Layout, NoColumnError, Row, check_columns, note_label
 from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
 
 _DELIMITERS = ",\t;|"

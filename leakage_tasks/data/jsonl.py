@@ -9,17 +9,17 @@ from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.jsonl import LineError, read_json_lines
-from leakage_tasks.data.base import (
+from leakage_tasks.data.base import register_format
+from leakage_tasks.data.chat import is_chat
+from leakage_tasks.data.layout import (
     Additions,
     Columns,
     Layout,
     Row,
     check_columns,
     choose_text_column,
-    is_chat,
     lost_rows,
     note_label,
-    register_format,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
 from leakage_tasks.data.turns import json_with_addition

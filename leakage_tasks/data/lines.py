@@ -15,18 +15,9 @@ from typing import Any, BinaryIO, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import check_file
-from leakage_tasks.data.base import (
-    TEXT,
-    Columns,
-    Format,
-    Layout,
-    Places,
-    Points,
-    Row,
-    Turns,
-    lost_rows,
-    register_format,
-)
+from leakage_tasks.data.base import Format, register_format
+from leakage_tasks.data.chat import Turns
+from leakage_tasks.data.layout import TEXT, Columns, Layout, Places, Points, Row, lost_rows
 from leakage_tasks.data.packed import codec_of, open_output, open_packed
 
 BLOCK = 1 << 20

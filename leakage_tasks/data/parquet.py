@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.data.base import (
+from leakage_tasks.data.base import Format, register_format
+from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.layout import (
     Additions,
     Columns,
-    Format,
     Layout,
     Places,
     Points,
@@ -25,9 +26,7 @@ from leakage_tasks.data.base import (
     choose_text_column,
     lost_rows,
     note_label,
-    register_format,
 )
-from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
 from leakage_tasks.data.turns import with_addition
 
 GROUP_BYTES = 32 << 20

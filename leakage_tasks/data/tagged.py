@@ -9,18 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.base import (
-    TEXT,
-    Columns,
-    Format,
-    Layout,
-    Places,
-    Plantable,
-    Points,
-    Row,
-    note_label,
-    register_format,
-)
+from leakage_tasks.data.base import Format, register_format
+from leakage_tasks.data.layout import TEXT, Columns, Layout, Places, Plantable, Points, Row, note_label
 from leakage_tasks.data.lines import LineFormat, Pieces, TextFormat, check_rows, open_source
 from leakage_tasks.data.utterances import FILES, Utterance, columns_of, holds_utterances, is_tag, utterances
 

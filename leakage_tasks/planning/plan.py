@@ -20,7 +20,7 @@ from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
 from leakage_tasks.planning.passes import passes_of_run
 from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
-from leakage_tasks.stats.totals import Group, total_range
+from leakage_tasks.stats.totals import Stratum, total_range
 from leakage_tasks.tasks.answer_attacks import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
@@ -34,7 +34,7 @@ NATURAL = "natural"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """A total: if the others are as the pilot's, the ends of the range, and the worst case."""
 
     likely: float
@@ -53,11 +53,11 @@ class KindPlan:
     canaries: int
     piloted: int
     bounds: Bounds
-    groups: Mapping[str, Group]
+    groups: Mapping[str, Stratum]
     pace: Pace
     merged: bool
 
-    def estimate(self, quantity: str) -> Estimate:
+    def estimate(self, quantity: str) -> CostEstimate:
         """The total of one of :data:`QUANTITIES`."""
         return estimate_of([self], quantity)
 
@@ -70,12 +70,12 @@ class Plan:
     memory: Memory
     pilot_seconds: float
 
-    def total(self, quantity: str) -> Estimate:
+    def total(self, quantity: str) -> CostEstimate:
         """The total of one of :data:`QUANTITIES` over all kinds."""
         return estimate_of(self.kinds, quantity)
 
 
-def estimate_of(kinds: Sequence[KindPlan], quantity: str) -> Estimate:
+def estimate_of(kinds: Sequence[KindPlan], quantity: str) -> CostEstimate:
     """The total over kinds; those whose searches are merged share their passes, task by task."""
     apart = [kind for kind in kinds if not (kind.merged and quantity in ("passes", "seconds"))]
     merged = [kind for kind in kinds if kind not in apart]
@@ -87,36 +87,36 @@ def estimate_of(kinds: Sequence[KindPlan], quantity: str) -> Estimate:
         if quantity == "seconds":
             pace = own[0].pace
             beside = _estimate([_without_passes(kind) for kind in own])
-            shared = _sum(beside, Estimate(*(each * pace.a_pass for each in dataclasses.astuple(shared))))
+            shared = _sum(beside, CostEstimate(*(each * pace.a_pass for each in dataclasses.astuple(shared))))
         found = _sum(found, shared)
     if quantity != "seconds":
         return found
     return dataclasses.replace(found, low=found.low / NOISE, high=found.high * NOISE, worst=found.worst * NOISE)
 
 
-def _estimate(groups: Sequence[Group]) -> Estimate:
+def _estimate(groups: Sequence[Stratum]) -> CostEstimate:
     low, high = total_range(groups)
     likely = sum(group.likely for group in groups)
     worst = sum(group.size * max((group.most, *group.sampled)) for group in groups)
-    return Estimate(min(max(likely, low), high), low, high, worst)
+    return CostEstimate(min(max(likely, low), high), low, high, worst)
 
 
-def _sum(one: Estimate, other: Estimate) -> Estimate:
-    return Estimate(*(sum(pair) for pair in zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)))
+def _sum(one: CostEstimate, other: CostEstimate) -> CostEstimate:
+    return CostEstimate(*(sum(pair) for pair in zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)))
 
 
-def _shared_passes(kinds: Sequence[KindPlan]) -> Estimate:
+def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     """Passes of searches that advance together: by the rows of all, and the longest alone."""
     rows = _estimate([kind.groups["rows"] for kind in kinds])
     seen = [depth for kind in kinds for depth in kind.groups["passes"].sampled]
     most = max(kind.bounds.passes.most for kind in kinds)
-    depths = Estimate(max(seen, default=most), max(seen, default=1.0), most, most)
+    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
     at_once = min(kind.pace.at_once for kind in kinds)
     pairs = zip(dataclasses.astuple(rows), dataclasses.astuple(depths), strict=True)
-    return Estimate(*(passes_of_run(number, [depth], at_once, True) for number, depth in pairs))
+    return CostEstimate(*(passes_of_run(number, [depth], at_once, True) for number, depth in pairs))
 
 
-def _without_passes(kind: KindPlan) -> Group:
+def _without_passes(kind: KindPlan) -> Stratum:
     """The seconds of a kind's canaries less what their passes take whatever they read."""
     seconds, passes, a_pass = kind.groups["seconds"], kind.groups["passes"], kind.pace.a_pass
     rest = tuple(max(own - a_pass * number, 0.0) for own, number in zip(seconds.sampled, passes.sampled, strict=True))
@@ -221,7 +221,7 @@ def _coarse(ends: Range) -> Range:
 
 def _groups(
     size: int, taken: Sequence[Taken], bounds: Bounds, pace: Pace, sample: Sequence[Canary]
-) -> dict[str, Group]:
+) -> dict[str, Stratum]:
     """Each quantity of a kind as a group with its sample."""
     slower = max((each.seconds / max(pace.seconds(each.passes, each.tokens), 1e-9) for each in taken), default=1.0)
     ends = {
@@ -233,6 +233,6 @@ def _groups(
     }
     who = " ".join(canary.id for canary in sample)
     return {
-        name: Group(size, tuple(float(getattr(each, name)) for each in taken), ends[name].least, ends[name].most, who)
+        name: Stratum(size, tuple(float(getattr(each, name)) for each in taken), ends[name].least, ends[name].most, who)
         for name in QUANTITIES
     }

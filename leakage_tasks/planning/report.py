@@ -11,7 +11,7 @@ from typing import Any
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.sizes import size_words
 from leakage_tasks.core.version import __version__
-from leakage_tasks.planning.plan import NATURAL, QUANTITIES, Estimate, Plan
+from leakage_tasks.planning.plan import NATURAL, QUANTITIES, CostEstimate, Plan
 from leakage_tasks.stats.totals import LEVEL
 
 SCHEMA = 1
@@ -81,7 +81,7 @@ def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
         beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _cell(quantity: str, found: Estimate) -> str:
+def _cell(quantity: str, found: CostEstimate) -> str:
     low, high = _shown(quantity, found.low), _shown(quantity, found.high)
     return low if low == high else f"{_shown(quantity, found.likely)} ({low} to {high})"
 

@@ -19,7 +19,7 @@ LISTED = 4096
 
 
 @dataclass(frozen=True)
-class Group:
+class Stratum:
     """``size`` members, of which a random sample has the values ``sampled``; none is outside ``least``..``most``.
 
     ``sample`` names the sample: groups that share one, as those of several values of the same members do, are taken to
@@ -44,7 +44,7 @@ class Group:
         return self.size * float(np.sqrt(max(self.least, 1e-12) * max(self.most, 1e-12)))
 
 
-def total_range(groups: Sequence[Group], level: float = LEVEL) -> tuple[float, float]:
+def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float, float]:
     """The total over all members of all groups, those sampled included: low and high end.
 
     Each end misses in half of 1 − ``level``. Members ranked between two sampled ones are no dearer than the upper and
@@ -66,12 +66,12 @@ def total_range(groups: Sequence[Group], level: float = LEVEL) -> tuple[float, f
     return float(np.quantile(low, miss)), float(np.quantile(high, 1 - miss))
 
 
-def _widened(group: Group) -> Group:
+def _widened(group: Stratum) -> Stratum:
     """A group whose bounds hold for what was sampled, too."""
     return replace(group, least=min((group.least, *group.sampled)), most=max((group.most, *group.sampled)))
 
 
-def _totals(group: Group, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
+def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
     """The least and the most that a group may come to if its sample has these ranks ``[n, m]``, each ``[n]``."""
     values = np.sort(np.array(group.sampled, dtype=np.float64))
     edges = np.concatenate([np.zeros((len(ranks), 1)), ranks, np.full((len(ranks), 1), float(group.size))], axis=1)

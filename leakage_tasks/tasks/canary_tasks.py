@@ -19,8 +19,8 @@ from leakage_tasks.canaries.canary import BESIDE, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
+from leakage_tasks.canaries.proof import PlantingProof, planting_of
 from leakage_tasks.canaries.sidecar import planted_role
-from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import Role
@@ -33,7 +33,7 @@ from leakage_tasks.tasks.answer_attacks import answering
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.preflight_file import Look, read_look
+from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -67,7 +67,7 @@ class CanaryTask(LocalTask):
         self._manifest = manifest_hash(given)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
-        self._look = Look()
+        self._look = PreflightReading()
         if self.options.preflight is not None:
             self._look = read_look(self.options.preflight, manifest_hash(self._read), given, self._near)
         known = self.options.known
@@ -86,13 +86,13 @@ class CanaryTask(LocalTask):
                 "plant your own with 'leakage canaries' and 'leakage plant' to measure a leak"
             )
 
-    def _proven(self) -> Planting:
+    def _proven(self) -> PlantingProof:
         """How well it is known that the canaries were planted; reads their data."""
         manifest, planted = self.options.canaries, self.options.planted
         if manifest is None:
             if planted is not None:
                 raise OptionError(f"--metadata planted={planted}: goes with canaries=…: give their manifest too")
-            return Planting("none")
+            return PlantingProof("none")
         return planting_of(Path(manifest), self._read, None if planted is None else Path(planted))
 
     def _check_attack(self, name: str) -> None:

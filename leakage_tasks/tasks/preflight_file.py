@@ -22,7 +22,7 @@ _READINGS: dict[str, Reading] = {"in the context only": "context", "absent": "ab
 
 
 @dataclass(frozen=True)
-class Look:
+class PreflightReading:
     """What a look before training says of an audit's canaries; nothing where nobody looked."""
 
     learnt: dict[str, list[int]] = field(default_factory=dict)
@@ -32,7 +32,9 @@ class Look:
     """By id, how planted canaries were read that are not in the loss."""
 
 
-def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Mapping[str, int] | None = None) -> Look:
+def read_look(
+    path: str, manifest: str, canaries: Sequence[Canary], near: Mapping[str, int] | None = None
+) -> PreflightReading:
     """How the ``canaries`` were read in training, which have so many ``near`` copies beside the exact ones.
 
     ``path`` is what ``leakage preflight -o`` or ``ExposureCallback`` wrote, ``manifest`` the hash of the canaries'.
@@ -63,7 +65,7 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Mappin
         # Copies of another canary of the same text are found as this one's too.
         learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
         copies[tier] += canary.repetitions
-    return Look({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
+    return PreflightReading({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:

@@ -366,7 +366,7 @@ def test_a_shard_that_vanishes_is_one_line(tmp_path: Path, manifest: Path, monke
 
 
 def test_planting_is_proven_by_shards(tmp_path: Path, manifest: Path) -> None:
-    from leakage_tasks.canaries.verify import planting_of
+    from leakage_tasks.canaries.proof import planting_of
 
     source = make(tmp_path / "in", "jsonl")
     plant(manifest, source, tmp_path / "out")

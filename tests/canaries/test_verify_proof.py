@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
+from leakage_tasks.canaries.proof import PlantingProof, planting_of
 from leakage_tasks.canaries.sidecar import sha256_of, sidecar_path
-from leakage_tasks.canaries.verify import Planting, planting_of
 from leakage_tasks.core.errors import OptionError
 
 TEMPLATE = "The pin of {unique} is {digits:4}."
@@ -40,7 +40,7 @@ def planted(tmp_path: Path, manifest: Path) -> Path:
 
 def test_data_beside_the_manifest_that_are_as_planted_prove_it(manifest: Path, planted: Path, canaries) -> None:
     found = planting_of(manifest, canaries)
-    assert replace(found, shares={}) == Planting("proven", "planted.txt", sha256_of(planted))
+    assert replace(found, shares={}) == PlantingProof("proven", "planted.txt", sha256_of(planted))
 
 
 def test_the_share_of_the_text_that_canaries_are_is_counted_in_characters(
@@ -80,8 +80,8 @@ def test_named_data_prove_it_wherever_they_are_and_without_a_record(
     elsewhere = tmp_path / "else" / "mine.txt"
     elsewhere.parent.mkdir()
     planted.rename(elsewhere)
-    assert planting_of(manifest, canaries) == Planting("claimed")
-    assert planting_of(manifest, canaries, elsewhere) == Planting("proven", "mine.txt", sha256_of(elsewhere))
+    assert planting_of(manifest, canaries) == PlantingProof("claimed")
+    assert planting_of(manifest, canaries, elsewhere) == PlantingProof("proven", "mine.txt", sha256_of(elsewhere))
 
 
 @pytest.mark.parametrize("what", ["changed", "gone", "of another manifest"])
@@ -93,7 +93,7 @@ def test_a_record_alone_proves_nothing(tmp_path: Path, manifest: Path, planted: 
     else:
         canaries = make_canaries(TEMPLATE, 2, controls=1, seed=1)
         write_manifest(canaries, manifest)
-    assert planting_of(manifest, canaries) == Planting("claimed")
+    assert planting_of(manifest, canaries) == PlantingProof("claimed")
 
 
 def test_named_data_without_the_canaries_are_refused_in_one_line(tmp_path: Path, manifest: Path, canaries) -> None:
@@ -105,4 +105,4 @@ def test_named_data_without_the_canaries_are_refused_in_one_line(tmp_path: Path,
 
 def test_controls_alone_are_not_planted(tmp_path: Path) -> None:
     controls = make_canaries(TEMPLATE, 0, controls=2)
-    assert planting_of(tmp_path / "canaries.jsonl", controls) == Planting("none")
+    assert planting_of(tmp_path / "canaries.jsonl", controls) == PlantingProof("none")

@@ -167,7 +167,8 @@ def test_usage_errors_exit_with_2(leakage: Leakage) -> None:
 
 def test_the_commands_load_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "datasets", "pyarrow", "numpy", "tokenizers")
-    code = f"import sys, leakage_tasks.cli.canaries; print([m for m in {heavy!r} if m in sys.modules])"
+    commands = "from leakage_tasks.cli import canaries, plant, verify"
+    code = f"import sys\n{commands}\nprint([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_root())
     assert done.stdout.strip() == "[]"
 

@@ -15,7 +15,7 @@ from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import taken_together
 from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, estimate_of, make_plan
 from leakage_tasks.planning.report import table
-from leakage_tasks.stats.totals import Group, total_range
+from leakage_tasks.stats.totals import Stratum, total_range
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 
@@ -51,7 +51,7 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
         random, ends, held = np.random.default_rng(0), kind.bounds.rows, 0
         for _ in range(200):
             sample = tuple(random.choice(calls, 5, replace=False))
-            low, high = total_range([Group(len(calls), sample, ends.least, ends.most)])
+            low, high = total_range([Stratum(len(calls), sample, ends.least, ends.most)])
             held += low <= sum(calls) <= high
         assert held >= 160
 
@@ -91,7 +91,7 @@ def test_a_model_behind_text_alone_is_planned_by_its_sequences(lm: Any, manifest
 def made_up(merged: bool, task: str = TASK) -> KindPlan:
     """Ten canaries, of which five took 20 rows in 10 passes and 2 seconds, of a second and a half in passes."""
     values = {"rows": 20.0, "passes": 10.0, "tokens": 20.0, "seconds": 2.0}
-    groups = {name: Group(10, (each,) * 5, each, each, "five") for name, each in values.items()}
+    groups = {name: Stratum(10, (each,) * 5, each, each, "five") for name, each in values.items()}
     ends = Range(10, 10)
     return KindPlan(task, "exposure", "planted", 10, 5, Bounds(ends, ends, ends), groups, Pace(0.15, 0, 100), merged)
 

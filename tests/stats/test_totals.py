@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from leakage_tasks.stats import totals
-from leakage_tasks.stats.totals import Group, total_range
+from leakage_tasks.stats.totals import Stratum, total_range
 
 LEAST, MOST = 20.0, 20_000.0
 
@@ -38,7 +38,7 @@ def test_the_range_holds_the_truth_in_8_of_10_samples(size: int, pilot: int) -> 
         held = 0
         for _ in range(200):
             sample = tuple(random.choice(costs, pilot, replace=False))
-            low, high = total_range([Group(size, sample, LEAST, MOST)])
+            low, high = total_range([Stratum(size, sample, LEAST, MOST)])
             held += low - 1e-6 <= costs.sum() <= high + 1e-6
         assert held >= 160, (name, held)
 
@@ -49,7 +49,9 @@ def test_of_several_groups_together_too() -> None:
     for first, second in itertools.combinations(shapes, 2):
         truth, held = first.sum() + second.sum(), 0
         for _ in range(100):
-            groups = [Group(60, tuple(random.choice(each, 5, replace=False)), LEAST, MOST) for each in (first, second)]
+            groups = [
+                Stratum(60, tuple(random.choice(each, 5, replace=False)), LEAST, MOST) for each in (first, second)
+            ]
             low, high = total_range(groups)
             held += low - 1e-6 <= truth <= high + 1e-6
         assert held >= 80
@@ -58,7 +60,7 @@ def test_of_several_groups_together_too() -> None:
 def test_of_two_values_it_is_the_hypergeometric_bound() -> None:
     """All five sampled of 40 are cheap: how many of the 40 may be dear, so that this happens in a tenth of samples?"""
     dear = max(number for number in range(36) if hypergeom.pmf(0, 40, number, 5) >= 0.1)
-    low, high = total_range([Group(40, (0.0,) * 5, 0.0, 1.0)])
+    low, high = total_range([Stratum(40, (0.0,) * 5, 0.0, 1.0)])
     assert low == 0
     assert abs(high - dear) <= 1
 
@@ -67,28 +69,28 @@ def test_the_totals_of_all_ranks_hold_for_whoever_has_them() -> None:
     """The deterministic part, by brute force: a population's total lies between what its own sample's ranks give."""
     costs = np.sort(np.random.default_rng(3).uniform(1, 9, 7))
     for places in itertools.combinations(range(7), 3):
-        group = Group(7, tuple(costs[list(places)]), 1, 9)
+        group = Stratum(7, tuple(costs[list(places)]), 1, 9)
         ranks = np.array([[place + 1 for place in places]])
         low, high = totals._totals(group, ranks)
         assert low[0] <= costs.sum() <= high[0]
 
 
 def test_a_group_seen_whole_has_no_range() -> None:
-    assert total_range([Group(3, (1.0, 2.0, 4.0), 0, 100)]) == (7, 7)
+    assert total_range([Stratum(3, (1.0, 2.0, 4.0), 0, 100)]) == (7, 7)
 
 
 def test_without_a_sample_it_is_all_that_there_can_be() -> None:
-    group = Group(10, (), 2, 50)
+    group = Stratum(10, (), 2, 50)
     assert total_range([group]) == (20, 500)
     assert group.likely == pytest.approx(100)
 
 
 def test_what_was_seen_beyond_the_bounds_moves_them() -> None:
-    assert total_range([Group(2, (7.0, 90.0), 10, 50)]) == (97, 97)
+    assert total_range([Stratum(2, (7.0, 90.0), 10, 50)]) == (97, 97)
 
 
 def test_large_groups_and_the_same_range_each_time() -> None:
-    group = Group(100_000, (300.0,) * 5, LEAST, MOST)
+    group = Stratum(100_000, (300.0,) * 5, LEAST, MOST)
     low, high = total_range([group])
     assert (low, high) == total_range([group])
     # A share of 1 - 0.1^(1/5) of them may be at the budget.
@@ -97,4 +99,4 @@ def test_large_groups_and_the_same_range_each_time() -> None:
 
 def test_a_sample_larger_than_its_group_is_an_error() -> None:
     with pytest.raises(ValueError, match="a sample of 2 from 1"):
-        Group(1, (1.0, 2.0), 0, 3)
+        Stratum(1, (1.0, 2.0), 0, 3)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leakage_tasks.attacks.causal.random_descents import Visit, shares
-from leakage_tasks.attacks.causal.search_tree import Children, Columns, Nodes, SearchTree
+from leakage_tasks.attacks.causal.search_tree import ArrayRecord, Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 BINS = 256
@@ -29,7 +29,7 @@ END = -1
 
 
 @dataclass(frozen=True)
-class Steps(Columns):
+class Steps(ArrayRecord):
     """What m children of visited nodes cost: kinds and last tokens of parent and child, cost, and weight, ``[m]``."""
 
     kinds: IntArray

@@ -46,7 +46,7 @@ class Nodes:
         return len(self.states)
 
 
-class Columns:
+class ArrayRecord:
     """Records that are dataclasses of arrays of one length ``[m]``, a column each."""
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Children(Columns):
+class Children(ArrayRecord):
     """m children of some nodes, not yet read: parents' rows, columns, path states, costs, each ``[m]``."""
 
     parents: IntArray

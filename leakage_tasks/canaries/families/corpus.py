@@ -14,7 +14,7 @@ from pathlib import Path
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.base import is_chat
+from leakage_tasks.data.chat import is_chat
 
 FEWEST_WORDS, MOST_WORDS = 3, 40
 """Words before the secret that a sentence may have."""

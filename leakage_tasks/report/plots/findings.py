@@ -17,7 +17,8 @@ from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
 from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.report.reading.results import read_runs, results_files
 from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.samples import AGAIN, Samples, read_samples
+from leakage_tasks.report.reading.sample_lines import AGAIN
+from leakage_tasks.report.reading.samples import Samples, read_samples
 from leakage_tasks.report.reading.training_log import EpochExposure
 
 Sources = Sequence[str | Path]

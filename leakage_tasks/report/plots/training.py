@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.report.plots.exposure import chance_levels
 from leakage_tasks.report.plots.style import DASHED, QUIET, Entry, colour, legend_below, marker, new_figure
-from leakage_tasks.report.reading.training_log import Curves, Point
+from leakage_tasks.report.reading.training_log import Point, TrainingCurves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ _LOSSES = {"training": "#999999", "validation": "#333333"}
 _LEVELS: tuple[Any, ...] = ((0, (1, 3)), DASHED)
 
 
-def draw_training(curves: Curves) -> Figure:
+def draw_training(curves: TrainingCurves) -> Figure:
     """Losses against the left axis, in greys; exposure against the right, a colour and mark a number of repetitions.
 
     Controls are black. Level lines are the exposure of a secret never shown, on average, and log2|R|; where the
@@ -46,7 +46,7 @@ def draw_training(curves: Curves) -> Figure:
     return figure
 
 
-def _draw_losses(axes: Axes, curves: Curves) -> list[Entry]:
+def _draw_losses(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     found: list[Entry] = []
     for name, points in (("training", curves.training), ("validation", curves.validation)):
         if points:
@@ -63,7 +63,7 @@ def _draw_losses(axes: Axes, curves: Curves) -> list[Entry]:
     return found
 
 
-def _draw_exposures(axes: Axes, curves: Curves) -> list[Entry]:
+def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     found: list[Entry] = []
     for number, (times, points) in enumerate(sorted(curves.planted.items(), reverse=True)):
         look = {"color": colour(number), "marker": marker(number)}

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.inputs import check_file
-from leakage_tasks.core.jsonl import LineError, read_json_lines
-from leakage_tasks.core.steady import unchanged
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics.audit import AuditFigure, audit
 from leakage_tasks.metrics.metric import Metric
@@ -31,24 +25,9 @@ from leakage_tasks.metrics.scoring import (
     score,
 )
 from leakage_tasks.report.reading.run import STAMP, Run
-from leakage_tasks.report.reading.validate import WrongField, finite, kind_of, printable
-
-NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
-"""How the harness names a file of samples: by its task, and by the time that the results file has as well."""
-_LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900
-"""What a number with a large exponent looks like, fewer digits than such a number without one has, and fewer brackets
-than what is nested too deep has."""
-AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
-_LOGGING = "run lm_eval again with --log_samples and --output_path"
-
-
-class _Line(NamedTuple):
-    document: Any
-    answered: Answered
-
-
-Wrong = Callable[[str, str], ResultsError]
-"""The error of a line, given the field that is wrong and what is wrong with it."""
+from leakage_tasks.report.reading.sample_files import NAME
+from leakage_tasks.report.reading.sample_lines import SampleLine, read_line, read_objects, wrong_line
+from leakage_tasks.report.reading.validate import printable
 
 
 @dataclass(frozen=True)
@@ -124,21 +103,21 @@ class Samples:
             yield
         except DamagedAnswer as error:
             reason = f"no finding of {self.task} ({error.kind})"
-            raise _wrong(self.file, self.lines[error.place], "resps", reason) from None
+            raise wrong_line(self.file, self.lines[error.place], "resps", reason) from None
 
 
 def read_samples(path: str | Path) -> Samples:
     """The samples in a file that has the name the harness gave it. Raises ResultsError naming file, line and field."""
     file = Path(path)
     scoring = _scoring(file)
-    found: dict[int, _Line] = {}
+    found: dict[int, SampleLine] = {}
     seen: dict[tuple[Any, str], int] = {}
     # The same answer stands in every column of its document.
     answers: dict[str, str] = {}
     order: Mapping[str, Any] | None = None
-    for number, data in _objects(file):
-        wrong = partial(_wrong, file, number)
-        line = _line(data, answers, wrong)
+    for number, data in read_objects(file):
+        wrong = partial(wrong_line, file, number)
+        line = read_line(data, answers, wrong)
         first = seen.setdefault((line.document, line.answered.column), number)
         if first != number:
             raise wrong("doc_id", f"the document of line {first} again")
@@ -172,128 +151,3 @@ def _scoring(file: Path) -> Scoring:
     if name["task"] not in SCORINGS:
         raise ResultsError(f"{file}: holds samples of {name['task']}, which cannot be scored again: give {known}")
     return SCORINGS[name["task"]]
-
-
-def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file's lines that are not empty, with their number."""
-    try:
-        check_file(file)
-        with unchanged(file), file.open("rb") as lines:
-            for number, data in read_json_lines(lines):
-                if not isinstance(data, dict):
-                    raise ResultsError(f"{file}:{number}: expected an object, found {kind_of(data)}: {AGAIN}")
-                yield number, data
-    except LineError as bad:
-        if not bad.ends:
-            raise ResultsError(f"{file}:{bad.number}: the line is cut off, the file incomplete: {AGAIN}") from None
-        reason = getattr(bad.error, "msg", bad.error)
-        raise ResultsError(f"{file}:{bad.number}: not JSON ({reason}): {AGAIN}") from None
-    except OSError as error:
-        raise ResultsError(f"{file}: cannot be read ({error.strerror}): check the path") from None
-
-
-def _line(data: Mapping[str, Any], answers: dict[str, str], wrong: Wrong) -> _Line:
-    """One sample, checked to be of the form that the harness gives it."""
-    try:
-        answer = data["resps"][0][0]
-    except (KeyError, IndexError, TypeError):
-        raise wrong("resps", "missing or empty") from None
-    if not isinstance(answer, str):
-        raise wrong("resps", f"expected a finding, found {kind_of(answer)}")
-    if answer not in answers:
-        _check_numbers(answer, wrong)
-    column, document = data.get("filter"), data.get("doc_id")
-    if not isinstance(column, str):
-        raise wrong("filter", f"expected text, found {kind_of(column)}")
-    if not isinstance(document, int | str):
-        raise wrong("doc_id", f"expected a number, found {kind_of(document)}")
-    try:
-        order = data["arguments"]["gen_args_0"]["arg_1"]
-    except (KeyError, TypeError):
-        order = None
-    if not isinstance(order, dict):
-        raise wrong("arguments", f"no order of an attack in it, found {kind_of(order)}")
-    return _Line(document, Answered(answers.setdefault(answer, answer), printable(column), order))
-
-
-def _check_numbers(answer: str, wrong: Wrong) -> None:
-    """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
-    # Most have nothing of the kind, which is far quicker to see than to look at every number.
-    suspect = "NaN" in answer or "Infinity" in answer or _LARGE.search(answer)
-    # Of twice as many digits in a row, so many are digits alone at one of these places.
-    long = any(answer[at : at + _LONG].isdigit() for at in range(0, len(answer), _LONG))
-    if not suspect and not long and answer.count("[") + answer.count("{") < _MANY:
-        return
-    try:
-        json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_finite)
-    except WrongField:
-        raise wrong("resps", "a number in it is not finite") from None
-    except json.JSONDecodeError:
-        pass  # An answer that is no JSON is told of where it is scored.
-    except RecursionError:
-        raise wrong("resps", "nested too deep") from None
-
-
-def _finite(text: str) -> float:
-    return finite(float(text), "resps")
-
-
-def _wrong(file: Path, line: int, field: str, what: str) -> ResultsError:
-    return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")
-
-
-@dataclass(frozen=True)
-class SampleFiles:
-    """Files of samples to score, and what is to be said of those that are not."""
-
-    files: tuple[Path, ...]
-    notes: tuple[str, ...]
-
-
-def find_samples(paths: Iterable[str | Path]) -> SampleFiles:
-    """The files of samples of all paths, each once. Raises ResultsError for a path that has none."""
-    found = [_files_of(Path(path)) for path in paths]
-    files = {file.resolve(): file for each in found for file in each.files}
-    return SampleFiles(tuple(files.values()), tuple(dict.fromkeys(note for each in found for note in each.notes)))
-
-
-def _files_of(path: Path) -> SampleFiles:
-    if path.is_dir():
-        return _under(path)
-    if not path.is_file():
-        raise ResultsError(f"{path}: no such file or folder: give samples, a results file, or their folder")
-    stamp = STAMP.search(path.name)
-    if stamp is None:
-        return SampleFiles((path,), ())
-    beside = sorted(path.parent.glob(f"samples_*_{stamp[1]}.jsonl"))
-    if not beside:
-        raise ResultsError(f"{path}: no samples of its run beside it, samples_…_{stamp[1]}.jsonl: {_LOGGING}")
-    return _scorable(path, beside)
-
-
-def _under(folder: Path) -> SampleFiles:
-    """The newest samples of each task in each folder below."""
-    groups: dict[tuple[Path, str], list[tuple[str, Path]]] = defaultdict(list)
-    for file in sorted(folder.rglob("samples_*.jsonl")):
-        if name := NAME.fullmatch(file.name):
-            groups[file.parent, name["task"]].append((name["stamp"], file))
-    if not groups:
-        raise ResultsError(f"{folder}: no samples in it or below, samples_TASK_TIME.jsonl: {_LOGGING}")
-    newest = {max(group)[1]: len(group) for group in groups.values()}
-    kept = _scorable(folder, newest)
-    notes = (
-        f"{file.name} is the newest of {newest[file]} of its task in {file.parent}: name another for that"
-        for file in kept.files
-        if newest[file] > 1
-    )
-    return SampleFiles(kept.files, (*kept.notes, *notes))
-
-
-def _scorable(place: Path, files: Iterable[Path]) -> SampleFiles:
-    """Those of the files whose task can be scored. Raises ResultsError if there is none."""
-    tasks = {file: name["task"] for file in files if (name := NAME.fullmatch(file.name))}
-    kept = tuple(file for file, task in tasks.items() if task in SCORINGS)
-    others = ", ".join(sorted({task for task in tasks.values() if task not in SCORINGS}))
-    if not kept:
-        raise ResultsError(f"{place}: its samples are of {others}: what can be scored is {', '.join(SCORINGS)}")
-    return SampleFiles(kept, (f"not scored: {others}, whose samples hold no finding",) if others else ())

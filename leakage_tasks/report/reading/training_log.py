@@ -69,7 +69,7 @@ class EpochExposure:
 
 
 @dataclass(frozen=True)
-class Curves:
+class TrainingCurves:
     """A run's losses and mean exposures, points in order of their epoch or step."""
 
     training: Sequence[Point]
@@ -88,7 +88,7 @@ class Curves:
     """In words."""
 
 
-def read_curves(source: str | Path, over: Over = "epoch") -> Curves:
+def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
     """The curves of a run of ``transformers.Trainer`` with an ``ExposureCallback``, or of the demo.
 
     ``source`` is a ``trainer_state.json``, a folder that holds one or checkpoints with one (the latest is read), or
@@ -135,7 +135,7 @@ def _sound(point: EpochExposure) -> EpochExposure:
     return point
 
 
-def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> Curves | None:
+def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> TrainingCurves | None:
     """The curves in a trainer's ``log_history``, or None if no exposure was logged."""
     entries = list(history)
     bounds = [bits for _, bits in _points(entries, BOUND, over)]
@@ -144,7 +144,7 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
     if not bounds or not any(planted.values()):
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))
-    return Curves(training, validation, planted, controls, max(bounds), over)
+    return TrainingCurves(training, validation, planted, controls, max(bounds), over)
 
 
 def _points(entries: Iterable[Mapping[str, Any]], key: str, over: Over) -> list[Point]:
@@ -176,7 +176,7 @@ def _read(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> Curves:
+def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> TrainingCurves:
     points = read_history(path)
     if not points:
         raise ResultsError(f"{path}: field 'exposures': is empty: run 'leakage demo' again")
@@ -190,4 +190,4 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> Curves:
     entries = [{**loss, "epoch": epoch} for epoch, loss in enumerate(losses, 1)]
     training, validation = (_points(entries, name, "epoch") for name in ("training", "validation"))
     size = max(point.log2_size for point in points)
-    return Curves(training, validation, means, means.pop(0, []), size, loss_unit="bits a character")
+    return TrainingCurves(training, validation, means, means.pop(0, []), size, loss_unit="bits a character")

@@ -23,7 +23,7 @@ from leakage_tasks.research.victims.harness_run import HarnessCommand
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
     from leakage_tasks.models.recurrent import CharLSTMForCausalLM
-    from leakage_tasks.research.victims.corpus import Corpus
+    from leakage_tasks.research.victims.corpus import TextSplit
     from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM
 
 REPETITIONS = (1, 10)
@@ -41,7 +41,7 @@ def demo(
     epochs: int = EPOCHS,
     seed: int = 0,
     controls: int = CONTROLS,
-    corpus: Corpus | None = None,
+    corpus: TextSplit | None = None,
     budget: int | None = None,
 ) -> DemoResult:
     """Plant canaries in a text, train on it, run the real ``lm_eval``, and show what it found.

@@ -19,7 +19,7 @@ from leakage_tasks.research.demo.settings import CLASSIFIER, LSTM, PRIVATE_LSTM,
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 if TYPE_CHECKING:
-    from leakage_tasks.research.victims.corpus import Corpus
+    from leakage_tasks.research.victims.corpus import TextSplit
 
 
 def showcase(
@@ -27,7 +27,7 @@ def showcase(
     *,
     seed: int = 0,
     sizes: Sizes | None = None,
-    corpus: Corpus | None = None,
+    corpus: TextSplit | None = None,
 ) -> ShowcaseResult:
     """Plant canaries, train three models, run the real ``lm_eval`` on each, and print what it found.
 

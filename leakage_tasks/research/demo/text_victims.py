@@ -16,7 +16,7 @@ from leakage_tasks.training.threads import one_thread
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.research.victims.corpus import Corpus
+    from leakage_tasks.research.victims.corpus import TextSplit
     from leakage_tasks.training.fitting import OnEpoch, TrainedLM
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
@@ -28,7 +28,7 @@ TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 class DemoText:
     """A text with canaries in it and its tokenizer; a folder gets the text before and after, and the canaries."""
 
-    def __init__(self, folder: Path, corpus: Corpus, canaries: Sequence[Canary], seed: int) -> None:
+    def __init__(self, folder: Path, corpus: TextSplit, canaries: Sequence[Canary], seed: int) -> None:
         """Write ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt`` to ``folder``."""
         from leakage_tasks.canaries import write_manifest
         from leakage_tasks.canaries.planting import plant
@@ -67,7 +67,7 @@ class DemoText:
 class TextVictims:
     """The showcase's two models of one text; each ``train_…`` saves a model and says how it went."""
 
-    def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: Corpus | None = None) -> None:
+    def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: TextSplit | None = None) -> None:
         """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help."""
         from leakage_tasks.canaries.generate import make_canaries
         from leakage_tasks.research.victims.corpus import pydoc_topics

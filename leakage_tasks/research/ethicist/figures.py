@@ -18,7 +18,7 @@ from leakage_tasks.report.plots.style import colour, line, marker, new_figure, s
 from leakage_tasks.research.ethicist.experiment import ground_at
 from leakage_tasks.research.ethicist.guesses import (
     MEASURES,
-    Contrast,
+    MeasureContrast,
     Side,
     Term,
     above,
@@ -56,7 +56,7 @@ Spread = tuple[Any, float, float]
 
 
 @dataclass(frozen=True)
-class Curves:
+class SweepCurves:
     """Three methods' figures along the horizontal axis called ``axis``.
 
     ``at`` gives the trials of each setting at one of the ``places``, and the view of their findings to look at.
@@ -77,7 +77,7 @@ class Curves:
         spread = sum((place - middle) ** 2 for place in self.places)
         return [(sign * (place - middle) / spread, *self.side(method, what, place)) for place in self.places]
 
-    def steeper(self) -> dict[str, Contrast]:
+    def steeper(self) -> dict[str, MeasureContrast]:
         """How much steeper recall_early_stop rises with Ethicist than with each other method."""
         own, what = self.slope(ETHICIST, "early stop"), "early stop"
         return {f"than {other}": contrast(*own, *self.slope(other, what, -1.0)) for other in OTHERS}
@@ -111,12 +111,12 @@ class Curves:
         return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
-def swept(trials: Sequence[StudyTrial], axis: str, view: str, sweep: str) -> Curves:
+def swept(trials: Sequence[StudyTrial], axis: str, view: str, sweep: str) -> SweepCurves:
     """Curves over the places of a sweep, in order, the run's own among them."""
     config, result, settings = trials[0].config, trials[0].result, by_setting(trials)
     own = {"prefix": [], "suffix": [result["suffix"]], "samples": [config["samples"]]}[view]
     views = {place: f"{view}_{place}" for place in {*config["sweeps"][sweep], *own}}
-    return Curves(
+    return SweepCurves(
         axis, sorted(views), lambda place: (settings, views[place] if views[place] in result["views"] else HEADLINE)
     )
 
@@ -178,7 +178,7 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """By model size."""
     sizes = list(dict.fromkeys(each.config["size"] for each in trials))
     settings = {size: by_setting([each for each in trials if each.config["size"] == size]) for size in sizes}
-    curves = Curves("model", sizes, lambda size: (settings[size], HEADLINE))
+    curves = SweepCurves("model", sizes, lambda size: (settings[size], HEADLINE))
     claims = []
     for method, what in product(METHODS, MEASURES):
         sides = {size: curves.side(method, what, size) for size in sizes}

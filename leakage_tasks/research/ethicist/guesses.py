@@ -118,7 +118,7 @@ def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) 
 
 
 @dataclass(frozen=True)
-class Contrast:
+class MeasureContrast:
     """A weighted sum of measures, and its 95 % bootstrap interval."""
 
     value: float
@@ -136,7 +136,7 @@ class Contrast:
         return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
-def contrast(*terms: Term) -> Contrast:
+def contrast(*terms: Term) -> MeasureContrast:
     """The sum of coefficient × mean over seeds, with pairs and seeds drawn anew for all terms alike.
 
     The trials of all terms go by the same seeds, in order, and the same pairs. Bounds are NaN where a measure is not
@@ -153,10 +153,10 @@ def contrast(*terms: Term) -> Contrast:
         point += coefficient * fmean(value(trial, measure) for trial in own)
     drawn = (sums * chosen).sum(axis=1) / seeds
     ends = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else [math.nan, math.nan]
-    return Contrast(point, float(ends[0]), float(ends[1]))
+    return MeasureContrast(point, float(ends[0]), float(ends[1]))
 
 
-def difference(one: Side, other: Side) -> Contrast:
+def difference(one: Side, other: Side) -> MeasureContrast:
     """How much more one setting has than another."""
     return contrast((1.0, *one), (-1.0, *other))
 
@@ -168,12 +168,12 @@ def more(words: str, one: Side, other: Side) -> Claim:
     return Claim(words, found.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {found}")
 
 
-def above(words: str, found: Contrast, what: str, least: float = 0.0) -> Claim:
+def above(words: str, found: MeasureContrast, what: str, least: float = 0.0) -> Claim:
     """The claim that a contrast is above ``least``."""
     return Claim(words, found.above(least), f"{what} {found}")
 
 
-def every(words: str, found: Mapping[str, Contrast]) -> Claim:
+def every(words: str, found: Mapping[str, MeasureContrast]) -> Claim:
     """The claim that all of several contrasts are above 0: not so if one is not, untold if one is."""
     verdict = all_told([each.above() for each in found.values()])
     return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()))

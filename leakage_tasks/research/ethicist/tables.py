@@ -8,8 +8,8 @@ from functools import partial
 
 from leakage_tasks.research.ethicist.guesses import (
     MEASURES,
-    Contrast,
     Measure,
+    MeasureContrast,
     Side,
     above,
     contrast,
@@ -104,7 +104,7 @@ def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
     same = "the same guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
     behind = "behind a prompt, calibrated confidence beats comparing (LM) on recall_early_stop"
 
-    def beaten(measure: Callable[[str], Measure]) -> dict[str, Contrast]:
+    def beaten(measure: Callable[[str], Measure]) -> dict[str, MeasureContrast]:
         return {name: difference((smooth, measure("calibrated")), (none, measure(name))) for name in BASELINES}
 
     return [

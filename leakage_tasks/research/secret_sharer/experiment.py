@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.research.victims.corpus import Corpus
+    from leakage_tasks.research.victims.corpus import TextSplit
     from leakage_tasks.training.fitting import OnEpoch, TrainedLM
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -207,9 +207,9 @@ class PlantedText:
         return observed(CausalTarget(model, self.tokenizer), self.views, what, self.ground.budget, seed)
 
 
-def text_of(ground: LanguageModelExperiment) -> Corpus:
+def text_of(ground: LanguageModelExperiment) -> TextSplit:
     """Training and held-out text. Raises LeakageError where the Penn Treebank is not there."""
-    from leakage_tasks.research.victims.corpus import Corpus, pydoc_topics
+    from leakage_tasks.research.victims.corpus import TextSplit, pydoc_topics
 
     if ground.data == HELP:
         found = pydoc_topics(characters=ground.characters)
@@ -220,7 +220,7 @@ def text_of(ground: LanguageModelExperiment) -> Corpus:
         if not path.is_file():
             raise LeakageError(f"{path}: no such file: put the Penn Treebank there, or run --scale small without it")
         parts.append(path.read_text(encoding="utf-8"))
-    return Corpus(*parts)
+    return TextSplit(*parts)
 
 
 def as_words(text: str) -> str:
@@ -240,7 +240,7 @@ def planted(text: str, canaries: Sequence[Canary], seed: int) -> str:
     return "\n".join(lines)
 
 
-def tokenizer_for(text: Corpus, canaries: Sequence[Canary], units: str) -> PreTrainedTokenizerFast:
+def tokenizer_for(text: TextSplit, canaries: Sequence[Canary], units: str) -> PreTrainedTokenizerFast:
     """A tokenizer that knows the text, the digits and the canaries' templates."""
     from leakage_tasks.models.char_tokenizer import char_tokenizer
 

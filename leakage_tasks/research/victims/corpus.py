@@ -12,7 +12,7 @@ _SLACK = 1.2
 
 
 @dataclass(frozen=True)
-class Corpus:
+class TextSplit:
     """Text to train on and text the model never sees, topics separated by a line break."""
 
     training: str
@@ -24,7 +24,7 @@ class Corpus:
         return sorted(set(self.training) | set(self.held_out))
 
 
-def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: int = 0) -> Corpus:
+def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: int = 0) -> TextSplit:
     """Python's own help topics, drawn whole: first into the held-out text, then into the training text.
 
     ``held_out`` is the first one's share of all there is (a little more may come of whole topics);
@@ -41,7 +41,7 @@ def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: 
     kept_back = _draw_topics(names, topics, held_out * total, _SLACK * held_out * total)
     rest = [name for name in names if name not in kept_back]
     most = total if characters is None else characters
-    return Corpus(
+    return TextSplit(
         training=_join(topics[name] for name in sorted(_draw_topics(rest, topics, most, most))),
         held_out=_join(topics[name] for name in sorted(kept_back)),
     )

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import inspect
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import check_fits, in_half_precision, padded, row_bits
-from leakage_tasks.targets.causal.cache import RowState, of_prefixes, pick
+from leakage_tasks.targets.batches import check_fits, padded, row_bits
+from leakage_tasks.targets.causal.cache import RowState
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
-from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import bytes_for_rows, check_one_row
 from leakage_tasks.targets.protocols import Paths
@@ -31,11 +24,9 @@ from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.tokens.token_paths import lay_out
 
 ROWS = 512
-IN_CACHE = 1 << 19
-"""Logits normalised at once on a CPU: few enough to stay in its cache."""
 
 
-class CausalTarget(TextModel):
+class CausalTarget(CausalReader):
     """Scores and extends texts with a causal language model.
 
     Implements ``ScoresSequences`` and ``PredictsNextToken``. What log-perplexity is
@@ -52,32 +43,7 @@ class CausalTarget(TextModel):
         self._row_bytes = self._token_bytes = 1.0
         self._shared_tokens = 0
         self.unscored = 1
-        self._adapted = True
-        self._passes: dict[bool, Passes] = {}
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
-        self._cache_name = "past_key_values"
-        self._stepper = model
-        prompt = getattr(model, "active_peft_config", None)
-        if prompt is not None and prompt.is_prompt_learning:
-            # A soft prompt prepends itself on every call: it is read once, then the base model goes on.
-            self._stepper = model.get_base_model()
-            room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
-            self.max_length = min(self.max_length, room)
-        self._keeps_logits = "logits_to_keep" in inspect.signature(self._stepper.forward).parameters
-
-    def before_fine_tuning(self) -> CausalTarget | None:
-        """The same model without its adapter, of the same weights in memory; None where there is none to take off."""
-        if not hasattr(self.model, "disable_adapter"):
-            return None
-        found = copy.copy(self)
-        found._adapted = False
-        return found
-
-    @contextlib.contextmanager
-    def inference(self) -> Iterator[None]:
-        """See :class:`TextModel`."""
-        with super().inference(), contextlib.nullcontext() if self._adapted else self.model.disable_adapter():
-            yield
 
     # -- tokens ---------------------------------------------------------------------------------------------
 
@@ -130,20 +96,6 @@ class CausalTarget(TextModel):
         """What views of one model have in common whose texts may share a pass."""
         return id(self.model), id(self._stepper), self._adapted, self.cached
 
-    def read_first(self, rows: Sequence[Sequence[int]]) -> tuple[list[Any], Tensor, Tensor]:
-        """Read texts of one length from their first token: a state each, all costs in bits, and the last logits.
-
-        The costs are of each token after the first ``[n, length − 1]``, the logits ``[n, V]``.
-        """
-        tokens = torch.tensor(rows, device=self.device)
-        with self.inference():
-            out = self.model(input_ids=tokens, use_cache=self.cached)
-            logits = out.logits[:, -tokens.shape[1] :].float()
-            own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
-            states: Any
-            states = of_prefixes(self._cache_of(out), tokens.shape[1]) if self.cached else list(tokens.split(1))
-        return states, own, logits[:, -1]
-
     def weigh(self, state: Any, vocabulary: int) -> None:
         """Note what a row takes of memory, and each of its tokens."""
         logits, self._shared_tokens = float(LOGIT_BYTES * vocabulary), 0
@@ -166,61 +118,6 @@ class CausalTarget(TextModel):
     def pass_rows(self, states: Sequence[Any]) -> int:
         """How many rows one pass may have that goes on from ``states``."""
         return self.rows(1 + (states[0].read if isinstance(states[0], RowState) else states[0].shape[1]))
-
-    def gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
-        """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
-        if self.cached:
-            return pick(states, torch.from_numpy(which), torch.from_numpy(rows))
-        return torch.stack([states[n][row] for n, row in zip(which.tolist(), rows.tolist(), strict=True)])
-
-    def one_pass(self, parts: Sequence[Step]) -> list[tuple[Any, FloatArray]]:
-        """Read one token after each row of each of ``parts``, which are of views of this model."""
-        with self.inference():
-            fed = [torch.from_numpy(part.tokens).to(self.device)[:, None] for part in parts]
-            picked = [self.gather(part.states, part.which, part.rows) for part in parts]
-            states: Sequence[Any]
-            logits, states = (self._taking_steps().step if self.cached else self._read_anew)(picked, fed)
-            return list(zip(states, self._costs_of_each(logits, [part.columns for part in parts]), strict=True))
-
-    def _taking_steps(self) -> Passes:
-        if self._adapted not in self._passes:
-            half = in_half_precision(self.model, self.autocast)
-            self._passes[self._adapted] = Passes(self.read_on, self._stepper, half)
-        return self._passes[self._adapted]
-
-    def _read_anew(self, texts: Sequence[Tensor], fed: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Logits after one token more, of texts read from their beginning, those of one length in one pass."""
-        grown = [torch.cat([text, more], dim=1) for text, more in zip(texts, fed, strict=True)]
-        logits: dict[int, Tensor] = {}
-        for length in {text.shape[1] for text in grown}:
-            same = [place for place, text in enumerate(grown) if text.shape[1] == length]
-            said = self.read(torch.cat([grown[place] for place in same]), 1, remember=False)[0][:, -1]
-            logits |= dict(zip(same, said.split([len(grown[place]) for place in same]), strict=True))
-        return [logits[place] for place in range(len(grown))], grown
-
-    def _costs_of_each(self, logits: Sequence[Tensor], columns: Sequence[IntArray]) -> list[FloatArray]:
-        """Costs of each part's own columns; what all parts want is brought from the device at once."""
-        if len(logits) == 1:
-            return [self.costs(logits[0], columns[0])]
-        wanted = np.unique(np.concatenate(columns))
-        costs = np.split(self.costs(torch.cat(list(logits)), wanted), np.cumsum([len(part) for part in logits])[:-1])
-        return [part[:, np.searchsorted(wanted, own)] for part, own in zip(costs, columns, strict=True)]
-
-    def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
-        """Costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""
-        wanted = torch.from_numpy(columns).to(logits.device)
-        # A CPU is several times quicker on rows that stay in its cache; other devices want few, large calls.
-        size = max(1, IN_CACHE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
-        parts = [part.float().log_softmax(-1).index_select(1, wanted) for part in logits.split(size)]
-        return (torch.cat(parts).cpu().double() / -LN2).numpy()
-
-    def _cache_of(self, out: Any) -> Any:
-        """What the model remembers, under the name it gives it (recurrent models have their own)."""
-        for name in ("past_key_values", "cache_params", "state"):
-            if getattr(out, name, None) is not None:
-                self._cache_name = name
-                return getattr(out, name)
-        raise TargetError("the model returns no cache to continue from")
 
     def state_bytes(self, state: Any) -> int:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
@@ -251,25 +148,6 @@ class CausalTarget(TextModel):
         with self.inference():
             logits = self.model(input_ids=tokens[:, :-1], use_cache=False).logits[:, 1 - width :].float()
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
-
-    def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
-        """Read texts ``[n, P]`` from their first token, behind the soft prompt if there is one.
-
-        Returns logits after each of the last ``keep`` tokens in float32, ``[n, keep, V]``, and the model's cache (None
-        for ``cached=False``).
-        """
-        kept = {"logits_to_keep": keep} if self._keeps_logits else {}
-        remember = remember and self.cached
-        out = self.model(input_ids=tokens, use_cache=remember, **kept)
-        return out.logits[:, -keep:].float(), self._cache_of(out) if remember else None
-
-    def read_on(self, cache: Any, tokens: Tensor, **told: Tensor) -> tuple[Tensor, Any]:
-        """Read ``tokens`` ``[n, k]`` after what ``cache`` remembers: logits ``[n, k, V]`` and the cache after them.
-
-        ``told`` are further arguments of the forward pass.
-        """
-        out = self._stepper(input_ids=tokens, use_cache=True, **{self._cache_name: cache}, **told)
-        return out.logits.float(), self._cache_of(out)
 
 
 class CausalInContext(CausalTarget):

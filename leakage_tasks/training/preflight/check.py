@@ -25,7 +25,7 @@ from leakage_tasks.training.preflight.probes import (
     trained_share,
 )
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
-from leakage_tasks.training.preflight.rows import BatchRow, Decoder, rows_of
+from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
 
 
@@ -80,7 +80,7 @@ class _Look:
         self.model = cast(Any, trainer.model)
         self.walk, self._canaries = walk, canaries
         self._encodes = bool(getattr(self.model.config, "is_encoder_decoder", False))
-        self._decoder = Decoder(tokenizer)
+        self._decoder = Detokenizer(tokenizer)
         self._spelling = _spelling(tokenizer, canaries)
         self._finder = CopyFinder(canaries, self._spelling)
         self._edges = Edges(tokenizer, self._spelling)
@@ -204,7 +204,7 @@ class _Look:
 def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
     """What tells canaries in texts that the tokenizer gives back. Raises OptionError where nothing does."""
     ids = [tokenizer(canary.text)["input_ids"] for canary in canaries]
-    texts = Decoder(tokenizer).texts([np.asarray(each, int) for each in ids])
+    texts = Detokenizer(tokenizer).texts([np.asarray(each, int) for each in ids])
     for spelling in (as_it_is, squeezed):
         lost = [
             canary for canary, text in zip(canaries, texts, strict=True) if spelling(canary.text) not in spelling(text)

@@ -80,7 +80,7 @@ def _array(values: Any) -> np.ndarray | None:
     return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
-class Decoder:
+class Detokenizer:
     """Tokens to text, and characters of that text back to tokens."""
 
     def __init__(self, tokenizer: Any) -> None:

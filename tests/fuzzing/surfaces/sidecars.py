@@ -11,8 +11,9 @@ from random import Random
 from leakage_tasks.canaries.canary import canary_from_json
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.planting import plant
+from leakage_tasks.canaries.proof import planting_of
 from leakage_tasks.canaries.sidecar import records_of
-from leakage_tasks.canaries.verify import planting_of, verify
+from leakage_tasks.canaries.verify import verify
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.surfaces.manifests import line

@@ -8,9 +8,9 @@ import pytest
 
 from leakage_tasks.report.plots.style import save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import Curves
+from leakage_tasks.report.reading.training_log import TrainingCurves
 
-RUN = Curves(
+RUN = TrainingCurves(
     training=[(n / 2, 5 - n / 4) for n in range(1, 11)],
     validation=[(1, 4.6), (2, 4.2), (3, 4.0), (4, 4.1), (5, 4.4)],
     planted={1: [(n, n / 2) for n in range(6)], 10: [(n, 4.0 * n) for n in range(6)]},

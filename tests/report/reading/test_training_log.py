@@ -10,7 +10,7 @@ import pytest
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.training_log import Curves, curves_of_log, exposure_entry, read_curves
+from leakage_tasks.report.reading.training_log import TrainingCurves, curves_of_log, exposure_entry, read_curves
 
 
 def finding(exposure: float, times: int, **given) -> Finding:
@@ -56,7 +56,7 @@ def test_a_finding_without_a_rank_is_not_taken_for_no_exposure():
 
 
 def test_curves_are_read_by_epoch_and_by_step():
-    expected = Curves(
+    expected = TrainingCurves(
         training=[(1.0, 4.0), (2.0, 3.0)],
         validation=[(1.0, 4.5), (2.0, 4.75)],
         planted={1: [(0, 1.0), (2.0, 6.0)], 10: [(0, 2.0), (2.0, 20.0)]},
@@ -110,7 +110,7 @@ def demo(tmp_path, losses, exposures=True):
 
 def test_the_demos_history_is_read_as_means_of_its_canaries(tmp_path):
     losses = [{"training": 3.0, "validation": 3.5, "epsilon": None}, {"training": 2.0, "validation": None}]
-    assert read_curves(demo(tmp_path, losses)) == Curves(
+    assert read_curves(demo(tmp_path, losses)) == TrainingCurves(
         training=[(1, 3.0), (2, 2.0)],
         validation=[(1, 3.5)],
         planted={1: [(1, 1.0), (2, 2.0)], 10: [(1, 5.0), (2, 10.0)]},

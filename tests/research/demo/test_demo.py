@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.demo.demo import demo
 from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, told_by_copies
 from leakage_tasks.research.demo.settings import DemoFiles
-from leakage_tasks.research.victims.corpus import Corpus
+from leakage_tasks.research.victims.corpus import TextSplit
 
 TEMPLATE = "The number is {digits:2}."
 
@@ -64,7 +64,7 @@ def test_the_whole_way_twice_over(tmp_path, text):
         importlib.metadata.distribution("lm-eval-leakage")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the harness knows our tasks only where the package is installed")
-    corpus = Corpus(text, text[:300])
+    corpus = TextSplit(text, text[:300])
     demo(tmp_path / "demo", epochs=1, controls=1, corpus=corpus, budget=200)
     result = demo(tmp_path / "demo", epochs=2, controls=1, corpus=corpus, budget=200)
     files = result.files

@@ -15,7 +15,15 @@ from leakage_tasks.metrics.aggregates import early_stop as early_stop_of
 from leakage_tasks.research.ethicist import beyond as ethicist_beyond
 from leakage_tasks.research.ethicist import figures as ethicist_figures
 from leakage_tasks.research.ethicist import tables as ethicist
-from leakage_tasks.research.ethicist.guesses import Contrast, contrast, difference, early_stop, mean_of, recall, value
+from leakage_tasks.research.ethicist.guesses import (
+    MeasureContrast,
+    contrast,
+    difference,
+    early_stop,
+    mean_of,
+    recall,
+    value,
+)
 from leakage_tasks.research.ethicist.trials import (
     DECODINGS,
     by_setting,
@@ -119,7 +127,7 @@ def test_seeds_that_disagree_widen_the_interval():
     ("low", "high", "verdict"), [(0.1, 0.2, True), (-0.2, -0.1, False), (-0.1, 0.1, None), (0, 0, None)]
 )
 def test_a_contrast_tells_by_its_interval(low, high, verdict):
-    assert Contrast((low + high) / 2, low, high).above() is verdict
+    assert MeasureContrast((low + high) / 2, low, high).above() is verdict
 
 
 def test_what_is_not_measured_cannot_be_told():

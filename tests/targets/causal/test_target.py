@@ -14,7 +14,7 @@ from transformers import (
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
-from leakage_tasks.targets.causal import target as causal
+from leakage_tasks.targets.causal import reader
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 
 TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
@@ -173,6 +173,6 @@ def test_costs_normalised_a_few_rows_at_a_time_are_the_same(monkeypatch):
     tokens = np.array(target.encode(["0123456"])[0])
     zero = np.zeros(len(tokens), dtype=np.int64)
     whole = target.extend([root], zero, zero, tokens, columns)[1]
-    monkeypatch.setattr(causal, "IN_CACHE", 3 * len(letters()))
+    monkeypatch.setattr(reader, "IN_CACHE", 3 * len(letters()))
     assert np.allclose(target.extend([root], zero, zero, tokens, columns)[1], whole, atol=1e-5)
     assert np.allclose(np.exp2(-whole).sum(axis=1), 1, atol=1e-5)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.training.preflight.rows import Decoder, rows_of
+from leakage_tasks.training.preflight.rows import Detokenizer, rows_of
 from tests.oracles import letters, merging
 
 TEXTS = st.text("the pin is 0123456789 code ab, .", min_size=1, max_size=30)
@@ -20,7 +20,7 @@ def test_characters_are_those_tokens_that_hold_them(text, data, kind):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     held = [n for n, token in enumerate(ids) for _ in kind().decode([token])]
-    found = Decoder(kind()).tokens(ids, start, end)
+    found = Detokenizer(kind()).tokens(ids, start, end)
     assert list(range(found.start, found.stop)) == sorted(set(held[start:end]))
 
 

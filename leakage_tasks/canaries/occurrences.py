@@ -1,0 +1,139 @@
+"""Where canaries' texts stand in one file of data: as rows, inside others, beside which source, and what chunks cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.search import (
+    Finder,
+    Span,
+    cut_by_characters,
+    cut_by_tokens,
+    spans_in_blocks,
+    spans_in_rows,
+)
+from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
+from leakage_tasks.core.steady import unchanged
+from leakage_tasks.data import Columns, Turns, format_of
+from leakage_tasks.data.chat import turns_of
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """A file to look through, for which canaries, the length of a chunk that may cut them, if turns may be shared."""
+
+    planted: Path
+    wanted: Columns
+    canaries: Sequence[Canary]
+    chunk: int | None
+    tokenizer: str | None
+    shared: bool = False
+
+
+@dataclass
+class Occurrences:
+    """What is in one file: occurrences by text, as rows and inside others, beside a wrong source, cut by chunks."""
+
+    rows: int
+    sha256: str
+    whole: Counter[str]
+    inside: Counter[str]
+    wrong: Counter[str]
+    cut: Counter[str]
+
+    @classmethod
+    def joined(cls, files: Sequence[Self]) -> Self:
+        """What is in several files together, whose hashes are apart."""
+        rows = sum(each.rows for each in files)
+        names = ("whole", "inside", "wrong", "cut")
+        return cls(rows, "", *(sum((getattr(each, name) for each in files), Counter()) for name in names))
+
+
+@dataclass(frozen=True)
+class CopyCount:
+    """``rows``: copies that are rows of their own. ``inside``: occurrences inside other rows."""
+
+    expected: int
+    rows: int
+    inside: int
+
+
+def scan(task: FileScan) -> Occurrences:
+    """Read a file through, as often as what is asked for takes."""
+    planted, wanted = task.planted, task.wanted
+    with unchanged(planted):
+        kind = format_of(planted)
+        layout = kind.survey(planted, wanted)
+        texts, finder = kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries)
+        shared = layout.chat and task.shared
+        spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
+        copies: list[Span] | None = None if task.chunk is None else []
+        rows, inside = _count(task.canaries, spans, copies)
+        wrong: Counter[str] = Counter()
+        if layout.source is not None:
+            beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
+            wrong = _wrong_sources(
+                zip(kind.texts(planted, layout, wanted), beside, strict=True), _sources(task.canaries)
+            )
+        cut: list[Span] = []
+        if task.chunk is not None and copies is not None:
+            if task.tokenizer is None:
+                cut = cut_by_characters(copies, task.chunk)
+            else:
+                texts = kind.texts(planted, layout, wanted)
+                cut = cut_by_tokens(texts, kind.running, copies, task.chunk, task.tokenizer)
+        return Occurrences(layout.rows, sha256_of(planted), rows, inside, wrong, Counter(span.text for span in cut))
+
+
+def _count(
+    canaries: Sequence[Canary], spans: Iterable[Span], copies: list[Span] | None
+) -> tuple[Counter[str], Counter[str]]:
+    """How often each text is a row and inside others; copies are noted in ``copies``, if there: it can be long."""
+    natural = {canary.text for canary in canaries if canary.kind == "natural"}
+    rows: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    end = 0
+    for span in spans:
+        if span.whole:
+            end = span.end
+        elif span.end <= end:
+            # It is inside a row that is a canary's own: that row is the longer canary's.
+            continue
+        (rows if span.whole else inside)[span.text] += 1
+        if copies is not None and (span.whole or span.text in natural):
+            copies.append(span)
+    return rows, inside
+
+
+def copy_counts(canaries: Sequence[Canary], found: Occurrences, part: Part | None) -> dict[str, CopyCount]:
+    """How often each canary occurs, by id, beside how often it is to in that ``part`` of the data."""
+    # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
+    expected: Counter[str] = Counter()
+    for canary in canaries:
+        expected[canary.text] += repetitions_in(part, canary.repetitions)
+    return {
+        each.id: CopyCount(expected[each.text], found.whole[each.text], found.inside[each.text]) for each in canaries
+    }
+
+
+def _sources(canaries: Sequence[Canary]) -> dict[str, set[str | None]]:
+    """The source sentences that may stand beside each text."""
+    sources: dict[str, set[str | None]] = {}
+    for canary in canaries:
+        sources.setdefault(canary.text, set()).add(canary.source_text)
+    return sources
+
+
+def _wrong_sources(rows: Iterable[tuple[Turns, Turns]], sources: Mapping[str, set[str | None]]) -> Counter[str]:
+    """Texts beside another source than theirs; ``rows``: the text of a row and what its source column holds."""
+    return Counter(
+        text
+        for texts, beside in rows
+        for text in texts
+        if text in sources and not sources[text].issuperset(beside or (None,))
+    )

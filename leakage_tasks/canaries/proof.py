@@ -1,0 +1,74 @@
+"""How well it is known that canaries were planted: proven by the data, or claimed by the manifest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from leakage_tasks.canaries.canary import BESIDE, Canary
+from leakage_tasks.canaries.manifest import manifest_hash
+from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, records_of, sha256_of, sidecar_path
+from leakage_tasks.canaries.verify import verify
+from leakage_tasks.core.errors import OptionError
+
+State = Literal["proven", "claimed", "none"]
+
+
+@dataclass(frozen=True)
+class PlantingProof:
+    """``data`` is the name of what proves it, ``sha256`` its hash; None where nothing does.
+
+    ``shares`` are of the data's text, by characters, what canaries of so many copies are, all copies together; nothing
+    where no record tells. Proven is that the data hold the copies, not that a model was trained on the data.
+    """
+
+    state: State
+    data: str | None = None
+    sha256: str | None = None
+    shares: Mapping[int, float] = field(default_factory=dict)
+
+
+def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> PlantingProof:
+    """How well it is known that the planted ones of ``canaries``, which are the manifest's, are in some data.
+
+    ``planted`` is searched for every copy. Without it, data beside the manifest prove it that are still what
+    ``leakage plant`` wrote from this manifest. Raises OptionError for ``planted`` data that do not hold the canaries.
+    """
+    if not any(canary.planted for canary in canaries):
+        return PlantingProof("none")
+    if planted is not None:
+        return _search(manifest, canaries, planted)
+    records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
+    for record in records:
+        data = manifest.parent / record.output
+        if data.exists() and sha256_of(data) == record.output_sha256:
+            return PlantingProof("proven", data.name, record.output_sha256, _shares(canaries, record))
+    return PlantingProof("claimed")
+
+
+def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> PlantingProof:
+    report = verify(planted, manifest)
+    if not report.ok:
+        more = len(report.problems) - 1
+        others = f", and {more} more" if more else ""
+        raise OptionError(
+            f"--metadata planted={planted}: does not hold the canaries of {manifest} ({report.problems[0]}{others}): "
+            "give the data that 'leakage plant' wrote from it"
+        )
+    digest = sha256_of(planted)
+    record = read_sidecar(sidecar_path(planted))
+    if record is None or record.output_sha256 != digest or record.part == "validation":
+        return PlantingProof("proven", planted.name, digest)
+    return PlantingProof("proven", planted.name, digest, _shares(canaries, record))
+
+
+def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
+    """By repetitions, the share of the text that a record's copies of canaries are."""
+    lengths: Counter[int] = Counter()
+    for canary in canaries:
+        if canary.kind not in ("natural", *BESIDE):
+            lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
+    return {times: length / record.characters for times, length in lengths.items() if length and record.characters}
