@@ -18,6 +18,7 @@ from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric
 from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
+from leakage_tasks.tasks.sharing import ALIKE
 
 DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
@@ -52,6 +53,8 @@ class LocalTask(HarnessTask):
     """The kind of its requests, which :meth:`answers` answers on every model."""
     CHATS = False
     """Whether ``--apply_chat_template`` and ``--system_instruction`` mean something to it."""
+    SHARING = ALIKE
+    """How several processes share its requests."""
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
     _docs: list[Document]
@@ -64,7 +67,7 @@ class LocalTask(HarnessTask):
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """What a model answers to the task's requests, one answer a request, in their order."""
-        return answer_by_order(lm, requests, cls.answering(lm))
+        return answer_by_order(lm, requests, cls.answering(lm), cls.SHARING)
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
