@@ -13,7 +13,8 @@ from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.core.unanswered import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.harness.api import LM, CacheHook, Instance
-from leakage_tasks.tasks.sharing import ALIKE, Sharing, merged, pooled, processes_of
+from leakage_tasks.harness.generation import leave_out
+from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
 """Answers requests of one order, which is the second of their arguments (less ``optional``)."""
@@ -50,6 +51,8 @@ def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer, sharin
     with uncached(lm):
         if processes is None:
             return _alone(lm, requests, answer)
+        if SPARE:
+            leave_out(lm, frozenset(SPARE))
         with processes.call():
             return _shared(processes, requests, answer, sharing)
 

@@ -45,6 +45,9 @@ class Sharing:
 ALIKE = Sharing()
 """Every n-th request."""
 
+SPARE: set[str] = set()
+"""Tasks of the run that this process has no document of."""
+
 
 def processes_of(lm: LM) -> Processes | None:
     """The processes that answer a model's requests together; None where this one answers all it is asked itself.
