@@ -157,15 +157,13 @@ class Bar:
     bar: tqdm[Any]
 
     def __post_init__(self) -> None:
-        self._before = 0
         if self.processes is not None:
-            # What was done before this process looked at what is there already is no part of its total.
-            self._before = self.processes.count("done", 0)
             self.processes.meanwhile = partial(self.more, 0)
 
     def more(self, number: int = 1) -> None:
         """So many more are done here; show what the others have done meanwhile."""
-        done = self.bar.n + number if self.processes is None else self.processes.count("done", number) - self._before
+        done = self.bar.n + number if self.processes is None else self.processes.count("done", number)
+        # What others had done before this process looked at what is there already is no part of its total.
         self.bar.update(min(done, self.bar.total) - self.bar.n)
         if self.bar.n == self.bar.total:
             self.bar.close()
