@@ -88,7 +88,12 @@ CASES = {
     "labels": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/words.jsonl"}),
     "label accuracy": Case("classifier-scorer", "classifier", ("label_accuracy",), {"data": "{}/labelled.jsonl"}),
     "mix-and-match": Case("frankenstein-mlm", "classifier", BOTH, {"canaries": "{}/words.jsonl"}, _GENERATOR),
-    "two words": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/phrases.jsonl", "budget": 300}),
+    "two words": Case(
+        "classifier-scorer",
+        "classifier",
+        BOTH,
+        {"canaries": "{}/phrases.jsonl", "budget": 900, EXTRACTION: {"beam": 9}},
+    ),
     "fewer words than processes": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/word.jsonl"}),
     "masked": Case("masked-lm", "base", (EXPOSURE,), {"canaries": "{}/words.jsonl", "attack": "sampled"}),
     "tags": Case("nlu-tagger", "tagger", BOTH, {"canaries": "{}/tags.jsonl", EXTRACTION: _STEPS}),
