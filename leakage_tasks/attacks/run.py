@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from leakage_tasks.attacks.finding import AttackResult, Finding
 from leakage_tasks.attacks.redact import about, hiding
@@ -28,9 +28,21 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
-from leakage_tasks.targets.rounds import together
+from leakage_tasks.targets.rounds import Take, in_order, together
 
 MOST_BITS = 400
+
+
+class Share(Protocol):
+    """What one of several processes attacks of a list of canaries, by their places."""
+
+    def part(self, places: Sequence[int]) -> Sequence[int]:
+        """Its part of those that one attack takes all at once."""
+
+    def take(self, under_way: int) -> int | None:
+        """The one to be begun next, given how many are under way; None for none now, or none any more."""
+
+
 AUTO_CONTEXT = Context()
 
 
@@ -46,6 +58,7 @@ def run_attack(
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
+    share: Share | None = None,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -58,10 +71,10 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change.
+    may still change. Of canaries that several processes ``share`` those are attacked that this one takes.
     """
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context)
-    return _findings(chosen, progress, done)
+    return _findings(chosen, progress, done, share)
 
 
 def chosen_attacks(
@@ -125,6 +138,7 @@ def _findings(
     pairs: Sequence[tuple[Attack, AttackRequest]],
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
+    share: Share | None,
 ) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 
@@ -136,20 +150,30 @@ def _findings(
     others = [number for number, (attack, _) in enumerate(pairs) if not attack.together]
 
     def found() -> Generator[tuple[int, AttackResult, float], None, None]:
-        yield from _in_its_own_way([(number, *pairs[number]) for number in own])
-        attacks = [partial(_attacked, *pairs[number]) for number in others]
-        with contextlib.closing(together(attacks)) as answers:
+        yield from _in_its_own_way([(number, *pairs[number]) for number in (share.part(own) if share else own)])
+        attacks = [partial(_attacked, *pair) for pair in pairs]
+        take = in_order(others) if share is None else _without(own, share.take)
+        with contextlib.closing(together(attacks, take)) as answers:
             for each in answers:
-                yield others[each.number], each.result, each.seconds
+                yield each.number, each.result, each.seconds
 
     with contextlib.closing(found()) as all_found:
-        for _ in progress(pairs):
-            number, result, seconds = next(all_found)
+        for _, (number, result, seconds) in zip(progress(pairs), all_found, strict=False):
             attack, order = pairs[number]
             findings[number] = _finding(attack, order, result, seconds)
             if done is not None:
                 done(number, findings[number])
-    return _with_shares([findings[number] for number in range(len(pairs))])
+    return _with_shares([findings[number] for number in sorted(findings)])
+
+
+def _without(left_out: Collection[int], take: Take) -> Take:
+    def taken(under_way: int) -> int | None:
+        number = take(under_way)
+        while number is not None and number in left_out:
+            number = take(under_way)
+        return number
+
+    return taken
 
 
 def _with_shares(findings: Sequence[Finding]) -> list[Finding]:

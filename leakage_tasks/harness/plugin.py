@@ -151,7 +151,7 @@ class HarnessHooks:
 
         @functools.wraps(usual)
         def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            if _is_ours(error) and _runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
+            if _is_ours(error) and runs_lm_eval() and os.environ.get("LM_EVAL_LEAKAGE_DEBUG") != "1":
                 print(f"leakage: {error}", file=sys.stderr)
             else:
                 usual(kind, error, trace)
@@ -270,7 +270,7 @@ def _is_ours(error: BaseException) -> bool:
     return errors is not None and isinstance(error, errors.LeakageError)
 
 
-def _runs_lm_eval() -> bool:
+def runs_lm_eval() -> bool:
     """Whether the process is the harness' own command, and not a program that uses it."""
     started = Path(sys.argv[0]) if sys.argv else Path()
     return started.stem in ("lm_eval", "lm-eval") or (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -18,6 +18,8 @@ class HarnessTask(Task):
     """
 
     OUTPUT_TYPE: Any
+    spare = False
+    """Whether this process has no document of its own."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = TaskConfig(**{**config, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
@@ -42,6 +44,10 @@ class HarnessTask(Task):
         elif value:
             self.not_taken(key, value)
 
+    def doc_iterator(self, **settings: Any) -> Any:
+        """See the harness; a process that is there for no document of its own sees the one it stands in for."""
+        return iter([(0, self._instances[0].doc)]) if self.spare else super().doc_iterator(**settings)
+
     def construct_requests(self, doc: Any, ctx: str, **kwargs: Any) -> Instance:
         """See the harness."""
         _, doc_id, _ = kwargs["metadata"]
@@ -51,6 +57,18 @@ class HarnessTask(Task):
         """Read every column off the answers."""
         for each in self._instances:
             each.filtered_resps = {name: read(each.resps[0]) for name, read in self.columns.items()}
+
+
+def leave_out(lm: Any, tasks: Set[str]) -> None:
+    """Let what this process says of tasks count for nothing when the harness gathers the processes' values."""
+    gather = type(lm).gather_object
+
+    def gather_object(found: dict[str, Any], dst: int = 0) -> Any:
+        for task in tasks & found.keys():
+            found[task] = [] if isinstance(found[task], list) else {name: [] for name in found[task]}
+        return gather(lm, found, dst)
+
+    lm.gather_object = gather_object
 
 
 def request(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -15,6 +15,7 @@ class HarnessTask(Task):
     """See :class:`leakage_tasks.harness.v0_4.HarnessTask`: what a subclass has is the same."""
 
     OUTPUT_TYPE: Any
+    spare = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         # The harness wants a name, which tasks made by hand have none of.
@@ -82,6 +83,13 @@ class HarnessTask(Task):
                 scores = {name: [value] for name, value in values.items()}
                 scored[each.doc_id] = ScoredDoc(doc_id=each.doc_id, reference=each.target, scores=scores)
             scorer.set_results(scored)
+        if self.spare:
+            # Samples are made of these; values are gathered by document, so that twice the same changes nothing.
+            self._instances = []
+
+
+def leave_out(lm: Any, tasks: Set[str]) -> None:
+    """See :func:`leakage_tasks.harness.v0_4.leave_out`: here the task itself leaves them out."""
 
 
 def request(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,8 @@ Answered = TypeVar("Answered")
 Result = TypeVar("Result")
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers several questions of one kind, in their order."""
+Take = Callable[[int], int | None]
+"""The number of the attack that is begun next, given how many are under way; None for none now, or none any more."""
 
 MOST_AT_ONCE = 1024
 """Attacks that are under way at once; each is a thread."""
@@ -120,19 +122,28 @@ class _Attack(threading.Thread, Generic[Result]):
         self._turn.release()
 
 
-def together(attacks: Sequence[Callable[[], Result]]) -> Generator[Done[Result], None, None]:
+def in_order(numbers: Iterable[int]) -> Take:
+    """Takes attacks one after the other, however many are under way."""
+    left = iter(numbers)
+    return lambda under_way: next(left, None)
+
+
+def together(attacks: Sequence[Callable[[], Result]], take: Take | None = None) -> Generator[Done[Result], None, None]:
     """Run attacks so that they advance together; yields what each came to as soon as it is done.
 
-    Attacks are begun in their order, as many as it takes to fill passes. An error of one ends all of them; if several
-    fail at the same time, it is that of the first.
+    Attacks are begun in their order, or as ``take`` says, as many as it takes to fill passes. An error of one ends all
+    of them; if several fail at the same time, it is that of the first.
     """
+    take = take or in_order(range(len(attacks)))
     begun: list[_Attack[Result]] = []
     waiting: list[_Attack[Result]] = []
     back = threading.Semaphore(0)
     try:
         while True:
-            while len(begun) < len(attacks) and len(waiting) < MOST_AT_ONCE and _filled(waiting) < FILLED:
-                attack = _Attack(len(begun), attacks[len(begun)], back)
+            while len(waiting) < MOST_AT_ONCE and _filled(waiting) < FILLED:
+                if (number := take(len(waiting))) is None:
+                    break
+                attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
                 if attack.go_on():

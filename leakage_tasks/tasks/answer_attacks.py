@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
+from leakage_tasks.tasks.sharing import Bar, CanaryShare, processes_of, rank_of
 
 
 def answering(lm: LM) -> Answer:
@@ -45,11 +45,11 @@ def answering(lm: LM) -> Answer:
     told: set[str] = set()
     resume = Resume(lm)
 
-    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         with memory_within(order.get("memory")):
-            return found(order, group)
+            return findings(order, group)
 
-    def found(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def findings(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         check_endpoint(lm)
         order, canaries = _in_chat(lm, order, _resolved([request.doc for request in group], order))
         spoken = Languages(**order["languages"])
@@ -58,11 +58,12 @@ def answering(lm: LM) -> Answer:
             with hiding(canaries):
                 prove(targets[spoken], canaries)
         target = targets[spoken]
-        if lm.rank == 0 and order["manifest"] not in told:
+        if rank_of(lm) == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
             _tell_of_contexts(lm, target, order, canaries)
         there = _there(resume, order, canaries)
-        return [finding.to_json() for finding in _attacked(lm, target, order, canaries, there)]
+        found = {each.canary: each.to_json() for each in _attacked(lm, target, order, canaries, there)}
+        return [found.get(canary.id) for canary in canaries]
 
     return answer
 
@@ -118,27 +119,28 @@ def _there(resume: Resume, order: Mapping[str, Any], canaries: Sequence[Canary])
     asked["settings"] = settings_of(order["settings"])
     items = [item_of(canary, order["reveal"]) for canary in canaries]
     task = f"canary_{order['goal']}"
-    return resume.findings(order["resume"], order.get("model_id"), task, asked, items, finding_from_json)
+    return resume.findings(order["resume"], order.get("model_id"), task, asked, items, finding_from_json, whole=True)
 
 
 def _found(
     lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
 ) -> list[Finding]:
-    """A finding a canary: those that are there already, and for the others what the attack finds out."""
-    known = {} if there is None else dict(there.known)
+    """A finding a canary: those that are there already, and for the others what the attack finds out.
+
+    Of several processes each has those that were there and those that it attacked.
+    """
+    known = {} if there is None else there.known
     missing = [place for place in range(len(canaries)) if place not in known]
+    processes = processes_of(lm)
+    title = f"Attacking {len(missing)} canaries ({order['goal']})"
+    bar = Bar(processes, tqdm(desc=title, total=len(missing), disable=rank_of(lm) != 0 or not missing, unit="canary"))
 
     def add(number: int, finding: Finding) -> None:
+        bar.more()
         if there is not None:
             shown = finding if order["reveal"] else coarsened(finding)
             there.add(missing[number], finding.attack, shown.to_json())
 
-    bar = functools.partial(
-        tqdm,
-        desc=f"Attacking {len(missing)} canaries ({order['goal']})",
-        disable=lm.rank != 0 or not missing,
-        unit="canary",
-    )
     found = run_attack(
         order["attack"],
         target,
@@ -147,12 +149,11 @@ def _found(
         seed=order["seed"],
         goal=order["goal"],
         settings=order["settings"],
-        progress=bar,
         context=Context(**order["context"]),
-        done=None if there is None else add,
+        done=add,
+        share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
     )
-    known |= zip(missing, found, strict=True)
-    return [known[place] for place in range(len(canaries))]
+    return [*known.values(), *found]
 
 
 def _attacked(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log, warn_once
-from leakage_tasks.core.unanswered import FIELD, agreed, unanswered
+from leakage_tasks.core.processes import Processes
+from leakage_tasks.core.unanswered import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.harness.api import LM, CacheHook, Instance
+from leakage_tasks.harness.generation import leave_out
+from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
 """Answers requests of one order, which is the second of their arguments (less ``optional``)."""
@@ -36,35 +40,79 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
     setattr(LM, kind, method)
 
 
-def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
+def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
     """Answer requests of one order together; a request that comes twice is answered once.
 
     An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
-    unanswered on every process, with one warning. One that says itself why it cannot be answered does too.
+    unanswered on every process, with one warning. One that says itself why it cannot be answered does too. Where
+    several processes answer, they share the requests as ``sharing`` says.
     """
+    processes = processes_of(lm)
+    with uncached(lm):
+        if processes is None:
+            return _alone(lm, requests, answer)
+        if SPARE:
+            leave_out(lm, frozenset(SPARE))
+        with processes.call():
+            return _shared(processes, requests, answer, sharing)
+
+
+def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     groups: dict[str, list[Instance]] = {}
     for request in {id(request): request for request in requests}.values():
         groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-    orders = {text: json.loads(text) for text in groups}
-    optional = [text for text, order in orders.items() if order.pop("optional", False)]
+    optional = [text for text in groups if _order(text)[1]]
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
-    with uncached(lm):
-        for text, group in groups.items():
-            found, reasons[text] = _tried(orders[text], group, answer, text in optional)
-            answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    for text, group in groups.items():
+        found, reasons[text] = _tried(text, group, answer)
+        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
     for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
-            answers |= {id(request): unanswered(never.reason) for request in groups[text]}
-            if never.first and FIELD not in orders[text]:
-                log.warning("leakage: %s is null: %s", groups[text][0].task_name, never.reason)
+            answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
     return [answers[id(request)] for request in requests]
 
 
-def _tried(
-    order: Mapping[str, Any], group: Sequence[Instance], answer: Answer, optional: bool
-) -> tuple[Sequence[Any], str | None]:
+def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, sharing: Sharing) -> list[Any]:
+    answers: dict[tuple[str, str, int], Any] = {}
+    for number, (text, group) in enumerate(pooled(processes, requests).items()):
+        processes.part = str(number)
+        places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
+        started = time.monotonic()
+        found, reason = _tried(text, [group[place] for place in places], answer) if places else ([], None)
+        worked = time.monotonic() - started
+        given, never = merged(processes, found, places, reason, sharing)
+        done = len(found) - found.count(None)
+        log.debug(
+            "leakage: process %d answered %d of %d requests in %.2f s and waited %.2f s for the others",
+            processes.rank,
+            done,
+            len(group),
+            worked,
+            processes.waited,
+        )
+        if never is not None:
+            given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
+        answers |= {(text, each.task_name, each.doc_id): given[place] for place, each in enumerate(group)}
+    return [answers[json.dumps(each.args[1], sort_keys=True), each.task_name, each.doc_id] for each in requests]
+
+
+def _order(text: str) -> tuple[dict[str, Any], bool]:
+    """What is asked, and whether it may stay unanswered."""
+    order = json.loads(text)
+    return order, order.pop("optional", False)
+
+
+def _never(text: str, first: Instance, never: Unanswered) -> str:
+    """The answer to a request of an order that is not answered; one process says so, unless it was said before."""
+    if never.first and FIELD not in _order(text)[0]:
+        log.warning("leakage: %s is null: %s", first.task_name, never.reason)
+    return unanswered(never.reason)
+
+
+def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
     """The answers to an order, or why there are none."""
+    order, optional = _order(text)
     if FIELD in order:
         return (), order[FIELD]
     try:

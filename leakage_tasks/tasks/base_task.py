@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.processes import launched
 from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
@@ -18,6 +19,7 @@ from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric
 from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
+from leakage_tasks.tasks.sharing import ALIKE, SPARE
 
 DECLARED = "leakage"
 """The name under which a task's configuration in a results file holds what the task declares about itself."""
@@ -52,6 +54,8 @@ class LocalTask(HarnessTask):
     """The kind of its requests, which :meth:`answers` answers on every model."""
     CHATS = False
     """Whether ``--apply_chat_template`` and ``--system_instruction`` mean something to it."""
+    SHARING = ALIKE
+    """How several processes share its requests."""
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
     _docs: list[Document]
@@ -64,7 +68,7 @@ class LocalTask(HarnessTask):
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """What a model answers to the task's requests, one answer a request, in their order."""
-        return answer_by_order(lm, requests, cls.answering(lm))
+        return answer_by_order(lm, requests, cls.answering(lm), cls.SHARING)
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
@@ -217,14 +221,17 @@ class LocalTask(HarnessTask):
         return self.doc_to_text(doc)
 
     def build_all_requests(self, *, limit: int | None = None, rank: int = 0, world_size: int = 1, **rest: Any) -> None:
-        """See the harness. Every process needs a document; raises OptionError on all of them if there are too few."""
+        """See the harness. Of a process without a document of its own the request is the first one's once more.
+
+        Raises OptionError on all processes if there are too few documents and the processes do not know each other.
+        """
         if self.lacking is not None:
             self._stand_in(rank)
             return
         chosen = rest.get("samples")
         self._used = [self._docs[place] for place in chosen] if chosen else self._docs[:limit]
         number = len(self._used)
-        if number < world_size:
+        if number < world_size and not (number and self.is_shared()):
             raise OptionError(
                 f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "
                 f"use {number} process(es) or more {self.DOCUMENTS}"
@@ -236,7 +243,19 @@ class LocalTask(HarnessTask):
             warn_once(
                 f"{self.task_name}: requests are not cached, since the harness' cache does not tell {self.SOURCE} apart"
             )
+        spare = number <= rank
+        if spare:
+            rank, world_size = 0, number
+        self.spare = False
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
+        self.spare = spare
+        (SPARE.add if spare else SPARE.discard)(self.task_name)
+
+    @classmethod
+    def is_shared(cls) -> bool:
+        """Whether processes share the task's requests here, and learn all answers."""
+        own = any("answers" in vars(each) for each in cls.__mro__[: cls.__mro__.index(LocalTask)])
+        return not own and launched() is not None
 
     def _stand_in(self, rank: int) -> None:
         """One request on every process, for the reason to come back as its answer."""

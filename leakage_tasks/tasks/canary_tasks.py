@@ -34,6 +34,7 @@ from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
+from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
@@ -51,6 +52,7 @@ class CanaryTask(LocalTask):
     OUTPUT_TYPE = "attack"
     CHATS = True
     DOCUMENTS, SOURCE = "canaries", "manifests"
+    SHARING = Sharing(by_attack=True)
     GOAL: Goal
     SCORING: scoring.Scoring
 

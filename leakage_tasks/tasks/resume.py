@@ -19,6 +19,7 @@ from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint, model_fingerprint
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.sharing import processes_of, rank_of
 
 AnyFinding = TypeVar("AnyFinding")
 Item = Any
@@ -41,8 +42,12 @@ class Resume:
         asked: Mapping[str, Any],
         items: Sequence[Item],
         read: Callable[[str], AnyFinding],
+        whole: bool = False,
     ) -> Findings[AnyFinding]:
-        """What a folder holds of ``items``, of which ``task`` asks what ``asked`` says. Raises LeakageError."""
+        """What a folder holds of ``items``, of which ``task`` asks what ``asked`` says. Raises LeakageError.
+
+        Of several processes each has all ``items`` where they are the ``whole``, else its part.
+        """
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
         if model_id not in self._models:
@@ -51,8 +56,9 @@ class Resume:
         named = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
         about = {"group": fingerprint(group), "task": task, "model": str(named) if isinstance(named, str) else ""}
         found = Findings(self._journals[folder], about, items, read)
-        share = f" of this process, one of {self._lm.world_size}" if self._lm.world_size > 1 else ""
-        if self._lm.rank == 0:
+        processes = None if whole else processes_of(self._lm)
+        share = "" if processes is None else f" of this process, one of {processes.size},"
+        if rank_of(self._lm) == 0:
             log.info(
                 "leakage: %s: %d of %d findings%s are there already in %s", task, len(found.known), len(items), share,
                 folder,

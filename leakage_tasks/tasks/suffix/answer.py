@@ -33,6 +33,7 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.sharing import rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
 
@@ -102,7 +103,7 @@ def _found(
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
     untuned = untuned_model(lm, options.untuned, target, pairs)
-    bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
+    bar = functools.partial(tqdm, disable=rank_of(lm) != 0, unit="pair")
     trained = _trained(target, options, bar)
     data, settings = pairs_hash(options.tested()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}

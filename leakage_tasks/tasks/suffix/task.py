@@ -25,6 +25,7 @@ from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
 from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.sharing import Sharing
 from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 
@@ -43,6 +44,7 @@ class SuffixExtraction(LocalTask):
     OUTPUT_TYPE = "attack_pairs"
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
+    SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda told: _answer(*told))
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
@@ -130,6 +132,10 @@ def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
         return selection.name, answer
     text = selection.of(suffix_finding_from_json(answer)).to_json()
     return selection.name, Answer(text, answer.guess if isinstance(answer, Answer) else None)
+
+
+def _answer(text: str, guess: Sequence[int] | None) -> Answer:
+    return Answer(text, None if guess is None else tuple(guess))
 
 
 def _usual() -> dict[str, Any]:

@@ -1,0 +1,160 @@
+"""Processes that share one run: what they tell each other, through the store at which torch.distributed meets.
+
+No collective is waited for. Whoever waits looks every now and then whether the others still live, so that a process
+that fails or dies ends the run on all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.log import first_line
+
+BEAT, SILENT = 3.0, 45.0
+"""Seconds between two signs of life, and those without one after which a process counts as dead."""
+POLL, LOOK = 0.02, 1.0
+"""Seconds between two looks for what is waited for, and between two looks at whether the others live."""
+AWAY = b"0"
+
+
+def _nothing() -> None:
+    pass
+
+
+class ProcessLost(LeakageError):
+    """Another process of the run failed or died."""
+
+
+class Processes:
+    """The processes of a run: how many they are (``size``), which this one is (``rank``), and what all of them know.
+
+    ``store`` is one of torch.distributed that all have. All names are of the :meth:`call` that goes on and, within it,
+    of the ``part`` that it is at; the processes must come to calls and parts in the same order.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self._store, self.rank, self.size = store, rank, size
+        self.part = ""
+        self.meanwhile: Callable[[], None] = _nothing
+        self.waited = 0.0
+        """Seconds of the last exchange, until all the others had come to it."""
+        self._calls = 0
+        self._looked = 0.0
+        self._lives: dict[int, tuple[bytes, float]] = {}
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """What all processes do together; an error in it is told to the others."""
+        self._calls += 1
+        self.part, self.meanwhile = "", _nothing
+        done = threading.Event()
+        alive = threading.Thread(target=self._live, args=(done,), daemon=True)
+        alive.start()
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, ProcessLost):
+                with suppress(Exception):
+                    self._store.set(f"{self._calls}/failed", f"{self.rank}:{first_line(error)}")
+            raise
+        finally:
+            done.set()
+            alive.join()
+
+    def count(self, name: str, more: int = 1) -> int:
+        """A number that all processes count up, with ``more`` added by this one."""
+        with self._reaching():
+            return int(self._store.add(self._key(name), more))
+
+    def exchange(self, name: str, text: str) -> list[str]:
+        """What each process says, by rank; waits for all of them, calling ``meanwhile``, which ends with it.
+
+        Raises ProcessLost where one fails or dies.
+        """
+        keys = [self._key(f"{name}/{rank}") for rank in range(self.size)]
+        started = time.monotonic()
+        with self._reaching():
+            self._store.set(keys[self.rank], text)
+            while not self._store.check(keys):
+                self.look()
+                self.meanwhile()
+                time.sleep(POLL)
+            self.meanwhile()
+            self.meanwhile = _nothing
+            self.waited = time.monotonic() - started
+            found = [self._store.get(key).decode() for key in keys]
+            if self._store.add(self._key(f"{name}/read"), 1) == self.size:
+                for key in keys:
+                    self._store.delete_key(key)
+        return found
+
+    def look(self) -> None:
+        """Raise ProcessLost if another process has failed or died; looks once a second at most."""
+        now = time.monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        with self._reaching():
+            if self._store.check([f"{self._calls}/failed"]):
+                rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
+                raise ProcessLost(f"process {rank} of {self.size} ended the run: {why}")
+            for rank in range(self.size):
+                self._look_at(rank, now)
+
+    def _look_at(self, rank: int, now: float) -> None:
+        key = f"alive/{rank}"
+        beat = self._store.get(key) if self._store.check([key]) else AWAY
+        last, since = self._lives.get(rank, (AWAY, now))
+        if beat == AWAY or beat != last:
+            self._lives[rank] = (beat, now)
+        elif now - since > SILENT:
+            raise ProcessLost(
+                f"process {rank} of {self.size} gave no sign of life for {SILENT:.0f} seconds: it was killed or hangs, "
+                "look for its error above or for a lack of memory, and start the run again"
+            )
+
+    def _live(self, done: threading.Event) -> None:
+        """Give signs of life until all is done, then say that none will come."""
+        beat = 0
+        with suppress(Exception):
+            while not done.wait(BEAT if beat else 0):
+                beat += 1
+                self._store.set(f"alive/{self.rank}", f"{self._calls}.{beat}")
+            self._store.set(f"alive/{self.rank}", AWAY.decode())
+
+    def _key(self, name: str) -> str:
+        return f"{self._calls}/{self.part}/{name}"
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise ProcessLost(
+                f"the other processes cannot be reached ({first_line(error)}): the first one was killed or failed, "
+                "look for its error above, and start the run again"
+            ) from None
+
+
+def launched() -> Processes | None:
+    """The processes that torch.distributed has been set up for; None where this one is alone."""
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return None
+    store = dist.distributed_c10d._get_default_store()
+    return None if store is None else _of(store)
+
+
+@cache
+def _of(store: Any) -> Processes:
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import PrefixStore
+
+    return Processes(PrefixStore("leakage", store), dist.get_rank(), dist.get_world_size())

@@ -1,0 +1,192 @@
+"""Runs of the harness as ``torchrun`` starts them, on small models of every kind: all tasks and attacks, by name.
+
+:func:`make_inputs` makes models and data, :data:`CASES` says what is run on them, :func:`launch` runs cases in as many
+processes as wanted and gives what the harness returned.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import BertTokenizerFast
+
+from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.canaries.alphabets import word_list
+from tests.conftest import ROOT
+from tests.encoders import CONFIGS, classifier_of, save_base
+from tests.oracles import letters, tiny_gpt2
+from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.translators import random_model, tokenizer_of
+
+EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
+BOTH = (EXPOSURE, EXTRACTION)
+WORDS = tuple(a + b + c for a in "bdgk" for b in "aeiou" for c in "prt")
+LABELS = ("sport", "cooking", "law")
+
+SCRIPT = """
+import json, os, sys
+from leakage_tasks.harness import plugin
+plugin.install()
+import lm_eval
+from leakage_tasks.harness.run import our_tasks
+cases, output = json.load(open(sys.argv[1])), sys.argv[2]
+found = {}
+for name, case in cases.items():
+    manager = our_tasks(case["metadata"])
+    results = lm_eval.simple_evaluate(
+        case["model"], model_args=case["arguments"], tasks=case["tasks"], task_manager=manager, device="cpu",
+        bootstrap_iters=0, batch_size=case["batch_size"],
+    )
+    if results is not None:
+        found[name] = {"results": results["results"], "samples": results["samples"]}
+if os.environ.get("RANK", "0") == "0":
+    json.dump(found, open(output, "w"), default=str)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of ``lm_eval``; ``model`` is its folder among the inputs, ``{}`` in values stands for all of these."""
+
+    kind: str
+    model: str
+    tasks: Sequence[str]
+    metadata: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int | None = 8
+
+
+def _causal(attack: str, task: str, **options: Any) -> Case:
+    return Case("hf", "gpt", (task,), {"canaries": "{}/pins.jsonl", "budget": 120, "attack": attack} | options)
+
+
+_GENERATOR = {"head": "{}/base"}
+_SUFFIXES = {"data": "{}/pairs", "split": "all", "samples": 12, "temperature": 0.4, "validation": 0, "wrong": 4}
+_STEPS = {"steps": 5, "restarts": 2}
+CASES = {
+    **{name: _causal(name, EXPOSURE) for name in ("exposure", "sampled")},
+    "skew-normal": _causal("skew-normal", EXPOSURE, draws=90),
+    "calibrated": _causal("exposure", EXPOSURE, signal="calibrated", untuned="{}/other"),
+    **{name: _causal(name, EXTRACTION) for name in ("shortest-path", "beam", "greedy", "sampling")},
+    "brute-force": _causal("brute-force", EXTRACTION, budget=1000),
+    "contrastive-beam": _causal("contrastive-beam", EXTRACTION, contrast="{}/other"),
+    "all in a group": Case("hf", "gpt", ("leakage",), {"canaries": "{}/pins.jsonl", "budget": 120, "data": "{}/pairs"}),
+    "fewer canaries than processes": Case("hf", "gpt", BOTH, {"canaries": "{}/two.jsonl", "budget": 120}),
+    "translation": Case("hf", "translator", BOTH, {"canaries": "{}/sources.jsonl"}, {"backend": "seq2seq"}),
+    "suffixes": Case("hf", "gpt", (SUFFIXES,), {**_SUFFIXES, "prefix_lengths": [3]}),
+    "suffixes, written down": Case("hf", "gpt", (SUFFIXES,), {**_SUFFIXES, "guesses": "{}/guesses.csv"}),
+    "labels": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/words.jsonl"}),
+    "label accuracy": Case("classifier-scorer", "classifier", ("label_accuracy",), {"data": "{}/labelled.jsonl"}),
+    "mix-and-match": Case("frankenstein-mlm", "classifier", BOTH, {"canaries": "{}/words.jsonl"}, _GENERATOR),
+    "two words": Case(
+        "classifier-scorer",
+        "classifier",
+        BOTH,
+        {"canaries": "{}/phrases.jsonl", "budget": 900, EXTRACTION: {"beam": 9}},
+    ),
+    "fewer words than processes": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/word.jsonl"}),
+    "masked": Case("masked-lm", "base", (EXPOSURE,), {"canaries": "{}/words.jsonl", "attack": "sampled"}),
+    "tags": Case("nlu-tagger", "tagger", BOTH, {"canaries": "{}/tags.jsonl", EXTRACTION: _STEPS}),
+}
+
+
+def make_inputs(folder: Path) -> None:
+    """Random models and what is asked of them; seven canaries each, so that shares of two and of three are uneven."""
+    for seed, name in enumerate(("gpt", "other")):
+        tiny_gpt2(letters(), seed).save_pretrained(folder / name)
+        letters().save_pretrained(folder / name)
+    random_model("nllb").save_pretrained(folder / "translator")
+    tokenizer_of("nllb").save_pretrained(folder / "translator")
+    tiny_tagger(True).save_pretrained(folder / "tagger")
+    words_tokenizer().save_pretrained(folder / "tagger")
+    _make_classifier(folder)
+    pins = make_canaries("pin {unique} is {digits:3}", 4, repetitions=(1, 9), controls=3)
+    write_manifest(pins, folder / "pins.jsonl")
+    write_manifest([pins[0], pins[-1]], folder / "two.jsonl")
+    sources = [Canary(name, "the number is {digits:2}.", tuple(name), source="die zahl") for name in ("12", "34", "56")]
+    write_manifest(sources, folder / "sources.jsonl")
+    tagged = [pin("6", name="one"), pin("2", "4", name="two"), pin("0", name="no", planted=False, repetitions=0)]
+    write_manifest(tagged, folder / "tags.jsonl")
+    rng = np.random.default_rng(0)
+    (folder / "pairs").mkdir()
+    for part, length in (("prefix", 9), ("suffix", 2)):
+        np.save(folder / "pairs" / f"train_{part}.npy", rng.integers(4, 40, (31, length)))
+
+
+def _make_classifier(folder: Path) -> None:
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    tokenizer = BertTokenizerFast(vocab={token: place for place, token in enumerate(tokens)}, do_lower_case=False)
+    config = copy.deepcopy(CONFIGS["bert"])
+    config.vocab_size = len(tokens)
+    save_base(folder / "base", config, tokenizer)
+    model = classifier_of(folder / "base", len(LABELS))
+    model.config.id2label, model.config.label2id = dict(enumerate(LABELS)), {name: n for n, name in enumerate(LABELS)}
+    model.save_pretrained(folder / "classifier")
+    tokenizer.save_pretrained(folder / "classifier")
+    words = [_word_canary(number, ("{words}",), WORDS[7 * number]) for number in range(7)]
+    write_manifest(words, folder / "words.jsonl")
+    write_manifest(words[:2], folder / "word.jsonl")
+    phrases = [_word_canary(n, ("{words}", "{words}"), WORDS[5 * n], WORDS[8 * n + 1]) for n in range(7)]
+    write_manifest(phrases, folder / "phrases.jsonl")
+    rows = [{"text": f"{WORDS[n]} {WORDS[n + 9]}", "label": LABELS[n % 3]} for n in range(11)]
+    (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _word_canary(number: int, slots: Sequence[str], *secret: str) -> Canary:
+    planted = number % 2 == 0
+    settings: dict[str, Any] = {"planted": planted, "repetitions": 4 * planted, "label": LABELS[number % 3]}
+    template = f"{WORDS[3 * number]} {' '.join(slots)} {WORDS[2 * number + 1]}"
+    return Canary(f"canary-{number}", template, secret, alphabets={"words": word_list("words", WORDS)}, **settings)
+
+
+def launch(
+    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Results and samples of cases by name, each of all ``processes``."""
+    done, output = start(inputs, folder, processes, names, environment), folder / "found.json"
+    log = done.communicate()[1]
+    assert done.returncode == 0, log
+    found: dict[str, Any] = json.loads(output.read_text())
+    return found
+
+
+def start(
+    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Begin them, in ``folder``."""
+    # By this name the harness' own command is known.
+    script = folder / "lm_eval" / "__main__.py"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(SCRIPT)
+    cases = {name: _filled(vars(CASES[name]), inputs) for name in names}
+    for case in cases.values():
+        case["arguments"] = {"pretrained": f"{inputs}/{case['model']}", **case["arguments"]}
+        case["model"] = case["kind"]
+    (folder / "cases.json").write_text(json.dumps(cases))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", port]
+    words = [str(script), str(folder / "cases.json"), str(folder / "found.json")]
+    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LM_EVAL_LEAKAGE_AUTOLOAD": "0", **(environment or {})}
+    return subprocess.Popen(
+        [sys.executable, *launcher, *words], cwd=folder, env=os.environ | settings, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _filled(value: Any, inputs: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _filled(each, inputs) for name, each in value.items()}
+    if isinstance(value, str):
+        return value.replace("{}", str(inputs))
+    return [_filled(each, inputs) for each in value] if isinstance(value, Sequence) else value
