@@ -142,6 +142,7 @@ def _found(
         seed=order["seed"],
         goal=order["goal"],
         settings=order["settings"],
+        for_others=order["for_others"],
         progress=bar,
         context=Context(**order["context"]),
         done=None if there is None else add,
