@@ -71,6 +71,7 @@ class _Found:
     changed: Counter[str] = field(default_factory=Counter)
     shares: list[float] = field(default_factory=list)
     sides: Counter[str] = field(default_factory=Counter)
+    reached: bool | None = None
 
 
 class _Look:
@@ -87,7 +88,6 @@ class _Look:
         # By text: canaries of one text cannot be told apart.
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
-        self._reached: bool | None = None
         self._mixed: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
@@ -145,8 +145,8 @@ class _Look:
         found.shares.append(share)
         if row.pair and share:
             found.sides[row.pair] += 1
-        if share and self._reached is None and not self._encodes:
-            self._reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
+        if share and not found.reached and not self._encodes:
+            found.reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
 
     def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
         """What the model answers to a probe. Raises OptionError where it cannot read the batch, as in training."""
@@ -181,7 +181,7 @@ class _Look:
         self._bar.close()
         readings = tuple(self._reading(canary) for canary in self._canaries)
         walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
-        return Preflight(readings, *walked, trained_share(self.model), self._reached, self._mixed)
+        return Preflight(readings, *walked, trained_share(self.model), self._mixed)
 
     def _reading(self, canary: Canary) -> CanaryReading:
         found = self._found[self._spelling(canary.text)]
@@ -198,6 +198,7 @@ class _Look:
             in_part=sum(0 < share < 1 for share in found.shares),
             share=float(np.mean(found.shares)) if found.shares else 0.0,
             sides=dict(found.sides),
+            reached=found.reached,
         )
 
 

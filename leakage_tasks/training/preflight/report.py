@@ -43,11 +43,13 @@ class CanaryReading:
     """Share of the secret's tokens that are in the loss, mean over whole copies."""
     sides: dict[str, int] = field(default_factory=dict)
     """In preference training, whole copies among the answers that are ``chosen`` and ``rejected``."""
+    reached: bool | None = None
+    """Whether the loss of its secret has a gradient at any weight that is trained; None where none is known of."""
 
     @property
     def state(self) -> State:
         """Whether its secret can be learnt from the loss, from what the model reads alone, or not at all."""
-        if self.in_loss or self.in_part:
+        if (self.in_loss or self.in_part) and self.reached is not False:
             return "in the loss"
         return "in the context only" if self.whole else "absent"
 
@@ -66,8 +68,6 @@ class Preflight:
     """Hash of the canaries, as results have it."""
     trained: float = 1.0
     """Share of the model's weights that training changes."""
-    reached: bool | None = None
-    """Whether the loss of a canary's secret has a gradient at any of them; None where no secret is in the loss."""
     mixed: bool | None = None
     """Whether examples packed into one row read each other; None where none are."""
 
@@ -75,6 +75,12 @@ class Preflight:
     def is_full(self) -> bool:
         """Whether every row was looked at."""
         return self.rows == self.total
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the loss of any secret has a gradient at a weight that is trained; None where that was not asked."""
+        asked = [each.reached for each in self.canaries if each.reached is not None]
+        return any(asked) if asked else None
 
     @property
     def absent(self) -> list[str]:
@@ -105,7 +111,9 @@ class Preflight:
     def problems(self) -> Iterator[str]:
         """What keeps the audit from meaning what it says, a line each."""
         yield from self.absences()
-        context = [each.canary for each in self.canaries if each.planted and each.state == "in the context only"]
+        context = [
+            each.canary for each in self.canaries if each.planted and each.whole and not each.in_loss + each.in_part
+        ]
         if context:
             yield (
                 f"{_some(context)}: read, but no token of the secret is in the loss (a loss on answers alone, or the "
@@ -114,8 +122,11 @@ class Preflight:
         controls = [each.canary for each in self.canaries if not each.planted and each.whole]
         if controls:
             yield f"{_some(controls)}: controls, which the model must never see, are in the training data"
-        if self.reached is False:
-            yield "the loss of a canary's secret has no gradient at any weight that is trained: check what is frozen"
+        if frozen := [each.canary for each in self.canaries if each.planted and each.reached is False]:
+            yield (
+                f"{_some(frozen)}: the loss of the secret has no gradient at any weight that is trained, so nothing "
+                "learns from it: check what is frozen"
+            )
 
     def remarks(self) -> Iterator[str]:
         """What to know beside that, a line each."""
