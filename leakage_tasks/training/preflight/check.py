@@ -26,6 +26,7 @@ from leakage_tasks.training.preflight.probes import (
 )
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Decoder, rows_of
+from leakage_tasks.training.preflight.turns import beginnings
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
 
 
@@ -54,7 +55,7 @@ def preflight(
     if found is None:
         raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
     with own_random_numbers():
-        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed))
+        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), beginnings(canaries, wanted, found))
         for number, batch in look.walk.batches():
             look.at(batch, number)
         return look.report()
@@ -77,7 +78,9 @@ class _Found:
 class _Look:
     """One look at a trainer's data."""
 
-    def __init__(self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk) -> None:
+    def __init__(
+        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, asked_about: Mapping[str, str]
+    ) -> None:
         self.model = cast(Any, trainer.model)
         self.walk, self._canaries = walk, canaries
         self._encodes = bool(getattr(self.model.config, "is_encoder_decoder", False))
@@ -89,6 +92,8 @@ class _Look:
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
         self._mixed: bool | None = None
+        self._asked_about = {name: self._spelling(text) for name, text in asked_about.items()}
+        self._as_asked: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
     def at(self, batch: Mapping[str, Any], number: int) -> None:
@@ -142,6 +147,8 @@ class _Look:
             found.heads += 1
             return
         found.whole += 1
+        if (asked_about := self._asked_about.get(copy.canary.id)) is not None:
+            self._as_asked = bool(self._as_asked) or asked_about in self._spelling(text)
         found.shares.append(share)
         if row.pair and share:
             found.sides[row.pair] += 1
@@ -181,7 +188,7 @@ class _Look:
         self._bar.close()
         readings = tuple(self._reading(canary) for canary in self._canaries)
         walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
-        return Preflight(readings, *walked, trained_share(self.model), self._mixed)
+        return Preflight(readings, *walked, trained_share(self.model), self._mixed, self._as_asked)
 
     def _reading(self, canary: Canary) -> CanaryReading:
         found = self._found[self._spelling(canary.text)]

@@ -70,6 +70,8 @@ class Preflight:
     """Share of the model's weights that training changes."""
     mixed: bool | None = None
     """Whether examples packed into one row read each other; None where none are."""
+    as_asked: bool | None = None
+    """Whether copies that are conversations stand as the tokenizer's own template writes them; None where none are."""
 
     @property
     def is_full(self) -> bool:
@@ -139,6 +141,12 @@ class Preflight:
             yield f"{_some(fewer)}: stand there in other words too: copies were changed, or the data hold their like"
         if often := [each.canary for each in open_ if each.whole > each.planted]:
             yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
+        if self.as_asked is False:
+            yield (
+                "copies are turns of a chat, and what stands before them is not what the tokenizer's own template "
+                "writes, in which an audit asks about them: train with that template, or give the audited model a "
+                "tokenizer with the one of the training, and --system_instruction what the system says there"
+            )
         if self.mixed:
             yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
 
@@ -174,7 +182,7 @@ class Preflight:
             for each in self.canaries
         ]
         rest = {"rows": self.rows, "total": self.total, "manifest": self.manifest, "trained": self.trained}
-        probes = {"reached": self.reached, "mixed": self.mixed}
+        probes = {"reached": self.reached, "mixed": self.mixed, "as_asked": self.as_asked}
         return {"schema": SCHEMA, "version": __version__, **rest, **probes, "canaries": canaries}
 
     def write(self, path: Path) -> None:
