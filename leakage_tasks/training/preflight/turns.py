@@ -34,6 +34,8 @@ def beginnings(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> dic
             return {}
         if stands:
             found[canary.id] = before + text
+    if not found:
+        return {}
     tokens = [np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], int) for text in found.values()]
     # As the rows' texts will be: some tokenizers do not give back every space.
     return dict(zip(found, Decoder(tokenizer).texts(tokens), strict=True))
