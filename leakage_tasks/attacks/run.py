@@ -31,6 +31,7 @@ from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels
 from leakage_tasks.targets.rounds import Take, in_order, together
 
 MOST_BITS = 400
+AUTO_CONTEXT = Context()
 
 
 class Share(Protocol):
@@ -41,9 +42,6 @@ class Share(Protocol):
 
     def take(self, under_way: int) -> int | None:
         """The one to be begun next, given how many are under way; None for none now, or none any more."""
-
-
-AUTO_CONTEXT = Context()
 
 
 def run_attack(
@@ -59,6 +57,7 @@ def run_attack(
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
     share: Share | None = None,
+    for_others: Collection[str] = (),
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -67,13 +66,14 @@ def run_attack(
     for a canary of no more fillings); what an attack needs to see before it can choose its way comes on top, as does
     all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
     has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
-    of attacks by name; with ``auto`` each attack takes those that are its own. A target that ``ReadsSource`` is asked
+    of attacks by name; with ``auto`` each attack takes those that are its own. One that the attack has not is an
+    error, unless it is ``for_others`` too, such as another task of the run. A target that ``ReadsSource`` is asked
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
     may still change. Of canaries that several processes ``share`` those are attacked that this one takes.
     """
-    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context)
+    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context, for_others)
     return _findings(chosen, progress, done, share)
 
 
@@ -86,18 +86,20 @@ def chosen_attacks(
     goal: Goal,
     settings: Mapping[str, Any] | None = None,
     context: Context = AUTO_CONTEXT,
+    for_others: Collection[str] = (),
 ) -> list[tuple[Attack, AttackRequest]]:
     """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
     given = settings or {}
-    _check_settings(name, given)
+    own_alone = {each: value for each, value in given.items() if each not in for_others}
+    _check_settings(name, own_alone)
     pairs = []
     for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
         order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
         pairs.append((choose(name, goal, order), order))
     for attack, _ in pairs:
-        _check_goal(attack, given, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
+        _check_goal(attack, own_alone, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
     settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
     pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
     for _, order in pairs:

@@ -31,8 +31,8 @@ def _shown() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Only errors of the command line's parser have one.
-        if isinstance(getattr(error, "message", None), str):
+        # Errors of the command line's parser have one; that of other libraries' may be read alone.
+        if isinstance(vars(error).get("message"), str):
             error.message = one_line(error.message)  # type: ignore[attr-defined]
         raise
 

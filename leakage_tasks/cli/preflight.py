@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,6 +48,23 @@ def preflight_command(
     raise typer.Exit(1 if any(found.problems()) else 0)
 
 
+@contextmanager
+def _in_one_line(place: str, what: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Raise OptionError where the user's own code fails, ``but`` for some errors and ours."""
+    from leakage_tasks.core.errors import LeakageError, OptionError
+    from leakage_tasks.core.log import first_line
+
+    try:
+        yield
+    except Exception as error:  # the user's code raises what it likes
+        if isinstance(error, (LeakageError, *but)):
+            raise
+        raise OptionError(
+            f"--trainer {place}: {what} failed ({type(error).__name__}: {first_line(error)}): do the same in Python "
+            "for the whole traceback"
+        ) from error
+
+
 def _made(place: str) -> Any:
     """What the user's function returns. Raises OptionError for a place without one, or that returns no Trainer."""
     from transformers import Trainer
@@ -55,15 +74,18 @@ def _made(place: str) -> Any:
     module, _, name = place.partition(":")
     sys.path.insert(0, "")
     try:
-        function = getattr(import_module(module), name)
+        with _in_one_line(place, f"importing {module}", but=(ImportError, ValueError)):
+            found = import_module(module)
+        function = getattr(found, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(
             f"--trainer {place}: {error}: give MODULE:FUNCTION, as train:make_trainer for make_trainer() in train.py"
         ) from error
     if not callable(function):
-        found = type(function).__name__
-        raise OptionError(f"--trainer {place}: {name} is a {found}: give a function that returns a Trainer")
-    made = function()
+        kind = type(function).__name__
+        raise OptionError(f"--trainer {place}: {name} is a {kind}: give a function that returns a Trainer")
+    with _in_one_line(place, f"{name}()"):
+        made = function()
     if not isinstance(made, Trainer):
         raise OptionError(f"--trainer {place}: returned a {type(made).__name__}: return a transformers.Trainer")
     return made

@@ -159,7 +159,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Let our tasks know, as all of a run are loaded, whether there are others; a harness may load otherwise."""
+        """Let our tasks know, as all of a run are loaded, which others there are; a harness may load otherwise."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -175,6 +175,7 @@ class HarnessHooks:
             ours = [task for task in tasks if hasattr(task, "alone")]
             for task in ours:
                 task.alone = len(ours) == len(tasks)
+                task.company = frozenset(each.task_name for each in ours if each is not task)
 
         manager_class.load = load
 

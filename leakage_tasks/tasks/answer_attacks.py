@@ -149,6 +149,7 @@ def _found(
         seed=order["seed"],
         goal=order["goal"],
         settings=order["settings"],
+        for_others=order["for_others"],
         context=Context(**order["context"]),
         done=add,
         share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -58,6 +58,8 @@ class LocalTask(HarnessTask):
     """How several processes share its requests."""
     alone = False
     """Whether the run is known to hold no tasks but ours; the plugin says so once all are loaded."""
+    company: Collection[str] = ()
+    """The names of our other tasks in the run, which the plugin says, too."""
     _docs: list[Document]
 
     def __init_subclass__(cls) -> None:

@@ -138,6 +138,7 @@ class CanaryTask(LocalTask):
             "attack": self.options.attack,
             "budget": self.options.budget,
             "settings": dict(self.options.settings),
+            "for_others": self.options.for_others(self.company),
             "seed": self.options.seed,
             "known": self.options.known,
             "languages": self._languages(),
@@ -198,8 +199,10 @@ class CanaryTask(LocalTask):
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
         # A budget has no usual value: what one that is not given comes to is the model's to say.
         asked = {} if self.options.budget is None else {"budget": self.options.budget}
+        used = {name for run, _ in self._attacks for name in ATTACKS[run].options}
+        unused = {*self.options.for_others(self.company)} - used
         for name, value in self.options.settings.items():
-            option = option_of(name, self.options.attack)
+            option = None if name in unused else option_of(name, self.options.attack)
             if option is not None and option.affects_results and value not in (None, option.default):
                 asked[name] = value
         spoken = {f"{side}_language": code for side, code in self._languages().items()}

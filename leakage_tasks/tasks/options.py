@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -72,6 +72,13 @@ class Options:
     )
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
+    general: frozenset[str] = frozenset()
+    """Those of them that were given for all tasks, so perhaps for another one."""
+
+    def for_others(self, tasks: Collection[str]) -> list[str]:
+        """The names of settings that one of other ``tasks`` takes as well."""
+        taken = {name for task in tasks if task in TASKS for name in TASKS[task]}
+        return sorted(self.general & taken)
 
 
 CANARY_OPTIONS = options_of(Options)
@@ -100,7 +107,9 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
         # What stands there for all tasks may be for the attacks of others.
         settings = {name: value for name, value in settings.items() if name in own or _of(attack, name)}
     plain = {name.removeprefix(f"{attack}."): value for name, value in settings.items()}
-    return Options(**{name: value for name, value in typed.items() if name in CANARY_OPTIONS}, settings=plain)
+    general = frozenset(plain.keys() - own.keys())
+    rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
+    return Options(**rest, settings=plain, general=general)
 
 
 def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:

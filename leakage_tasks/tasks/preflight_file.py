@@ -53,7 +53,8 @@ def read_look(
         shown = ", ".join(outside[:3]) + (" …" if len(outside) > 3 else "")
         warn_once(
             f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the loss of "
-            f"training, as {path} says: low figures of theirs do not show that training protects them"
+            f"training, or no trained weight that learns from it, as {path} says: low figures of theirs do not show "
+            "that training protects them"
         )
     # How a natural secret was read would tell it from others.
     open_ = [canary for canary in planted if canary.kind != NATURAL]
@@ -63,7 +64,8 @@ def read_look(
     for canary in open_:
         tier = CONTEXT if readings.get(canary.id) == "context" else canary.repetitions + (near or {}).get(canary.id, 0)
         # Copies of another canary of the same text are found as this one's too.
-        learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
+        if canary.id not in outside:
+            learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
         copies[tier] += canary.repetitions
     return PreflightReading({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 

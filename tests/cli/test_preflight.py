@@ -28,6 +28,13 @@ CONSTANT = 3
 
 def nothing():
     return None
+
+def refused():
+    from jinja2 import TemplateError
+    raise TemplateError("Only user and assistant roles are supported!\\nand more")
+
+def declined():
+    raise ValueError
 """
 
 
@@ -37,6 +44,7 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(__import__("sys").modules, "my_training", raising=False)
     (tmp_path / "my_training.py").write_text(MODULE)
+    (tmp_path / "broken_training.py").write_text("1 / 0\n")
     write_manifest(canaries(), tmp_path / "canaries.jsonl")
     return tmp_path / "canaries.jsonl"
 
@@ -62,6 +70,9 @@ def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
         ("my_training", "give MODULE:FUNCTION"),
         (":whole", "give MODULE:FUNCTION"),
         ("my_training:CONSTANT", "CONSTANT is a int: give a function that returns a Trainer"),
+        ("my_training:refused", "refused() failed (TemplateError: Only user and assistant roles are supported!): do"),
+        ("my_training:declined", "declined() failed (ValueError: ValueError): do"),
+        ("broken_training:whole", "importing broken_training failed (ZeroDivisionError: division by zero): do"),
         ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
     ],
 )

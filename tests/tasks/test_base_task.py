@@ -1,6 +1,8 @@
 """Options of the harness that change nothing for our tasks: one warning each, an error where no other task is there."""
 
+import json
 import logging
+from pathlib import Path
 
 import lm_eval
 import pytest
@@ -90,3 +92,28 @@ def test_labels_are_kept_out_of_the_cache_too(tmp_path):
     LabelAccuracy.answers(lm.lm, [request("loglikelihood", {}, ("the pin", " is"), 0)])
     assert len(lm.dbdict) == 0
     assert lm.lm.cache_hook.dbdict is lm.dbdict
+
+
+SUFFIXES = {"split": "all", "samples": 2, "suffix_lengths": "2", "temperature": 0.9}
+
+
+@pytest.fixture(scope="module")
+def with_pairs(metadata):
+    folder = Path(metadata["canaries"]).parent
+    ids = letters()("the pin of x is 12", add_special_tokens=False)["input_ids"]
+    (folder / "pairs.jsonl").write_text(json.dumps({"prefix": ids[:8], "suffix": ids[8:12]}) + "\n")
+    return {**metadata, "data": str(folder / "pairs.jsonl"), **SUFFIXES}
+
+
+def test_an_option_that_another_task_takes_does_not_stop_a_canary_task(caplog, metadata, with_pairs):
+    _, usual = run(caplog, OURS, metadata)
+    _, results = run(caplog, [*OURS, "suffix_extraction"], with_pairs)
+    assert [results["results"][name] for name in OURS] == [usual["results"][name] for name in OURS]
+    protocols = [each["configs"][name]["leakage"]["protocol"] for each in (usual, results) for name in OURS]
+    assert protocols[:2] == protocols[2:]
+    assert results["configs"]["suffix_extraction"]["leakage"]["protocol"]["temperature"] == 0.9
+
+
+def test_an_option_that_no_task_of_the_run_takes_is_an_error(caplog, metadata):
+    with pytest.raises(OptionError, match=r"chose shortest-path, which has no option 'temperature': name attack=text-"):
+        run(caplog, [*OURS, OTHER], {**metadata, "temperature": 0.9})

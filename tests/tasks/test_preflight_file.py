@@ -136,3 +136,15 @@ def test_where_no_secret_was_in_the_loss_no_figure_stands_for_the_model(tmp_path
     told = results["configs"]["canary_exposure"]["leakage"]
     assert told["no_headline"].startswith("no planted canary's secret was in the loss of training")
     assert "exposure_context,none" in results["results"]["canary_exposure"]
+
+
+def test_copies_that_no_weight_learns_from_do_not_count_as_learnt(tmp_path: Path) -> None:
+    path, (first, *_) = Path(look(tmp_path)), planted(3)
+    told = json.loads(path.read_text())
+    for each in told["canaries"]:
+        if each["canary"] == first:
+            each |= {"reached": False, "state": "in the context only"}
+    path.write_text(json.dumps(told))
+    found = read_look(str(path), manifest_hash(MADE), MADE)
+    assert found.readings == {first: "context"}
+    assert found.learnt["0"] == [0, 3]

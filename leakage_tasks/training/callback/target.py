@@ -65,7 +65,10 @@ def in_chat(
     role = planted_role(Path(manifest), manifest_hash(read_manifest(manifest)))
     if role is None and not wanted:
         return context, list(canaries)
-    return Chat(role or "assistant").around(template_of(tokenizer), canaries, context)
+    try:
+        return Chat(role or "assistant").around(template_of(tokenizer), canaries, context)
+    except TargetError as error:
+        raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None
 
 
 def _check_whole(model: Any) -> None:

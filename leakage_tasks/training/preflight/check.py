@@ -26,6 +26,7 @@ from leakage_tasks.training.preflight.probes import (
 )
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
+from leakage_tasks.training.preflight.turns import beginnings
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
 
 
@@ -54,7 +55,7 @@ def preflight(
     if found is None:
         raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
     with own_random_numbers():
-        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed))
+        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), beginnings(canaries, wanted, found))
         for number, batch in look.walk.batches():
             look.at(batch, number)
         return look.report()
@@ -71,12 +72,15 @@ class _Found:
     changed: Counter[str] = field(default_factory=Counter)
     shares: list[float] = field(default_factory=list)
     sides: Counter[str] = field(default_factory=Counter)
+    reached: bool | None = None
 
 
 class _Look:
     """One look at a trainer's data."""
 
-    def __init__(self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk) -> None:
+    def __init__(
+        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, asked_about: Mapping[str, str]
+    ) -> None:
         self.model = cast(Any, trainer.model)
         self.walk, self._canaries = walk, canaries
         self._encodes = bool(getattr(self.model.config, "is_encoder_decoder", False))
@@ -87,8 +91,9 @@ class _Look:
         # By text: canaries of one text cannot be told apart.
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
-        self._reached: bool | None = None
         self._mixed: bool | None = None
+        self._asked_about = {name: self._spelling(text) for name, text in asked_about.items()}
+        self._as_asked: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
     def at(self, batch: Mapping[str, Any], number: int) -> None:
@@ -142,11 +147,13 @@ class _Look:
             found.heads += 1
             return
         found.whole += 1
+        if (asked_about := self._asked_about.get(copy.canary.id)) is not None:
+            self._as_asked = bool(self._as_asked) or asked_about in self._spelling(text)
         found.shares.append(share)
         if row.pair and share:
             found.sides[row.pair] += 1
-        if share and self._reached is None and not self._encodes:
-            self._reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
+        if share and not found.reached and not self._encodes:
+            found.reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
 
     def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
         """What the model answers to a probe. Raises OptionError where it cannot read the batch, as in training."""
@@ -181,7 +188,7 @@ class _Look:
         self._bar.close()
         readings = tuple(self._reading(canary) for canary in self._canaries)
         walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
-        return Preflight(readings, *walked, trained_share(self.model), self._reached, self._mixed)
+        return Preflight(readings, *walked, trained_share(self.model), self._mixed, self._as_asked)
 
     def _reading(self, canary: Canary) -> CanaryReading:
         found = self._found[self._spelling(canary.text)]
@@ -198,6 +205,7 @@ class _Look:
             in_part=sum(0 < share < 1 for share in found.shares),
             share=float(np.mean(found.shares)) if found.shares else 0.0,
             sides=dict(found.sides),
+            reached=found.reached,
         )
 
 

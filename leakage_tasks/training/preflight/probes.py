@@ -11,6 +11,9 @@ import torch
 
 from leakage_tasks.training.text_batches import IGNORED
 
+TEXTS = frozenset({"input_ids", "attention_mask", "position_ids", "token_type_ids"})
+"""Inputs of which each row is one text's alone."""
+
 
 def trained_share(model: Any) -> float:
     """Share of the model's weights that training changes."""
@@ -23,7 +26,7 @@ def gradient_reaches(model: Any, batch: Mapping[str, Any], row: int, counted: np
 
     ``counted`` (``[length]``) says which tokens of ``row`` of the batch.
     """
-    inputs = _inputs(model, batch)
+    inputs, row = _one_row(_inputs(model, batch), row)
     labels = torch.full_like(inputs["input_ids"], IGNORED)
     chosen = torch.as_tensor(counted, device=labels.device)
     labels[row][chosen] = inputs["input_ids"][row][chosen]
@@ -61,6 +64,14 @@ def example_starts(batch: Mapping[str, Any]) -> list[int]:
     places = batch.get("position_ids")
     starts = [] if places is None else (places[0] == 0).nonzero().flatten().tolist()
     return starts if starts[:1] == [0] else []
+
+
+def _one_row(inputs: dict[str, Any], row: int) -> tuple[dict[str, Any], int]:
+    """Inputs of one row of a batch and its place in them: by itself where they are texts, else in company."""
+    count = len(inputs["input_ids"])
+    if not inputs.keys() <= TEXTS or any(len(value) != count for value in inputs.values()):
+        return inputs, row
+    return {name: value[row : row + 1] for name, value in inputs.items()}, 0
 
 
 def _inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,11 +43,13 @@ class CanaryReading:
     """Share of the secret's tokens that are in the loss, mean over whole copies."""
     sides: dict[str, int] = field(default_factory=dict)
     """In preference training, whole copies among the answers that are ``chosen`` and ``rejected``."""
+    reached: bool | None = None
+    """Whether the loss of its secret has a gradient at any weight that is trained; None where none is known of."""
 
     @property
     def state(self) -> State:
         """Whether its secret can be learnt from the loss, from what the model reads alone, or not at all."""
-        if self.in_loss or self.in_part:
+        if (self.in_loss or self.in_part) and self.reached is not False:
             return "in the loss"
         return "in the context only" if self.whole else "absent"
 
@@ -66,15 +68,21 @@ class Preflight:
     """Hash of the canaries, as results have it."""
     trained: float = 1.0
     """Share of the model's weights that training changes."""
-    reached: bool | None = None
-    """Whether the loss of a canary's secret has a gradient at any of them; None where no secret is in the loss."""
     mixed: bool | None = None
     """Whether examples packed into one row read each other; None where none are."""
+    as_asked: bool | None = None
+    """Whether copies that are conversations stand as the tokenizer's own template writes them; None where none are."""
 
     @property
     def is_full(self) -> bool:
         """Whether every row was looked at."""
         return self.rows == self.total
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the loss of any secret has a gradient at a weight that is trained; None where that was not asked."""
+        asked = [each.reached for each in self.canaries if each.reached is not None]
+        return any(asked) if asked else None
 
     @property
     def absent(self) -> list[str]:
@@ -105,7 +113,9 @@ class Preflight:
     def problems(self) -> Iterator[str]:
         """What keeps the audit from meaning what it says, a line each."""
         yield from self.absences()
-        context = [each.canary for each in self.canaries if each.planted and each.state == "in the context only"]
+        context = [
+            each.canary for each in self.canaries if each.planted and each.whole and not each.in_loss + each.in_part
+        ]
         if context:
             yield (
                 f"{_some(context)}: read, but no token of the secret is in the loss (a loss on answers alone, or the "
@@ -114,8 +124,11 @@ class Preflight:
         controls = [each.canary for each in self.canaries if not each.planted and each.whole]
         if controls:
             yield f"{_some(controls)}: controls, which the model must never see, are in the training data"
-        if self.reached is False:
-            yield "the loss of a canary's secret has no gradient at any weight that is trained: check what is frozen"
+        if frozen := [each.canary for each in self.canaries if each.planted and each.reached is False]:
+            yield (
+                f"{_some(frozen)}: the loss of the secret has no gradient at any weight that is trained, so nothing "
+                "learns from it: check what is frozen"
+            )
 
     def remarks(self) -> Iterator[str]:
         """What to know beside that, a line each."""
@@ -128,6 +141,12 @@ class Preflight:
             yield f"{_some(fewer)}: stand there in other words too: copies were changed, or the data hold their like"
         if often := [each.canary for each in open_ if each.whole > each.planted]:
             yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
+        if self.as_asked is False:
+            yield (
+                "copies are turns of a chat, and what stands before them is not what the tokenizer's own template "
+                "writes, in which an audit asks about them: train with that template, or give the audited model a "
+                "tokenizer with the one of the training, and --system_instruction what the system says there"
+            )
         if self.mixed:
             yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
 
@@ -163,7 +182,7 @@ class Preflight:
             for each in self.canaries
         ]
         rest = {"rows": self.rows, "total": self.total, "manifest": self.manifest, "trained": self.trained}
-        probes = {"reached": self.reached, "mixed": self.mixed}
+        probes = {"reached": self.reached, "mixed": self.mixed, "as_asked": self.as_asked}
         return {"schema": SCHEMA, "version": __version__, **rest, **probes, "canaries": canaries}
 
     def write(self, path: Path) -> None:

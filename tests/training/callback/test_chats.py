@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
-from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.errors import LeakageError, TargetError
 from tests.oracles import letters
 from tests.tasks.test_canary_tasks import evaluate
 from tests.training.callback.training_runs import looks, model, trainer_of
@@ -75,3 +75,24 @@ def test_a_tokenizer_without_a_template_is_one_line(tmp_path: Path, planted: Any
     ExposureCallback(manifest, chat=True).attach(trainer)
     with pytest.raises(TargetError, match="chat=True, and the tokenizer has no chat template"):
         trainer.train()
+
+
+DROPS = "{% for m in messages %}{{ m['role'] }}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("chat", "said"),
+    [
+        (None, r"drops the text of the assistant's turn.*chat=False watches them as plain text"),
+        (False, "no whole copy in the training data"),
+    ],
+)
+def test_a_template_that_drops_the_turn_is_one_line(tmp_path: Path, planted: Any, chat: bool | None, said: str) -> None:
+    manifest, _, rows = planted
+    dropping = copy.deepcopy(tokenizer())
+    dropping.chat_template = DROPS
+    trainer = sft(tmp_path / "run", rows("assistant"), max_steps=1, max_length=None, tokenizer=dropping)
+    ExposureCallback(manifest, chat=chat).attach(trainer)
+    with pytest.raises(LeakageError, match=f"^ExposureCallback: .*{said}") as raised:
+        trainer.train()
+    assert "\n" not in str(raised.value)

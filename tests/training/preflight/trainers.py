@@ -65,6 +65,7 @@ def sft(folder: Path, rows: list[dict[str, Any]], kind: str = "letters", **chang
 
     own = {name: changed.pop(name) for name in ("peft_config",) if name in changed}
     given = changed.pop("model", None) or model(kind)
+    coded = changed.pop("tokenizer", None) or tokenizer(kind)
     config = SFTConfig(**arguments(folder, **changed))
     data = Dataset.from_list(rows)
-    return SFTTrainer(given, config, train_dataset=data, processing_class=tokenizer(kind), **own)
+    return SFTTrainer(given, config, train_dataset=data, processing_class=coded, **own)
