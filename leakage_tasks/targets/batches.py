@@ -12,6 +12,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
 
 TOKENS_ON_CPU = 1 << 11
@@ -24,6 +25,8 @@ READ, READ_IN_HALF = 1e-3, 0.1
 PROBED = 4
 """Padding tokens, at most, that tell whether a model reads them."""
 
+Rows = IntArray | Sequence[Sequence[int]]
+"""Token rows, of one length as an array ``[n, length]``."""
 Ask = Callable[..., Tensor]
 """Answers token ids and attention mask ``[n, length]``, and what stands beside each row, with a ``[n, width]``."""
 
@@ -71,14 +74,28 @@ class RowModel:
         """How many rows of ``length`` tokens one forward pass takes."""
         return rows_at_once(self.device, length, self._batch_size, self.max_length, self.limit.most, self._tokens)
 
-    def row_costs(
-        self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray
-    ) -> FloatArray:
+    def row_costs(self, rows: Rows, width: int, ask: Ask, *beside: IntArray) -> FloatArray:
         """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
 
         ``beside`` are arrays ``[rows, …]`` of which ``ask`` is given the part that belongs to its rows, as tensors.
-        Raises TargetError for a row that is too long.
+        Attacks that give the same ``ask`` (one function, or one target's method) have their rows read together; where
+        arrays are not of one width, the narrower are filled up with −1. Raises TargetError for a row that is too long.
         """
+        longest = max(map(len, rows), default=0)
+        check_fits(longest, self.max_length)
+
+        def many(asked: Sequence[tuple[Rows, Sequence[IntArray]]]) -> list[FloatArray]:
+            each = [own for own, _ in asked]
+            more = [_stacked(column) for column in zip(*(own for _, own in asked), strict=True)]
+            return np.split(self._read_rows(joined(each), width, ask, more), np.cumsum(list(map(len, each)))[:-1])
+
+        return rounds.ask((ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest))
+
+    def share(self, rows: int, length: int) -> float:
+        """What a question of so many rows is of those that attacks ask together."""
+        return rounds.share_of_whole_texts(rows, self.batch(length))
+
+    def _read_rows(self, rows: Rows, width: int, ask: Ask, beside: Sequence[IntArray]) -> FloatArray:
         more = [torch.from_numpy(np.ascontiguousarray(each)) for each in beside]
         if isinstance(rows, np.ndarray):
             return self._equally_long(rows, width, ask, more)
@@ -185,12 +202,29 @@ def texts_at_once(asked: int | str | None) -> int | None:
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
     """Token ids and attention mask of rows of any lengths, both ``[rows, longest]``, padded on the right."""
-    ids = torch.full((len(rows), max(map(len, rows))), padding, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
-        mask[place, : len(row)] = 1
-    return ids, mask
+    lengths = np.fromiter(map(len, rows), dtype=np.int64)
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(real.shape, padding, dtype=np.int64)
+    ids[real] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    return torch.from_numpy(ids), torch.from_numpy(real.astype(np.int64))
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """The rows of all, one after the other."""
+    if len(several) == 1:
+        return several[0]
+    arrays = [rows for rows in several if isinstance(rows, np.ndarray)]
+    if len(arrays) == len(several) and len({rows.shape[1] for rows in arrays}) == 1:
+        return np.concatenate(arrays)
+    return [row for rows in several for row in rows]
+
+
+def _stacked(several: Sequence[IntArray]) -> IntArray:
+    """Arrays ``[n, …]`` one above the other, those of fewer columns filled up with −1."""
+    if several[0].ndim == 1 or len(several) == 1:
+        return np.concatenate(several)
+    width = max(each.shape[1] for each in several)
+    return np.concatenate([np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1) for each in several])
 
 
 def row_bits(logits: Tensor, tokens: Tensor, mask: Tensor) -> FloatArray:

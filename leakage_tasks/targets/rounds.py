@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from leakage_tasks.core.log import log
+
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 Result = TypeVar("Result")
@@ -198,6 +200,7 @@ def _answer_alike(questions: Sequence[_Question]) -> None:
         if len(questions) == 1:
             questions[0].error = error
             return
+        log.debug("%d questions are answered one by one: %s", len(questions), type(error).__name__)
         for question in questions:
             _answer_alike([question])
         return

@@ -1,7 +1,10 @@
-"""Attacks that ask for whole texts advance together on every kind of target, and each comes to what it comes to alone."""
+"""Attacks that ask for whole texts advance together on every kind of target; each comes to what it comes to alone."""
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,18 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
+from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered, modules_of
+from leakage_tasks.targets.classifier.generators import GeneratingTarget, MaskedGenerator
+from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.targets.masked.target import load_masked
+from leakage_tasks.targets.tagger.target import TaggerTarget
+from tests.encoders import WORDS, classifier_of, save_base
+from tests.encoders import wordpiece as encoder_words
 from tests.oracles import letters, tiny_gpt2
+from tests.taggers import pin, tiny_tagger, words_tokenizer
 
 BATCH = 16
 PINS = make_canaries("pin of {unique} is {digits:2}.", 6, controls=3, seed=1)
@@ -49,10 +60,64 @@ def plain_lstm() -> tuple[Any, Any]:
     return harness(lstm())
 
 
+ALPHABETS = {"word": word_list("word", WORDS[:9])}
+SHAPES = ("{word} light {word}", "money {word} voice", "paper {word} train horse {word} winter")
+
+
+def canaries(shapes: Sequence[str], values: Sequence[str], **more: Any) -> list[Canary]:
+    """Seven canaries of different lengths."""
+    found = []
+    for n in range(7):
+        shape = shapes[n % len(shapes)]
+        secret = tuple(values[(2 * n + k) % len(values)] for k in range(shape.count("{")))
+        found.append(Canary(f"c{n}", shape, secret, **more))
+    return found
+
+
+WORDY = canaries(SHAPES, WORDS[:9], alphabets=ALPHABETS, label="LABEL_1")
+TAGGED = [
+    pin(*"12"[: n % 2 + 1], name=f"p{n}", **({"tags": None, "label": "CallIntent"} if n == 5 else {})) for n in range(7)
+]
+
+
+@lru_cache
+def folder() -> Path:
+    return save_base(Path(tempfile.mkdtemp()))
+
+
+def itself(target: Any) -> tuple[Any, Any]:
+    return target, target
+
+
+def masked() -> tuple[Any, Any]:
+    return itself(load_masked(str(folder()), batch_size=2))
+
+
+def classifier() -> tuple[Any, Any]:
+    return itself(ClassifierTarget(classifier_of(folder()), encoder_words(), batch_size=2))
+
+
+def generating() -> tuple[Any, Any]:
+    target, generator = classifier()[0], MaskedGenerator(masked()[0])
+    return itself(GeneratingTarget(target, generator))
+
+
+def tagger() -> tuple[Any, Any]:
+    return itself(TaggerTarget(tiny_tagger(), words_tokenizer(), batch_size=2))
+
+
 CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
     "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "sampled", "exposure", {"histogram": 5}),
     "lstm through the harness, greedy": Case(plain_lstm, PINS, "greedy", "extraction"),
+    "classifier, class loss": Case(classifier, WORDY, "class-loss", "exposure"),
+    "classifier, label search": Case(classifier, WORDY, "label-search", "extraction", {"beam": 3}),
+    "generator, mix and match": Case(generating, WORDY, "mix-and-match", "extraction", {"beam": 2}),
+    "masked, exposure": Case(masked, WORDY, "exposure", "exposure"),
+    "masked, sampled": Case(masked, WORDY, "sampled", "exposure", {"histogram": 5}),
+    "masked, brute force": Case(masked, WORDY[1::3], "brute-force", "extraction"),
+    "tagger, class loss": Case(tagger, TAGGED, "class-loss", "exposure"),
+    "tagger, label search": Case(tagger, TAGGED, "label-search", "extraction", {"beam": 3}),
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
