@@ -68,7 +68,7 @@ def main() -> None:
     made = OTHER[options.shape](options.canaries, options.rows) if options.shape in OTHER else _taught(options)
     threads = torch.get_num_threads()
     print(f"{options.shape}, {len(made.canaries)} canaries; {made.rows} rows a pass; {threads} threads")
-    print("| attack | | passes | rows | least passes | of the least | seconds |")
+    print("| attack | | passes | rows | least passes | of the least | CPU seconds |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for attack, goal in made.attacks:
         both = [[made.canaries], [[canary] for canary in made.canaries]]
@@ -107,7 +107,7 @@ def _compared(attack: str, met: Measured, alone: Measured) -> str:
     )
     longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
     return (
-        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times as long, ranks differ by at most "
+        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the CPU time, ranks differ by at most "
         f"{apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
     )
 
@@ -149,12 +149,12 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
     run_attack(attack, target, groups[0][:1], goal=goal, budget=budget)
     with metered(made.modules) as seen:
         counted: Any = seen if made.modules else Counted(target)
-        found, depth, started = [], 0, time.perf_counter()
+        found, depth, started = [], 0, time.process_time()
         for group in groups:
             before = counted.passes
             found += run_attack(attack, target, group, goal=goal, budget=budget)
             depth = max(depth, counted.passes - before)
-        return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started)
+        return Measured(found, counted.passes, counted.rows, depth, time.process_time() - started)
 
 
 if __name__ == "__main__":

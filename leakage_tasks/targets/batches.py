@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from leakage_tasks.targets.memory import MOST_ROWS, RowLimit
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
 TOKENS_ELSEWHERE = 1 << 17
+PADDING_ON_CPU = 0.1
 FULL_BYTES = 4
 """Of a number in float32."""
 READ, READ_IN_HALF = 1e-3, 0.1
@@ -58,6 +60,8 @@ class RowModel:
         self.max_length = max_length or room_of(model, tokenizer)
         self._batch_size, self._tokens = batch_size, tokens
         self.limit = RowLimit(most_rows)
+        self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
+        """Share of a batch's own tokens that there may be of padding; what is cut off instead makes one more pass."""
         self._reads_padding: bool | None = None
         self._noise = READ if model.dtype.itemsize > 2 else READ_IN_HALF
 
@@ -110,11 +114,18 @@ class RowModel:
             own = [each[chosen] for each in more]
             if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
-                own = [each[: len(chosen)] for each in own]
+            chosen = chosen[: self._least_padding([len(rows[place]) for place in chosen])]
+            own = [each[: len(chosen)] for each in own]
             with self.limit.halving(len(chosen)):
                 found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
                 first += len(chosen)
         return found
+
+    def _least_padding(self, lengths: Sequence[int]) -> int:
+        """How many of rows of these lengths, shortest first, are padded by no more than :attr:`most_padding`."""
+        tokens = np.cumsum(lengths)
+        padding = np.arange(1, len(lengths) + 1) * lengths - tokens
+        return int(np.flatnonzero(padding <= self.most_padding * tokens)[-1]) + 1
 
     def _padding_counts(self, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]) -> bool:
         """Whether padding after a row changes what is answered to it; found out once, with a row that has room.
