@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.together [--canaries 40] [--digits 6] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes a
 model, teaches it half of the canaries and attacks all of them both ways in one run. Beside the passes stands the least
-there can be: the longest chain of passes of one canary, or all rows over the rows of a pass.
+there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. The shapes of
+``benchmarks.together_shapes`` (classifier, masked, tagger, seq2seq, harness) are not taught.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from benchmarks.together_shapes import OTHER, Setup
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.questions import Step
 
@@ -62,26 +65,38 @@ def main() -> None:
     """Make the model, attack both ways, print the table."""
     options = _options()
     torch.manual_seed(SEED)
+    made = OTHER[options.shape](options.canaries, options.rows) if options.shape in OTHER else _taught(options)
+    threads = torch.get_num_threads()
+    print(f"{options.shape}, {len(made.canaries)} canaries; {made.rows} rows a pass; {threads} threads")
+    print("| attack | | passes | rows | least passes | of the least | CPU seconds |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for attack, goal in made.attacks:
+        both = [[made.canaries], [[canary] for canary in made.canaries]]
+        met, alone = (_measured(made, groups, attack, goal, options.budget) for groups in both)
+        least = max(alone.depth, alone.rows / made.rows)
+        for name, one in (("together", met), ("one by one", alone)):
+            share = one.passes / least
+            print(f"| {attack} | {name} | {one.passes} | {one.rows} | {least:.0f} | {share:.2f} | {one.seconds:.1f} |")
+        print(_compared(attack, met, alone))
+
+
+def _taught(options: argparse.Namespace) -> Setup:
+    """A causal model that knows half of the canaries by heart."""
     half = options.canaries // 2
     canaries = make_canaries(f"The code of {{unique}} is {{digits:{options.digits}}}.", half, controls=half)
     learnt = [canary.text for canary in canaries if canary.planted]
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
     model = _model(options.shape, len(tokenizer))
     _teach(model, tokenizer, learnt, options.epochs)
-    threads = torch.get_num_threads()
-    print(
-        f"{options.shape}, {len(canaries)} canaries, half of them learnt; {options.rows} rows a pass; {threads} threads"
-    )
-    print("| attack | | passes | rows | least passes | of the least | seconds |")
-    print("|---|---|---:|---:|---:|---:|---:|")
-    for attack, goal in (("exposure", "exposure"), ("shortest-path", "extraction")):
-        met = _measured(model, tokenizer, [canaries], attack, goal, options)
-        alone = _measured(model, tokenizer, [[canary] for canary in canaries], attack, goal, options)
-        least = max(alone.depth, alone.rows / options.rows)
-        for name, one in (("together", met), ("one by one", alone)):
-            share = one.passes / least
-            print(f"| {attack} | {name} | {one.passes} | {one.rows} | {least:.0f} | {share:.2f} | {one.seconds:.1f} |")
-        print(_compared(attack, met, alone))
+
+    def fresh() -> CausalTarget:
+        # Passes have so many rows at most, whatever the device would rather have.
+        target = CausalTarget(model, tokenizer)
+        target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
+        return target
+
+    attacks = [("exposure", "exposure"), ("shortest-path", "extraction")]
+    return Setup(canaries, fresh, [], attacks, options.rows)
 
 
 def _compared(attack: str, met: Measured, alone: Measured) -> str:
@@ -92,7 +107,7 @@ def _compared(attack: str, met: Measured, alone: Measured) -> str:
     )
     longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
     return (
-        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times as long, ranks differ by at most "
+        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the CPU time, ranks differ by at most "
         f"{apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
     )
 
@@ -101,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     for name, default in (("canaries", 40), ("digits", 6), ("rows", 512), ("epochs", 150), ("budget", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--shape", choices=[*SHAPES, "lstm"], default="gpt2-tiny")
+    parser.add_argument("--shape", choices=[*SHAPES, "lstm", *OTHER], default="gpt2-tiny")
     return parser.parse_args()
 
 
@@ -127,24 +142,19 @@ def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> Non
     model.eval()
 
 
-def _measured(
-    model: Any,
-    tokenizer: Any,
-    groups: Sequence[Sequence[Canary]],
-    attack: str,
-    goal: Any,
-    options: argparse.Namespace,
-) -> Measured:
-    """Run the attack on each group; passes have so many rows at most, whatever the device would rather have."""
-    target = CausalTarget(model, tokenizer)
-    target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
-    counted, found, depth = Counted(target), [], 0
-    started = time.perf_counter()
-    for group in groups:
-        before = counted.passes
-        found += run_attack(attack, target, group, goal=goal, budget=options.budget)
-        depth = max(depth, counted.passes - before)
-    return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started)
+def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal: Any, budget: int) -> Measured:
+    """Run the attack on each group."""
+    target = made.fresh()
+    # Once for nothing: what is found out about a model the first time belongs to neither way.
+    run_attack(attack, target, groups[0][:1], goal=goal, budget=budget)
+    with metered(made.modules) as seen:
+        counted: Any = seen if made.modules else Counted(target)
+        found, depth, started = [], 0, time.process_time()
+        for group in groups:
+            before = counted.passes
+            found += run_attack(attack, target, group, goal=goal, budget=budget)
+            depth = max(depth, counted.passes - before)
+        return Measured(found, counted.passes, counted.rows, depth, time.process_time() - started)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy as np
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.targets.causal.target import ROWS
+from leakage_tasks.targets.harness.texts import requests_at_once
 from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
 
 WALKED = 4096
@@ -115,8 +116,7 @@ def rows_at_once(target: Any, length: int) -> int:
         return int(target.batch(length)) if hasattr(target, "batch") else 1
     if isinstance(target, PredictsNextToken):
         return target.rows(length)
-    given = getattr(getattr(target, "_lm", None), "batch_size", 1)
-    return int(given) if str(given).isdecimal() else 1
+    return requests_at_once(getattr(target, "_lm", None))
 
 
 def shortest_path(paths: Paths) -> int:

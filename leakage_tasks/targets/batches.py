@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit
 from leakage_tasks.targets.memory_budget import bytes_for_batch, check_one_row
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
 TOKENS_ELSEWHERE = 1 << 17
+PADDING_ON_CPU = 0.1
 FULL_BYTES = 4
 """Of a number in float32."""
 READ, READ_IN_HALF = 1e-3, 0.1
@@ -25,6 +28,8 @@ READ, READ_IN_HALF = 1e-3, 0.1
 PROBED = 4
 """Padding tokens, at most, that tell whether a model reads them."""
 
+Rows = IntArray | Sequence[Sequence[int]]
+"""Token rows, of one length as an array ``[n, length]``."""
 Ask = Callable[..., Tensor]
 """Answers token ids and attention mask ``[n, length]``, and what stands beside each row, with a ``[n, width]``."""
 
@@ -56,6 +61,8 @@ class RowModel:
         self.max_length = max_length or room_of(model, tokenizer)
         self._batch_size, self._tokens = batch_size, tokens
         self.limit = RowLimit(most_rows)
+        self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
+        """Share of a batch's own tokens that there may be of padding; what is cut off instead makes one more pass."""
         self._reads_padding: bool | None = None
         self._noise = READ if model.dtype.itemsize > 2 else READ_IN_HALF
         self._heads = getattr(model.config, "num_attention_heads", 0)
@@ -72,19 +79,33 @@ class RowModel:
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        row = length * (self._token_bytes + FULL_BYTES * self._heads * length)
+        row = max(length * (self._token_bytes + FULL_BYTES * self._heads * length), 1)
         check_one_row(self.device, row)
         most = min(self.limit.most, max(1, bytes_for_batch(self.device) // row))
         return rows_at_once(self.device, length, self._batch_size, self.max_length, most, self._tokens)
 
-    def row_costs(
-        self, rows: IntArray | Sequence[Sequence[int]], width: int, ask: Ask, *beside: IntArray
-    ) -> FloatArray:
+    def row_costs(self, rows: Rows, width: int, ask: Ask, *beside: IntArray) -> FloatArray:
         """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
 
         ``beside`` are arrays ``[rows, …]`` of which ``ask`` is given the part that belongs to its rows, as tensors.
-        Raises TargetError for a row that is too long.
+        Attacks that give the same ``ask`` (one function, or one target's method) have their rows read together; where
+        arrays are not of one width, the narrower are filled up with −1. Raises TargetError for a row that is too long.
         """
+        longest = max(map(len, rows), default=0)
+        check_fits(longest, self.max_length)
+
+        def many(asked: Sequence[tuple[Rows, Sequence[IntArray]]]) -> list[FloatArray]:
+            each = [own for own, _ in asked]
+            more = [_stacked(column) for column in zip(*(own for _, own in asked), strict=True)]
+            return np.split(self._read_rows(joined(each), width, ask, more), np.cumsum(list(map(len, each)))[:-1])
+
+        return rounds.ask((ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest))
+
+    def share(self, rows: int, length: int) -> float:
+        """What a question of so many rows is of those that attacks ask together."""
+        return rounds.share_of_whole_texts(rows, self.batch(length))
+
+    def _read_rows(self, rows: Rows, width: int, ask: Ask, beside: Sequence[IntArray]) -> FloatArray:
         more = [torch.from_numpy(np.ascontiguousarray(each)) for each in beside]
         if isinstance(rows, np.ndarray):
             return self._equally_long(rows, width, ask, more)
@@ -99,11 +120,18 @@ class RowModel:
             own = [each[chosen] for each in more]
             if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
-                own = [each[: len(chosen)] for each in own]
+            chosen = chosen[: self._least_padding([len(rows[place]) for place in chosen])]
+            own = [each[: len(chosen)] for each in own]
             with self.limit.halving(len(chosen)):
                 found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
                 first += len(chosen)
         return found
+
+    def _least_padding(self, lengths: Sequence[int]) -> int:
+        """How many of rows of these lengths, shortest first, are padded by no more than :attr:`most_padding`."""
+        tokens = np.cumsum(lengths)
+        padding = np.arange(1, len(lengths) + 1) * lengths - tokens
+        return int(np.flatnonzero(padding <= self.most_padding * tokens)[-1]) + 1
 
     def _padding_counts(self, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]) -> bool:
         """Whether padding after a row changes what is answered to it; found out once, with a row that has room.
@@ -201,12 +229,29 @@ def texts_at_once(asked: int | str | None) -> int | None:
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
     """Token ids and attention mask of rows of any lengths, both ``[rows, longest]``, padded on the right."""
-    ids = torch.full((len(rows), max(map(len, rows))), padding, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
-        mask[place, : len(row)] = 1
-    return ids, mask
+    lengths = np.fromiter(map(len, rows), dtype=np.int64)
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(real.shape, padding, dtype=np.int64)
+    ids[real] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    return torch.from_numpy(ids), torch.from_numpy(real.astype(np.int64))
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """The rows of all, one after the other."""
+    if len(several) == 1:
+        return several[0]
+    arrays = [rows for rows in several if isinstance(rows, np.ndarray)]
+    if len(arrays) == len(several) and len({rows.shape[1] for rows in arrays}) == 1:
+        return np.concatenate(arrays)
+    return [row for rows in several for row in rows]
+
+
+def _stacked(several: Sequence[IntArray]) -> IntArray:
+    """Arrays ``[n, …]`` one above the other, those of fewer columns filled up with −1."""
+    if several[0].ndim == 1 or len(several) == 1:
+        return np.concatenate(several)
+    width = max(each.shape[1] for each in several)
+    return np.concatenate([np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1) for each in several])
 
 
 def row_bits(logits: Tensor, tokens: Tensor, mask: Tensor) -> FloatArray:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from leakage_tasks.core.log import log
+
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 Result = TypeVar("Result")
@@ -26,6 +28,8 @@ MOST_AT_ONCE = 1024
 """Attacks that are under way at once; each is a thread."""
 FILLED = 2.0
 """Passes' worth of questions that are to be waiting before more attacks are begun."""
+STATELESS = 4
+"""So many passes of whole texts count as one: attacks that ask for these hold no state while they wait."""
 
 _here = threading.local()
 
@@ -52,6 +56,11 @@ def ask(kind: Hashable, many: Callable[[Sequence[Asked]], Sequence[Answered]], a
         return many([asked])[0]
     answer: Answered = attack.ask(_Question(kind, many, asked, size))
     return answer
+
+
+def share_of_whole_texts(rows: int, at_once: int) -> float:
+    """The ``size`` of a question of so many rows that are read from their beginning, ``at_once`` a pass."""
+    return rows / (STATELESS * at_once)
 
 
 @dataclass(frozen=True)
@@ -204,6 +213,7 @@ def _answer_alike(questions: Sequence[_Question]) -> None:
         if len(questions) == 1:
             questions[0].error = error
             return
+        log.debug("%d questions are answered one by one: %s", len(questions), type(error).__name__)
         for question in questions:
             _answer_alike([question])
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from leakage_tasks.attacks.finding import (
     grade_guesses,
 )
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import Filling
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
@@ -91,11 +92,12 @@ def brute_force(order: AttackRequest) -> AttackResult:
 
 def up_to_secret(order: AttackRequest) -> float:
     """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
-    target, canary = order.target, order.canary
-    if not isinstance(target, ScoresUpTo):
-        return math.inf
-    own = target.log_perplexity_up_to([canary.attack_space.fill(canary.secret)], math.inf)
-    return within(finite(float(own[0])))
+    target = order.target
+    return within(_secret_alone(target, order.canary)) if isinstance(target, ScoresUpTo) else math.inf
+
+
+def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
+    return finite(float(target.log_perplexity_up_to([canary.attack_space.fill(canary.secret)], math.inf)[0]))
 
 
 def scored(
@@ -111,6 +113,19 @@ def scored(
     while batch := list(islice(source, LARGER_CHUNK if limited else CHUNK)):
         texts = [order.canary.attack_space.fill(filling) for filling in batch]
         yield batch, target.log_perplexity_up_to(texts, most, cheapest) if limited else target.log_perplexity(texts)
+
+
+def secret_and_others(order: AttackRequest, others: Sequence[Filling]) -> tuple[float, Iterable[FloatArray]]:
+    """What the secret costs, and in batches what ``others`` do, as far as that is needed to rank it.
+
+    They are asked for in one go, unless the target makes use of what the secret costs.
+    """
+    if isinstance(order.target, ScoresUpTo):
+        own = _secret_alone(order.target, order.canary)
+        return own, (costs for _, costs in scored(order, others, within(own)))
+    batches = (costs for _, costs in scored(order, [order.canary.secret, *others]))
+    first = next(batches)
+    return finite(float(first[0])), chain([first[1:]], batches)
 
 
 @register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
@@ -136,10 +151,10 @@ def ranked_by_all(order: AttackRequest) -> AttackResult:
 def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
     space = order.canary.attack_space
-    own = finite(float(order.target.log_perplexity([space.fill(order.canary.secret)])[0]))
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
-    hits = sum(int((costs <= within(own)).sum()) for _, costs in scored(order, drawn, within(own)))
+    own, others = secret_and_others(order, drawn)
+    hits = sum(int((costs <= within(own)).sum()) for costs in others)
     return {**share_of_sample(hits, len(drawn), space.size), "log_perplexity": own, "model_calls": len(drawn) + 1}
 
 
@@ -211,11 +226,11 @@ def skew_normal(order: AttackRequest) -> AttackResult:
             f"canary {order.canary.id!r}: draws={wanted} and the secret are more than budget={order.budget}: raise "
             "budget=…, or lower draws=…"
         )
-    space, secret = order.canary.attack_space, order.canary.secret
-    own = finite(float(order.target.log_perplexity([space.fill(secret)])[0]))
-    drawn = _fillings(order, wanted, order.seed)
-    costs = np.concatenate([batch for _, batch in scored(order, [each for each in drawn if each != secret])])
-    finite(float(costs.sum()))
+    secret = order.canary.secret
+    others = [each for each in _fillings(order, wanted, order.seed) if each != secret]
+    every = np.concatenate([batch for _, batch in scored(order, [secret, *others])])
+    finite(float(every.sum()))
+    own, costs = float(every[0]), every[1:]
     try:
         fit = fit_skew_normal(costs)
     except OptionError as error:

@@ -21,6 +21,7 @@ from leakage_tasks.targets.causal.generator import CausalGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
+from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.suffix.target import load_causal_target
 
 __all__ = ["CausalGenerator", "ExhaustiveGenerator", "GeneratingTarget", "MaskedGenerator", "load_generator"]
@@ -73,10 +74,19 @@ class MaskedGenerator:
         rows, plain, columns = self._rows(space, heads, slot)
         around = [_around(space, head, slot) for head in heads]
         tokens = self._value_tokens(values, around, plain, columns)
+        lengths = sorted(set(map(len, rows)))
+        # Rows of one length: what is padded is read differently by some models.
+        kind = "propose", id(self.masked), *lengths
+        return ask(kind, self._propose_all, (rows, columns, tokens), self.masked.share(len(rows), max(lengths)))
+
+    def _propose_all(self, asked: Sequence[tuple[list[list[int]], IntArray, list[IntArray]]]) -> list[list[Proposal]]:
+        rows = [row for own, _, _ in asked for row in own]
+        tokens = [each for _, _, own in asked for each in own]
         found: dict[int, Proposal] = {}
-        for batch, logits in self.masked.logits(rows, columns):
+        for batch, logits in self.masked.logits(rows, np.concatenate([columns for _, columns, _ in asked])):
             found |= zip(batch, _proposals(logits, [tokens[place] for place in batch]), strict=True)
-        return [found[place] for place in range(len(heads))]
+        each = iter(range(len(rows)))
+        return [[found[next(each)] for _ in own[0]] for own in asked]
 
     def _rows(
         self, space: Space, heads: Sequence[Filling], slot: int

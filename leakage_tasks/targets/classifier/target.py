@@ -58,7 +58,10 @@ class ClassifierTarget(LabelModel):
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`. Raises TargetError for a row too long."""
-        return self.row_costs(rows, len(self.labels), lambda ids, mask: label_bits(self._logits(ids, mask)))
+        return self.row_costs(rows, len(self.labels), self._label_bits)
+
+    def _label_bits(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return label_bits(self._logits(ids, mask))
 
     def _logits(self, ids: Tensor, mask: Tensor) -> Tensor:
         inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,6 +26,7 @@ from leakage_tasks.targets.harness.fast_path import check_order, fast_target, se
 from leakage_tasks.targets.harness.texts import (
     HarnessTexts,
     TextTokens,
+    asked_together,
     check_decoding,
     generation_settings,
     kinds,
@@ -70,12 +72,14 @@ class HarnessScorer:
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
         requests = [request("loglikelihood", {}, (self._source(text), text), place) for place, text in enumerate(texts)]
-        return self._bits(lambda: self._lm.loglikelihood(requests))
+        return self._bits("texts", self._lm.loglikelihood, requests)
 
-    def _bits(self, ask: Callable[[], Sequence[tuple[float, bool]]]) -> FloatArray:
-        """Costs from what ``ask`` gives. Raises TargetError if the model cannot tell."""
+    def _bits(
+        self, kind: str, call: Callable[[list[Any]], Sequence[tuple[float, bool]]], requests: Sequence[Any]
+    ) -> FloatArray:
+        """Costs from what ``call`` gives to all attacks' requests of the ``kind``. Raises TargetError if it cannot."""
         try:
-            answers = ask()
+            answers = asked_together(self._lm, kind, call, requests)
         except NotImplementedError:
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
@@ -117,7 +121,12 @@ class HarnessTarget(HarnessScorer):
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
-        return self._lm.generate_until([request("generate_until", {}, (self.before + text, settings), 0)])[0]
+        asked = [request("generate_until", {}, (self.before + text, settings), 0)]
+        return asked_together(self._lm, self._alike(text), self._lm.generate_until, asked)[0]
+
+    def _alike(self, text: str) -> Hashable:
+        """What is equal in texts that are gone on with in one call: without padding, which some models read."""
+        return "generate", HarnessScorer.length(self, self.before + text)
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
         """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for models that do not draw."""
@@ -125,7 +134,7 @@ class HarnessTarget(HarnessScorer):
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
         asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
-        texts = HarnessTexts(self._lm).continuations(asked)
+        texts = asked_together(self._lm, self._alike(text), HarnessTexts(self._lm).continuations, asked)
         if number >= ALIKE and len(set(texts)) == 1:
             warn_once(
                 f"{kinds(self._lm)[0]} wrote one and the same text {number} times after a canary's beginning: unless "
@@ -203,7 +212,7 @@ class TokensInContext(HarnessTarget):
         read = max(1, len(self._lead.tokens))
         # Without a key the harness caches nothing: its keys are texts, which do not tell contexts apart.
         requests = [(None, tokens[:read], tokens[read:]) for tokens in self._read(texts)]
-        return self._bits(lambda: self._template._loglikelihood_tokens(requests, disable_tqdm=True))
+        return self._bits("tokens", partial(self._template._loglikelihood_tokens, disable_tqdm=True), requests)
 
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`. Raises TargetError for a start of its own."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
@@ -12,7 +13,10 @@ from leakage_tasks.core.log import first_line
 from leakage_tasks.harness.api import LM, CachingLM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+
+Answer = TypeVar("Answer")
 
 REMEDY = "name the model's tokenizer with --metadata tokenizer=NAME (folder or hub name)"
 EXTRAS: dict[str, dict[str, Any]] = {
@@ -38,6 +42,8 @@ CUT_OFF = {
 """Models that cannot be drawn from, and why."""
 SPOKEN_ALONE = frozenset({"HFLM"})
 """Models that turn what they generate into text without what stands before it."""
+CHOSEN = 64
+"""Requests that a model which chooses its own batches is taken to answer at a time."""
 
 
 def kinds(lm: Any) -> tuple[str, ...]:
@@ -82,6 +88,23 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
     if SEEDED.intersection(kinds(lm)):
         settings["seed"] = int(uniform * (1 << 53))
     return settings
+
+
+def requests_at_once(lm: Any) -> int:
+    """Requests that a model answers at a time: its batches, as many as it has under way; a guess where it chooses."""
+    given, concurrent = str(getattr(lm, "batch_size", 1)), getattr(lm, "_concurrent", 1)
+    batch = int(given) if given.isdecimal() else CHOSEN
+    return max(1, batch) * (concurrent if isinstance(concurrent, int) and concurrent > 0 else 1)
+
+
+def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence[Answer]], asked: Any) -> list[Answer]:
+    """What ``call`` answers to the requests ``asked``, in one call with those of the ``kind`` that others ask."""
+
+    def many(several: Sequence[list[Any]]) -> list[list[Answer]]:
+        found = iter(call([each for own in several for each in own]))
+        return [list(islice(found, len(own))) for own in several]
+
+    return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)))
 
 
 class TextTokens:

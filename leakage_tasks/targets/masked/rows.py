@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.batches import Rows, joined
 
 Query = tuple[list[int], list[int]]
 """A text's tokens, and the places of those asked about."""
@@ -22,7 +23,7 @@ TOGETHER = 1 << 20
 class MaskedCopies(NamedTuple):
     """Some masked copies, and the tokens each is asked for."""
 
-    rows: IntArray | list[list[int]]
+    rows: Rows
     """Token ids, one array ``[n, length]`` where all are equally long."""
     columns: IntArray
     """Where each row's mask stands, ``[n]``."""
@@ -87,7 +88,7 @@ class MaskedRows:
                 asked = order[starts[some][:, None] + np.minimum(np.arange(last.max() + 1), last)]
                 yield MaskedCopies(self._write_out(some), self._column[some], self._tokens[asked], asked)
 
-    def _write_out(self, rows: IntArray) -> IntArray | list[list[int]]:
+    def _write_out(self, rows: IntArray) -> Rows:
         copies = [list(self._queries[text][0]) for text in self._text[rows]]
         for ids, column in zip(copies, self._column[rows], strict=True):
             ids[column] = self._mask
@@ -96,6 +97,37 @@ class MaskedRows:
     def sums(self, values: NDArray[np.floating]) -> FloatArray:
         """Values of the tokens asked about ``[asked]``, summed for each query."""
         return np.bincount(self.query, weights=values, minlength=len(self._queries)).astype(np.float64)
+
+
+def parts_of_all(several: Sequence[MaskedRows]) -> Iterator[MaskedCopies]:
+    """The parts of each, those that are asked for about as many tokens together, no more than written out at once.
+
+    The tokens asked about are numbered on from one to the next.
+    """
+    waiting: dict[int, list[MaskedCopies]] = {}
+    offset = 0
+    for masked in several:
+        for part in masked.parts():
+            own = waiting.setdefault(int(np.frexp(part.tokens.shape[1])[1]), [])
+            own.append(part._replace(asked=part.asked + offset))
+            if sum(len(each.rows) * len(each.rows[0]) for each in own) >= TOGETHER:
+                yield _one_of(own)
+                own.clear()
+        offset += len(masked.query)
+    yield from (_one_of(own) for own in waiting.values() if own)
+
+
+def _one_of(parts: Sequence[MaskedCopies]) -> MaskedCopies:
+    """One part of several."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.tokens.shape[1] for part in parts)
+    tokens, asked = (
+        np.concatenate([np.pad(each, ((0, 0), (0, width - each.shape[1])), mode="edge") for each in column])
+        for column in ([part.tokens for part in parts], [part.asked for part in parts])
+    )
+    rows = joined([part.rows for part in parts])
+    return MaskedCopies(rows, np.concatenate([part.columns for part in parts]), tokens, asked)
 
 
 def _distinct_rows(rows: IntArray) -> tuple[IntArray, IntArray]:

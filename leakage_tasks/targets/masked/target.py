@@ -15,9 +15,10 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets import rounds
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.loading import ModelSource, check_max_length
-from leakage_tasks.targets.masked.rows import MaskedRows, Query, varying_places
+from leakage_tasks.targets.masked.rows import MaskedRows, Query, parts_of_all, varying_places
 
 ROWS = 1024
 """Most rows of logits over the vocabulary held at once."""
@@ -152,11 +153,16 @@ class MaskedTarget(RowModel):
         """The masked rows; bits of each token asked about ``[asked]``, and whether it is the likeliest there."""
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
-        costs, likeliest = np.zeros(len(masked.query)), np.zeros(len(masked.query), dtype=bool)
-        for rows, columns, tokens, asked in masked.parts():
+        size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
+        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size)
+
+    def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
+        ends = np.cumsum([len(masked.query) for masked in several])
+        costs, likeliest = np.zeros(ends[-1]), np.zeros(ends[-1], dtype=bool)
+        for rows, columns, tokens, asked in parts_of_all(several):
             found = self.row_costs(rows, tokens.shape[1] + 1, self._token_costs, columns, tokens)
             costs[asked], likeliest[asked] = found[:, :-1], found[:, -1:] == tokens
-        return masked, costs, likeliest
+        return list(zip(np.split(costs, ends[:-1]), np.split(likeliest, ends[:-1]), strict=True))
 
     def _token_costs(self, ids: Tensor, mask: Tensor, columns: Tensor, tokens: Tensor) -> Tensor:
         """Bits of ``tokens`` ``[n, width]`` at the columns, and the likeliest token there: ``[n, width + 1]``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -109,9 +110,14 @@ class TaggerTarget(TaggerModel):
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """−log2 P(intent | row) in bits, ``[n, intents]``. Raises TargetError for a row too long."""
-        return self.row_costs(
-            rows, len(self.labels), lambda ids, mask: self.bits(self.embed(ids), mask.to(self.device))
-        )
+        return self.row_costs(rows, len(self.labels), self.row_bits)
+
+    def row_bits(self, ids: Tensor, mask: Tensor, tags: Tensor | None = None) -> Tensor:
+        """:meth:`bits` of word numbers ``[n, length]``, of whose rows ``tags`` ``[n, any]`` may have fewer or more."""
+        if tags is not None:
+            # A row that goes on after its tags is padded, which the mask leaves out.
+            tags = pad(tags, (0, ids.shape[1] - tags.shape[1])).to(self.device)
+        return self.bits(self.embed(ids), mask.to(self.device), tags)
 
     def tagged(self, canary: Canary) -> TaggedTarget:
         """See :class:`~leakage_tasks.targets.protocols.ReadsTags`; a canary without tags leaves the intent alone.
@@ -133,17 +139,14 @@ class TaggedTarget(TaggerModel):
 
     def __init__(self, tagger: TaggerTarget, tags: Sequence[int]) -> None:
         vars(self).update(vars(tagger))
-        self._tagger, self._given = tagger, torch.tensor(tags, dtype=torch.long, device=tagger.device)
+        self._tagger, self._given = tagger, np.array(tags, dtype=np.int64)
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
         """−log2 P(intent, tags | row) in bits, ``[n, intents]``. Raises TargetError for a row too long."""
-        return self._tagger.row_costs(rows, len(self.labels), self._bits)
-
-    def _bits(self, ids: Tensor, mask: Tensor) -> Tensor:
-        # A row that goes on after its tags is padded, which the mask leaves out.
-        missing = ids.shape[1] - len(self._given)
-        tags = pad(self._given, (0, missing)).expand(len(ids), -1) if len(self._given) else None
-        return self.bits(self.embed(ids), mask.to(self.device), tags)
+        if not len(self._given):
+            return self._tagger.label_costs(rows)
+        tags = np.tile(self._given, (len(rows), 1))
+        return self._tagger.row_costs(rows, len(self.labels), self._tagger.row_bits, tags)
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
         """See :class:`~leakage_tasks.targets.protocols.RelaxesTokens`."""
