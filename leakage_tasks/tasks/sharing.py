@@ -21,6 +21,7 @@ from leakage_tasks.core.unanswered import ELSEWHERE, Unanswered
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
+from leakage_tasks.targets.pass_size import is_spread
 
 Pool = dict[str, list[Instance]]
 """Requests of all processes by what they ask, each document's once, in the documents' order."""
@@ -66,9 +67,7 @@ def _is_whole(lm: LM) -> bool:
     # It loads transformers, which reports do without.
     from leakage_tasks.harness.hf import HFLM
 
-    if not isinstance(lm, HFLM):
-        return hasattr(lm, "weights")
-    return all(getattr(lm.model, name, None) in (None, 1) for name in ("_tp_size", "_device_mesh"))
+    return not is_spread(lm.model) if isinstance(lm, HFLM) else hasattr(lm, "weights")
 
 
 def rank_of(lm: LM) -> int:

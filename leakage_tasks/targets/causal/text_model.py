@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.targets.memory import RowLimit, StateBudget
-from leakage_tasks.targets.pass_size import PassSize
+from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
 from leakage_tasks.targets.tokens.token_paths import token_pieces
 
 ANY_LENGTH = 2048
@@ -43,7 +43,7 @@ class TextModel:
         self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
         self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget()
-        self.pass_size = PassSize()
+        self.pass_size = PassSize(SPREAD if is_spread(model) else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""
 
