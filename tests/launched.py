@@ -15,6 +15,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ found = {}
 for name, case in cases.items():
     manager = our_tasks(case["metadata"])
     results = lm_eval.simple_evaluate(
-        case["model"], model_args=case["arguments"], tasks=case["tasks"], task_manager=manager, device="cpu",
+        case["kind"], model_args=case["arguments"], tasks=case["tasks"], task_manager=manager, device="cpu",
         bootstrap_iters=0, batch_size=case["batch_size"],
     )
     if results is not None:
@@ -52,6 +53,9 @@ for name, case in cases.items():
 if os.environ.get("RANK", "0") == "0":
     json.dump(found, open(output, "w"), default=str)
 """
+
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ CASES = {
     **{name: _causal(name, EXTRACTION) for name in ("shortest-path", "beam", "greedy", "sampling")},
     "brute-force": _causal("brute-force", EXTRACTION, budget=1000),
     "contrastive-beam": _causal("contrastive-beam", EXTRACTION, contrast="{}/other"),
+    "kept": Case("hf", "gpt", BOTH, {"canaries": "{}/many.jsonl", "budget": 2000, "resume": "kept"}),
     "all in a group": Case("hf", "gpt", ("leakage",), {"canaries": "{}/pins.jsonl", "budget": 120, "data": "{}/pairs"}),
     "fewer canaries than processes": Case("hf", "gpt", BOTH, {"canaries": "{}/two.jsonl", "budget": 120}),
     "translation": Case("hf", "translator", BOTH, {"canaries": "{}/sources.jsonl"}, {"backend": "seq2seq"}),
@@ -112,6 +117,8 @@ def make_inputs(folder: Path) -> None:
     _make_classifier(folder)
     pins = make_canaries("pin {unique} is {digits:3}", 4, repetitions=(1, 9), controls=3)
     write_manifest(pins, folder / "pins.jsonl")
+    many = make_canaries("pin {unique} is {digits:5}", 25, repetitions=(1, 9), controls=26)
+    write_manifest(many, folder / "many.jsonl")
     write_manifest([pins[0], pins[-1]], folder / "two.jsonl")
     sources = [Canary(name, "the number is {digits:2}.", tuple(name), source="die zahl") for name in ("12", "34", "56")]
     write_manifest(sources, folder / "sources.jsonl")
@@ -150,20 +157,46 @@ def _word_canary(number: int, slots: Sequence[str], *secret: str) -> Canary:
 
 
 def launch(
-    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] | None = None
+    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] = NOTHING
 ) -> dict[str, Any]:
-    """Results and samples of cases by name, each of all ``processes``."""
-    done, output = start(inputs, folder, processes, names, environment), folder / "found.json"
-    log = done.communicate()[1]
-    assert done.returncode == 0, log
-    found: dict[str, Any] = json.loads(output.read_text())
+    """Results and samples of cases by name, each of all ``processes`` that ``torchrun`` starts in ``folder``."""
+    words, settings = _prepared(inputs, folder, names, environment)
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", free_port()]
+    done = subprocess.run([sys.executable, *launcher, *words], cwd=folder, env=settings, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return found_in(folder)
+
+
+def found_in(folder: Path) -> dict[str, Any]:
+    """What runs in a folder came to."""
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
     return found
 
 
 def start(
-    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
-    """Begin them, in ``folder``."""
+    inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] = NOTHING
+) -> list[subprocess.Popen[str]]:
+    """Begin cases in processes that no launcher looks after."""
+    words, settings = _prepared(inputs, folder, names, environment)
+    settings |= {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    ranks = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes))
+    command = [sys.executable, *words]
+    return [
+        subprocess.Popen(command, cwd=folder, env=settings | rank, stderr=subprocess.PIPE, text=True) for rank in ranks
+    ]
+
+
+def free_port() -> str:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def _prepared(
+    inputs: Path, folder: Path, names: Collection[str], environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """The words after ``python`` that run cases in a folder, and the environment."""
     # By this name the harness' own command is known.
     script = folder / "lm_eval" / "__main__.py"
     script.parent.mkdir(parents=True, exist_ok=True)
@@ -171,17 +204,9 @@ def start(
     cases = {name: _filled(vars(CASES[name]), inputs) for name in names}
     for case in cases.values():
         case["arguments"] = {"pretrained": f"{inputs}/{case['model']}", **case["arguments"]}
-        case["model"] = case["kind"]
     (folder / "cases.json").write_text(json.dumps(cases))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", port]
-    words = [str(script), str(folder / "cases.json"), str(folder / "found.json")]
-    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LM_EVAL_LEAKAGE_AUTOLOAD": "0", **(environment or {})}
-    return subprocess.Popen(
-        [sys.executable, *launcher, *words], cwd=folder, env=os.environ | settings, stderr=subprocess.PIPE, text=True
-    )
+    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LM_EVAL_LEAKAGE_AUTOLOAD": "0"}
+    return [str(script), "cases.json", "found.json"], {**os.environ, **settings, **environment}
 
 
 def _filled(value: Any, inputs: Path) -> Any:

@@ -41,7 +41,7 @@ class Share(Protocol):
         """Its part of those that one attack takes all at once."""
 
     def take(self, under_way: int) -> int | None:
-        """The one to be begun next, given how many are under way; None for none now, or none any more."""
+        """The one to be begun next: see :data:`~leakage_tasks.targets.rounds.Take`."""
 
 
 def run_attack(

@@ -18,9 +18,18 @@ from leakage_tasks.core.log import first_line
 
 BEAT, SILENT = 3.0, 45.0
 """Seconds between two signs of life, and those without one after which a process counts as dead."""
-POLL, LOOK = 0.02, 1.0
-"""Seconds between two looks for what is waited for, and between two looks at whether the others live."""
+POLL = 0.02
+"""Seconds between two looks for what is waited for."""
 AWAY = b"0"
+"""The sign of a process that gives none for a while."""
+SILENCE = (
+    "process {} of {} gave no sign of life for {} seconds: it was killed or hangs, look for its error above or for a "
+    "lack of memory, and start the run again"
+)
+UNREACHABLE = (
+    "the other processes cannot be reached ({}): the first one was killed or failed, look for its error above, and "
+    "start the run again"
+)
 
 
 def _nothing() -> None:
@@ -45,14 +54,14 @@ class Processes:
         self.waited = 0.0
         """Seconds of the last exchange, until all the others had come to it."""
         self._calls = 0
-        self._looked = 0.0
+        self._lost = ""
         self._lives: dict[int, tuple[bytes, float]] = {}
 
     @contextmanager
     def call(self) -> Iterator[None]:
         """What all processes do together; an error in it is told to the others."""
         self._calls += 1
-        self.part, self.meanwhile = "", _nothing
+        self.part, self.meanwhile, self._lost = "", _nothing, ""
         done = threading.Event()
         alive = threading.Thread(target=self._live, args=(done,), daemon=True)
         alive.start()
@@ -95,38 +104,39 @@ class Processes:
         return found
 
     def look(self) -> None:
-        """Raise ProcessLost if another process has failed or died; looks once a second at most."""
-        now = time.monotonic()
-        if now - self._looked < LOOK:
-            return
-        self._looked = now
-        with self._reaching():
-            if self._store.check([f"{self._calls}/failed"]):
-                rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
-                raise ProcessLost(f"process {rank} of {self.size} ended the run: {why}")
-            for rank in range(self.size):
-                self._look_at(rank, now)
+        """Raise ProcessLost if another process has failed or died; it costs next to nothing."""
+        if self._lost:
+            raise ProcessLost(self._lost)
 
-    def _look_at(self, rank: int, now: float) -> None:
+    def _live(self, done: threading.Event) -> None:
+        """Give signs of life and look for those of the others until all is done; then say that none will come."""
+        beat = 0
+        try:
+            while not done.wait(BEAT if beat else 0):
+                beat += 1
+                self._store.set(f"alive/{self.rank}", f"{self._calls}.{beat}")
+                self._lost = self._lost or self._look(time.monotonic())
+            self._store.set(f"alive/{self.rank}", AWAY.decode())
+        except RuntimeError as error:
+            self._lost = UNREACHABLE.format(first_line(error))
+
+    def _look(self, now: float) -> str:
+        """Which process has failed or died, if one has."""
+        if self._store.check([f"{self._calls}/failed"]):
+            rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
+            return f"process {rank} of {self.size} ended the run: {why}"
+        dead = [rank for rank in range(self.size) if self._silent(rank, now) > SILENT]
+        return SILENCE.format(dead[0], self.size, round(SILENT)) if dead else ""
+
+    def _silent(self, rank: int, now: float) -> float:
+        """Seconds since the last sign of life of a process, of which some are to be expected."""
         key = f"alive/{rank}"
         beat = self._store.get(key) if self._store.check([key]) else AWAY
         last, since = self._lives.get(rank, (AWAY, now))
         if beat == AWAY or beat != last:
             self._lives[rank] = (beat, now)
-        elif now - since > SILENT:
-            raise ProcessLost(
-                f"process {rank} of {self.size} gave no sign of life for {SILENT:.0f} seconds: it was killed or hangs, "
-                "look for its error above or for a lack of memory, and start the run again"
-            )
-
-    def _live(self, done: threading.Event) -> None:
-        """Give signs of life until all is done, then say that none will come."""
-        beat = 0
-        with suppress(Exception):
-            while not done.wait(BEAT if beat else 0):
-                beat += 1
-                self._store.set(f"alive/{self.rank}", f"{self._calls}.{beat}")
-            self._store.set(f"alive/{self.rank}", AWAY.decode())
+            return 0.0
+        return now - since
 
     def _key(self, name: str) -> str:
         return f"{self._calls}/{self.part}/{name}"
@@ -136,10 +146,7 @@ class Processes:
         try:
             yield
         except RuntimeError as error:
-            raise ProcessLost(
-                f"the other processes cannot be reached ({first_line(error)}): the first one was killed or failed, "
-                "look for its error above, and start the run again"
-            ) from None
+            raise ProcessLost(UNREACHABLE.format(first_line(error))) from None
 
 
 def launched() -> Processes | None:

@@ -21,6 +21,9 @@ BATCH_SHARE = 0.5
 CPU_BYTES = 1 << 28
 """The most that the rows of a search take in a batch on a CPU. Batches that part take more."""
 
+SPREAD_BYTES = 4 * 10**9
+"""What a process of several that hold parts of one model takes unless told otherwise: for all the same."""
+
 _given: ContextVar[int | None] = ContextVar("memory", default=None)
 
 
@@ -41,7 +44,11 @@ def bytes_for_batch(device: torch.device) -> int:
 
 def bytes_for_rows(device: torch.device) -> int:
     """The same for rows of a search where the user names no batch size; on a CPU many gain nothing."""
-    most = bytes_for_batch(device)
+    return _of_rows(device, _given.get() or _free(device))
+
+
+def _of_rows(device: torch.device, size: int) -> int:
+    most = int(BATCH_SHARE * size)
     return most if device.type == "cuda" else min(CPU_BYTES, most)
 
 
@@ -64,21 +71,31 @@ class StateBudget:
     """Model states that searches keep to go on from, all searches of one model together, within the run's memory.
 
     What has ``memory`` is held until it is gone; where there is too much, the oldest loses its memory, which is None
-    from then on, and has to be computed again if it is needed.
+    from then on, and has to be computed again if it is needed. ``spread`` says that several processes hold parts of
+    the model, who must come to the same decisions.
     """
 
-    def __init__(self, device: torch.device | None = None) -> None:
+    def __init__(self, device: torch.device | None = None, spread: bool = False) -> None:
         self.device, self.held = device or torch.device("cpu"), 0
-        self._free: int | None = None
+        self._usual = SPREAD_BYTES if spread else None
         self._holders: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     @property
     def most(self) -> int:
         """Bytes that may be held at once."""
-        if self._free is None:
+        return int((1 - BATCH_SHARE) * self._all)
+
+    @property
+    def rows(self) -> int:
+        """Bytes that the rows of a pass may take."""
+        return _of_rows(self.device, self._all)
+
+    @property
+    def _all(self) -> int:
+        if self._usual is None:
             # Found out once: what is held is free no longer.
-            self._free = _free(self.device)
-        return int((1 - BATCH_SHARE) * (_given.get() or self._free))
+            self._usual = _free(self.device)
+        return _given.get() or self._usual
 
     def hold(self, holder: Any, size: int) -> None:
         """Count the ``size`` bytes of a holder's memory; older ones lose theirs where that is too much."""

@@ -22,7 +22,10 @@ Result = TypeVar("Result")
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers several questions of one kind, in their order."""
 Take = Callable[[int], int | None]
-"""The number of the attack that is begun next, given how many are under way; None for none now, or none any more."""
+"""The number of the attack that is begun next, or None for none now or none any more.
+
+It is asked in every round, and told how many are under way: :data:`MOST_AT_ONCE` where what they ask fills passes.
+"""
 
 MOST_AT_ONCE = 1024
 """Attacks that are under way at once; each is a thread."""
@@ -134,7 +137,7 @@ class _Attack(threading.Thread, Generic[Result]):
 def in_order(numbers: Iterable[int]) -> Take:
     """Takes attacks one after the other, however many are under way."""
     left = iter(numbers)
-    return lambda under_way: next(left, None)
+    return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
 
 
 def together(attacks: Sequence[Callable[[], Result]], take: Take | None = None) -> Generator[Done[Result], None, None]:
@@ -149,9 +152,7 @@ def together(attacks: Sequence[Callable[[], Result]], take: Take | None = None) 
     back = threading.Semaphore(0)
     try:
         while True:
-            while len(waiting) < MOST_AT_ONCE and _filled(waiting) < FILLED:
-                if (number := take(len(waiting))) is None:
-                    break
+            while (number := take(len(waiting) if _filled(waiting) < FILLED else MOST_AT_ONCE)) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()

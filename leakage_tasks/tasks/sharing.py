@@ -21,6 +21,8 @@ from leakage_tasks.core.unanswered import ELSEWHERE, Unanswered
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
+from leakage_tasks.targets.pass_size import is_spread
+from leakage_tasks.targets.rounds import MOST_AT_ONCE
 
 Pool = dict[str, list[Instance]]
 """Requests of all processes by what they ask, each document's once, in the documents' order."""
@@ -66,9 +68,7 @@ def _is_whole(lm: LM) -> bool:
     # It loads transformers, which reports do without.
     from leakage_tasks.harness.hf import HFLM
 
-    if not isinstance(lm, HFLM):
-        return hasattr(lm, "weights")
-    return all(getattr(lm.model, name, None) in (None, 1) for name in ("_tp_size", "_device_mesh"))
+    return not is_spread(lm.model) if isinstance(lm, HFLM) else hasattr(lm, "weights")
 
 
 def rank_of(lm: LM) -> int:
@@ -129,7 +129,7 @@ class CanaryShare:
     def take(self, under_way: int) -> int | None:
         """The dearest that is left, if this process may have one more."""
         self.processes.look()
-        while under_way < max(1, self._left() // self.processes.size):
+        while under_way < min(MOST_AT_ONCE, max(1, self._left() // self.processes.size)):
             place = self.processes.count("taken") - 1
             if place >= len(self._order):
                 return None

@@ -69,7 +69,7 @@ def test_an_error_of_one_ends_all_with_its_words() -> None:
 
 
 def test_one_that_gives_no_sign_of_life_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("BEAT", 0.02), ("SILENT", 0.5), ("LOOK", 0.05)):
+    for name, seconds in (("BEAT", 0.02), ("SILENT", 0.5)):
         monkeypatch.setattr(processes, name, seconds)
     killed = threading.Event()
     live = Processes._live
@@ -100,7 +100,7 @@ def test_one_that_gives_no_sign_of_life_ends_all(monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_that_is_between_two_calls_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("BEAT", 0.02), ("SILENT", 0.3), ("LOOK", 0.05)):
+    for name, seconds in (("BEAT", 0.02), ("SILENT", 0.3)):
         monkeypatch.setattr(processes, name, seconds)
 
     def act(own: Processes) -> Any:

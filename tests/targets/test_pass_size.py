@@ -35,3 +35,10 @@ def test_one_slow_pass_among_quick_ones_settles_nothing():
     pace.note(2 * FEWEST, 50.0)
     pace.note(2 * FEWEST, 1.0)
     assert pace.rows == 4 * FEWEST
+
+
+def test_fixed_rows_stay():
+    pace = PassSize(fixed=8)
+    for _ in range(10 * LOOKS):
+        pace.note(8, 1e-9)
+    assert pace.rows == 8

@@ -18,7 +18,7 @@ from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_t
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
-from leakage_tasks.targets.memory_budget import bytes_for_rows, check_one_row
+from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.tokens.token_paths import lay_out
@@ -73,7 +73,7 @@ class CausalTarget(CausalReader):
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
             own = length - (self._shared_tokens if self._taking_steps().shares else 0)
-            cheap = bytes_for_rows(self.device) // (self._row_bytes + self._token_bytes * max(own, 1))
+            cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1))
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         return max(1, min(rows, self.limit.most))
 

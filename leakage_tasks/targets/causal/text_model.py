@@ -11,7 +11,7 @@ import torch
 
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.memory_budget import StateBudget
-from leakage_tasks.targets.pass_size import PassSize
+from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
 from leakage_tasks.targets.tokens.token_paths import token_pieces
 
 ANY_LENGTH = 2048
@@ -43,8 +43,9 @@ class TextModel:
         positions = getattr(model.config, "max_position_embeddings", None) or 0
         self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
-        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget(self.device)
-        self.pass_size = PassSize()
+        spread = is_spread(model)
+        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget(self.device, spread)
+        self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""
 

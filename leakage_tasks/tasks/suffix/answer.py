@@ -33,7 +33,7 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.resume import Findings, Resume
-from leakage_tasks.tasks.sharing import rank_of
+from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
 
@@ -112,7 +112,11 @@ def _found(
     def stamped(each: SuffixFinding) -> SuffixFinding:
         return dataclasses.replace(each, data=data, settings=settings, access=access, extra={**each.extra, **extra})
 
+    processes = processes_of(lm)
+
     def add(place: int, each: SuffixFinding) -> None:
+        if processes is not None:
+            processes.look()
         if there is not None:
             there.add(place, each.scheme, stamped(each).to_json())
 
@@ -125,7 +129,7 @@ def _found(
         trained=trained,
         progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
         known={} if there is None else there.known,
-        done=None if there is None else add,
+        done=add,
     )
     return [stamped(each) for each in findings]
 

@@ -1,0 +1,153 @@
+"""Runs in one, two and three processes: equal figures, and how long a process waits for the others.
+
+``python -m benchmarks.processes FOLDER [--canaries 80] [--digits 6]`` runs every task and attack on small models as
+``torchrun`` starts it and prints how far figures are from those of one process. Then it teaches a model half of some
+canaries and prints what each process read and how long it waited, beside what the harness' own dealing, every n-th
+document, would have given by the same rows. Rows are sequences scored, which do not depend on the machine's load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.together import _model, _teach
+from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.core.journal import FILES
+from leakage_tasks.models.char_tokenizer import char_tokenizer
+from tests.launched import CASES, free_port, launch, make_inputs
+
+TASKS = ("canary_exposure", "canary_extraction")
+PROCESSES = (1, 2, 3)
+SPENT = re.compile(r"process (\d+) answered (\d+) of \d+ requests in ([\d.]+) s and waited ([\d.]+) s")
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").replace("`", ""))
+    parser.add_argument("folder", type=Path, help="a new folder")
+    parser.add_argument("--canaries", type=int, default=80)
+    parser.add_argument("--digits", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--waits-only", action="store_true", help="leave out the comparison of figures")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True)
+    folder = given.folder.absolute()
+    if not given.waits_only:
+        print(*parity(folder), sep="\n", flush=True)
+    teach(folder, given.canaries, given.digits, given.epochs)
+    print(*waits(folder), sep="\n")
+
+
+def parity(folder: Path) -> Iterator[str]:
+    """The table of how far the figures of several processes are from those of one."""
+    inputs = folder / "inputs"
+    inputs.mkdir()
+    make_inputs(inputs)
+    one, *several = (launch(inputs, folder / f"cases-{number}", number, CASES) for number in PROCESSES)
+    yield (
+        "| run | figures | " + " | ".join(f"largest difference, {number} processes" for number in PROCESSES[1:]) + " |"
+    )
+    yield "|---|---:|" + "---:|" * len(several)
+    for name in CASES:
+        figures = flat(one[name]["results"])
+        others = [flat(each[name]["results"]) for each in several]
+        assert all(other.keys() == figures.keys() for other in others), name
+        far = [max(abs(other[key] - figures[key]) for key in figures) for other in others]
+        yield f"| {name} | {len(figures)} | " + " | ".join(f"{each:.1g}" for each in far) + " |"
+
+
+def flat(results: dict[str, Any]) -> dict[str, float]:
+    """The figures of all tasks."""
+    rows = ((f"{task} {name}", value) for task, row in results.items() for name, value in row.items())
+    return {name: value for name, value in rows if isinstance(value, float | int)}
+
+
+def teach(folder: Path, number: int, digits: int, epochs: int) -> None:
+    """A model that knows half of the canaries."""
+    torch.manual_seed(0)
+    half = number // 2
+    canaries = make_canaries(f"The code of {{unique}} is {{digits:{digits}}}.", half, repetitions=(1, 4), controls=half)
+    write_manifest(canaries, folder / "canaries.jsonl")
+    tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
+    model = _model("gpt2-tiny", len(tokenizer))
+    _teach(model, tokenizer, [canary.text for canary in canaries if canary.planted], epochs)
+    model.config.bos_token_id = model.config.eos_token_id = tokenizer.bos_token_id
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+
+
+def waits(folder: Path) -> Iterator[str]:
+    """The table of what processes read and how long they wait for each other."""
+    columns = ("canaries of each", "rows of each", "rows apart", "seconds of each", "waited", "rows apart, every n-th")
+    yield f"| task | processes | {' | '.join(columns)} |"
+    yield "|---|---:|---|---|---:|---|---:|---:|"
+    for number in PROCESSES[1:]:
+        log = run(folder, folder / f"run-{number}", number)
+        spent = SPENT.findall(log)
+        for place, task in enumerate(TASKS):
+            own = sorted(spent[place * number : (place + 1) * number])
+            seconds = [float(worked) for _, _, worked, _ in own]
+            waited = max(float(waited) / (float(worked) + float(waited)) for _, _, worked, waited in own)
+            rows = [sum(calls) for calls in calls_of(folder / f"run-{number}", task)]
+            dealt = [
+                sum(every[rank::number])
+                for every in [in_turn(folder / f"run-{number}", task)]
+                for rank in range(number)
+            ]
+            yield (
+                f"| {task} | {number} | {', '.join(each for _, each, *_ in own)} | {', '.join(map(str, rows))} "
+                f"| {apart(rows)} | {', '.join(f'{each:.1f}' for each in seconds)} | {waited:.1%} | {apart(dealt)} |"
+            )
+
+
+def apart(rows: Sequence[int]) -> str:
+    """By how much the one with least has less than the one with most."""
+    return f"{1 - min(rows) / max(rows):.1%}"
+
+
+def run(inputs: Path, folder: Path, processes: int) -> str:
+    """Run both tasks; what was logged."""
+    folder.mkdir()
+    given = ["--model_args", f"pretrained={inputs / 'model'}", "--tasks", ",".join(TASKS), "--device", "cpu"]
+    given += [
+        "--metadata",
+        f"canaries={inputs / 'canaries.jsonl'},resume=kept",
+        "--output_path",
+        "out",
+        "--log_samples",
+    ]
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", free_port()]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "LMEVAL_LOG_LEVEL": "DEBUG"}
+    words = [sys.executable, *launcher, "-m", "lm_eval", "--model", "hf", *given]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"a run failed:\n{done.stderr}")
+    return done.stderr
+
+
+def calls_of(folder: Path, task: str) -> list[list[int]]:
+    """Rows of each canary that each process attacked."""
+    files = (folder / "kept").glob(FILES)
+    kept = ([json.loads(line) for line in file.read_text().splitlines()] for file in files)
+    return [[json.loads(each["finding"])["model_calls"] for each in own if each["task"] == task] for own in kept]
+
+
+def in_turn(folder: Path, task: str) -> list[int]:
+    """Rows of each canary in the order of documents."""
+    (file,) = folder.rglob(f"samples_{task}_*.jsonl")
+    samples = sorted((json.loads(line) for line in file.read_text().splitlines()), key=lambda sample: sample["doc_id"])
+    return [json.loads(sample["resps"][0][0])["model_calls"] for sample in samples]
+
+
+if __name__ == "__main__":
+    main()
