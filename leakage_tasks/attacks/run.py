@@ -28,7 +28,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
-from leakage_tasks.targets.rounds import Take, in_order, together
+from leakage_tasks.targets.rounds import Read, Take, in_order, together
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -56,6 +56,7 @@ def run_attack(
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
+    read: Read | None = None,
     share: Share | None = None,
     for_others: Collection[str] = (),
 ) -> list[Finding]:
@@ -71,10 +72,11 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change. Of canaries that several processes ``share`` those are attacked that this one takes.
+    may still change. ``read`` is told for the canary of which place how many rows were read. Of canaries that several
+    processes ``share`` those are attacked that this one takes.
     """
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context, for_others)
-    return _findings(chosen, progress, done, share)
+    return _findings(chosen, progress, done, read, share)
 
 
 def chosen_attacks(
@@ -140,6 +142,7 @@ def _findings(
     pairs: Sequence[tuple[Attack, AttackRequest]],
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
+    read: Read | None,
     share: Share | None,
 ) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
@@ -155,7 +158,7 @@ def _findings(
         yield from _in_its_own_way([(number, *pairs[number]) for number in (share.part(own) if share else own)])
         attacks = [partial(_attacked, *pair) for pair in pairs]
         take = in_order(others) if share is None else _without(own, share.take)
-        with contextlib.closing(together(attacks, take)) as answers:
+        with contextlib.closing(together(attacks, take, read)) as answers:
             for each in answers:
                 yield each.number, each.result, each.seconds
 

@@ -99,7 +99,7 @@ class RowModel:
             more = [_stacked(column) for column in zip(*(own for _, own in asked), strict=True)]
             return np.split(self._read_rows(joined(each), width, ask, more), np.cumsum(list(map(len, each)))[:-1])
 
-        return rounds.ask((ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest))
+        return rounds.ask((ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest), len(rows))
 
     def share(self, rows: int, length: int) -> float:
         """What a question of so many rows is of those that attacks ask together."""

@@ -27,6 +27,9 @@ Take = Callable[[int], int | None]
 It is asked in every round, and told how many are under way: :data:`MOST_AT_ONCE` where what they ask fills passes.
 """
 
+Read = Callable[[int, int], None]
+"""Hears that so many rows were read for the attack of that number."""
+
 MOST_AT_ONCE = 1024
 """Attacks that are under way at once; each is a thread."""
 FILLED = 2.0
@@ -44,20 +47,23 @@ class _Question:
     asked: Any
     size: float
     """Share of a pass that it fills."""
+    rows: int
     answer: Any = None
     error: BaseException | None = None
 
 
-def ask(kind: Hashable, many: Callable[[Sequence[Asked]], Sequence[Answered]], asked: Asked, size: float) -> Answered:
+def ask(
+    kind: Hashable, many: Callable[[Sequence[Asked]], Sequence[Answered]], asked: Asked, size: float, rows: int = 1
+) -> Answered:
     """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
 
-    ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun.
-    Outside of :func:`together` it is answered at once, alone.
+    ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
+    ``rows`` how many texts are read for it. Outside of :func:`together` it is answered at once, alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
-    answer: Answered = attack.ask(_Question(kind, many, asked, size))
+    answer: Answered = attack.ask(_Question(kind, many, asked, size, rows))
     return answer
 
 
@@ -140,11 +146,14 @@ def in_order(numbers: Iterable[int]) -> Take:
     return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
 
 
-def together(attacks: Sequence[Callable[[], Result]], take: Take | None = None) -> Generator[Done[Result], None, None]:
+def together(
+    attacks: Sequence[Callable[[], Result]], take: Take | None = None, read: Read | None = None
+) -> Generator[Done[Result], None, None]:
     """Run attacks so that they advance together; yields what each came to as soon as it is done.
 
     Attacks are begun in their order, or as ``take`` says, as many as it takes to fill passes. An error of one ends all
-    of them; if several fail at the same time, it is that of the first.
+    of them; if several fail at the same time, it is that of the first. ``read`` is told, as it comes, for which attack
+    how many rows were read.
     """
     take = take or in_order(range(len(attacks)))
     begun: list[_Attack[Result]] = []
@@ -162,7 +171,11 @@ def together(attacks: Sequence[Callable[[], Result]], take: Take | None = None) 
                     yield _done(attack)
             if not waiting:
                 return
+            asked = [(attack.number, attack.question.rows) for attack in waiting if attack.question is not None]
             _answer(waiting)
+            if read is not None:
+                for number, rows in asked:
+                    read(number, rows)
             still = []
             for attack in waiting:
                 if attack.go_on():

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
@@ -35,8 +33,9 @@ from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
-from leakage_tasks.tasks.sharing import Bar, CanaryShare, processes_of, rank_of
+from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
 
 
 def answering(lm: LM) -> Answer:
@@ -133,10 +132,11 @@ def _found(
     missing = [place for place in range(len(canaries)) if place not in known]
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({order['goal']})"
-    bar = Bar(processes, tqdm(desc=title, total=len(missing), disable=rank_of(lm) != 0 or not missing, unit="canary"))
+    attacked = [canaries[place] for place in missing]
+    bar = RowsBar(attacked, order["budget"], title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
-        bar.more()
+        bar.done(number)
         if there is not None:
             shown = finding if order["reveal"] else coarsened(finding)
             there.add(missing[number], finding.attack, shown.to_json())
@@ -144,7 +144,7 @@ def _found(
     found = run_attack(
         order["attack"],
         target,
-        [canaries[place] for place in missing],
+        attacked,
         budget=order["budget"],
         seed=order["seed"],
         goal=order["goal"],
@@ -152,6 +152,7 @@ def _found(
         for_others=order["for_others"],
         context=Context(**order["context"]),
         done=add,
+        read=bar.read,
         share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
     )
     return [*known.values(), *found]

@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-from tqdm import tqdm
 
 from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary
@@ -142,28 +139,11 @@ class CanaryShare:
         return len(self._order) - self.processes.count("taken", 0)
 
 
+def predicted_rows(canary: Canary, budget: int | None) -> float:
+    """Rows that an attack may read, by which controls and what was planted once take longer than others."""
+    return min(canary.attack_space.size, budget or BUDGET) / (1 + canary.repetitions * canary.planted)
+
+
 def predicted_cost(canary: Canary, budget: int | None) -> float:
-    """Tokens that an attack may read, to go by which canary takes longer: controls and what was planted once do."""
-    space = canary.attack_space
-    sequences = min(space.size, budget or BUDGET)
-    return sequences * len(space.fill(canary.secret)) / (1 + canary.repetitions * canary.planted)
-
-
-@dataclass
-class Bar:
-    """Progress of all processes together, shown by the first."""
-
-    processes: Processes | None
-    bar: tqdm[Any]
-
-    def __post_init__(self) -> None:
-        if self.processes is not None:
-            self.processes.meanwhile = partial(self.more, 0)
-
-    def more(self, number: int = 1) -> None:
-        """So many more are done here; show what the others have done meanwhile."""
-        done = self.bar.n + number if self.processes is None else self.processes.count("done", number)
-        # What others had done before this process looked at what is there already is no part of its total.
-        self.bar.update(min(done, self.bar.total) - self.bar.n)
-        if self.bar.n == self.bar.total:
-            self.bar.close()
+    """The same in characters, to go by which canary takes longer."""
+    return predicted_rows(canary, budget) * len(canary.attack_space.fill(canary.secret))

@@ -14,9 +14,9 @@ from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
-from leakage_tasks.training.rows import progress
 from leakage_tasks.training.saved_model import Saved, save
 from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 

@@ -17,6 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.models.frankenstein import fresh_head
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
@@ -27,7 +28,6 @@ from leakage_tasks.training.rows import (
     chosen_device,
     linear_warmup_decay,
     padded,
-    progress,
     seeded,
     token_rows,
 )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import os
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from tqdm import tqdm
 
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
@@ -95,12 +93,6 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 def chosen_device(device: str | torch.device | None) -> torch.device:
     """``device``, or the first GPU, or the CPU."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def progress(total: int, what: str | None = None, *, unit: str = "batch", **more: Any) -> tqdm[None]:
-    """A bar over ``total`` batches; redrawn seldom where standard error is a file, which keeps every redrawing."""
-    interval = 0.5 if sys.stderr.isatty() else 10.0
-    return tqdm(total=total, desc=what, unit=unit, mininterval=interval, **more)
 
 
 def check_sizes(**sizes: int) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from tqdm import tqdm
 
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
@@ -17,7 +16,7 @@ from leakage_tasks.core.processes import Processes, ProcessLost
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.tasks import answering
-from leakage_tasks.tasks.sharing import Bar, CanaryShare, Sharing, predicted_cost
+from leakage_tasks.tasks.sharing import CanaryShare, Sharing, predicted_cost
 from tests.core.test_processes import run
 
 CANARIES = make_canaries("pin {unique} is {digits:3}", 9, repetitions=(1, 4), controls=8)
@@ -72,18 +71,6 @@ def test_what_one_attack_takes_at_once_is_parted() -> None:
         return CanaryShare(own, CANARIES, None, range(5)).part([0, 2, 4])
 
     assert run(2, in_a_call(act)) == [[0, 4], [2]]
-
-
-def test_the_bar_is_of_all_processes() -> None:
-    def act(own: Processes) -> tuple[int, int]:
-        with tqdm(total=7, disable=own.rank != 0) as shown:
-            bar = Bar(own, shown)
-            for _ in range(own.rank + 2):
-                bar.more()
-            own.exchange("end", "")
-            return int(shown.n), int(shown.total)
-
-    assert run(2, in_a_call(act))[0] == (5, 7)
 
 
 # -- answers ------------------------------------------------------------------------------------------------

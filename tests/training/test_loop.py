@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from leakage_tasks.core.progress import progress
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
-from leakage_tasks.training.rows import progress
 
 INPUTS = torch.linspace(-1, 1, 12).view(12, 1)
 TARGETS = 3 * INPUTS + 1

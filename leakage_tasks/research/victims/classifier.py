@@ -13,6 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import load_base
 from leakage_tasks.research.victims.docstrings import Row
 from leakage_tasks.training.dp.private import DpConfig, make_steps
@@ -23,7 +24,6 @@ from leakage_tasks.training.rows import (
     chosen_device,
     linear_warmup_decay,
     padded,
-    progress,
     seeded,
     token_rows,
 )

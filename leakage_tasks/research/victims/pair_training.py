@@ -13,10 +13,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay, progress
+from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:

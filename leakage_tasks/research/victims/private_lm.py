@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 from leakage_tasks.training.char_lstm import fresh_model
@@ -22,7 +23,7 @@ from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, start_lines_like_breaks, to_bits
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import check_share, make_optimizer, schedule
-from leakage_tasks.training.rows import check_sizes, chosen_device, progress, seeded
+from leakage_tasks.training.rows import check_sizes, chosen_device, seeded
 from leakage_tasks.training.text_batches import IGNORED, Windows
 
 LENGTH = 80

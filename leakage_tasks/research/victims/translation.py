@@ -12,12 +12,13 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, to_bits
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import bucketed, check_sizes, chosen_device, linear_warmup_decay, padded, progress
+from leakage_tasks.training.rows import bucketed, check_sizes, chosen_device, linear_warmup_decay, padded
 from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ class CausalTarget(CausalReader):
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
-        return ask(("extend", *self._engine), extend_all, step, len(tokens) / self.pass_rows(states))
+        return ask(("extend", *self._engine), extend_all, step, len(tokens) / self.pass_rows(states), len(tokens))
 
     def pass_rows(self, states: Sequence[Any]) -> int:
         """How many rows one pass may have that goes on from ``states``."""

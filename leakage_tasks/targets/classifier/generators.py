@@ -77,7 +77,9 @@ class MaskedGenerator:
         lengths = sorted(set(map(len, rows)))
         # Rows of one length: what is padded is read differently by some models.
         kind = "propose", id(self.masked), *lengths
-        return ask(kind, self._propose_all, (rows, columns, tokens), self.masked.share(len(rows), max(lengths)))
+        return ask(
+            kind, self._propose_all, (rows, columns, tokens), self.masked.share(len(rows), max(lengths)), len(rows)
+        )
 
     def _propose_all(self, asked: Sequence[tuple[list[list[int]], IntArray, list[IntArray]]]) -> list[list[Proposal]]:
         rows = [row for own, _, _ in asked for row in own]

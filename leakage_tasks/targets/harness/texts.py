@@ -104,7 +104,7 @@ def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence
         found = iter(call([each for own in several for each in own]))
         return [list(islice(found, len(own))) for own in several]
 
-    return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)))
+    return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
 
 
 class TextTokens:

@@ -154,7 +154,7 @@ class MaskedTarget(RowModel):
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
         size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
-        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size)
+        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size, len(masked))
 
     def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
         ends = np.cumsum([len(masked.query) for masked in several])

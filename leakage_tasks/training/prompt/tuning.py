@@ -16,6 +16,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.progress import progress as progress_bar
 from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.prompt.files import (
     Progress,
@@ -29,7 +30,6 @@ from leakage_tasks.training.prompt.files import (
 from leakage_tasks.training.prompt.fit import check_fit, run_of
 from leakage_tasks.training.prompt.forward import PromptPass, Rows, frozen, suffix_losses
 from leakage_tasks.training.prompt.settings import PromptSettings
-from leakage_tasks.training.rows import progress as progress_bar
 
 if TYPE_CHECKING:
     from torch import Tensor

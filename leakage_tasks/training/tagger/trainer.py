@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.progress import progress
 from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.private import DpConfig, PlainSteps, PrivateSteps, make_steps
 from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import allocations_told, chosen_device, progress
+from leakage_tasks.training.rows import allocations_told, chosen_device
 from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
 from leakage_tasks.training.tagger.private import check_memory, reading_rows

@@ -1,0 +1,87 @@
+"""A bar over the rows of all canaries."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+from torch import distributed as dist
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary, make_canaries
+from leakage_tasks.core.processes import Processes
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.tasks import progress as room
+from leakage_tasks.tasks.progress import RowsBar
+from tests.oracles import letters, tiny_gpt2
+
+CANARIES = make_canaries("pin {unique} is {digits:2}", 3, controls=2)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "OFTEN", 0)
+
+
+def bar_of(canaries: list[Canary] = CANARIES, processes: Any = None, shown: bool = True) -> RowsBar:
+    return RowsBar(canaries, 20, "Attacking", processes, shown)
+
+
+def test_until_one_is_done_what_is_to_come_is_the_most_there_can_be() -> None:
+    bar = bar_of()
+    bar.read(0, 4)
+    # Three planted once of at most 20 rows, which a model may remember, and two controls.
+    assert (bar._bar.n, bar._bar.total) == (4, 3 * 10 + 2 * 20)
+
+
+def test_then_it_is_foretold_from_the_canaries_of_the_kind() -> None:
+    planted = [place for place, each in enumerate(CANARIES) if each.planted]
+    bar = bar_of()
+    bar.read(planted[0], 6)
+    bar.done(planted[0])
+    assert bar._bar.total == 3 * 6 + 2 * 20
+    assert bar._bar.postfix == "canaries: 1 done, 0 searched, 4 to come"
+
+
+def test_it_ends_at_what_was_read() -> None:
+    bar = bar_of()
+    for place in range(len(CANARIES)):
+        bar.read(place, place + 1)
+        bar.done(place)
+    assert (bar._bar.n, bar._bar.total) == (15, 15)
+    assert bar._bar.disable is True or bar._bar.postfix.startswith("canaries: 5 done, 0 searched, 0 to come")
+
+
+def test_it_is_of_all_processes() -> None:
+    store = dist.HashStore()
+    mine, theirs = Processes(store, 0, 2), Processes(store, 1, 2)
+    with mine.call(), theirs.call():
+        shown, hidden = bar_of(processes=mine), bar_of(processes=theirs, shown=False)
+        hidden.read(3, 7)
+        hidden.done(3)
+        shown.read(0, 2)
+        assert shown._bar.n == 9
+        assert shown._bar.postfix == "canaries: 1 done, 1 searched, 3 to come"
+
+
+def test_its_rows_are_those_that_the_attack_says_it_read() -> None:
+    rows: dict[int, int] = {}
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = [Canary("a", "the pin is {digits:2}.", ("1", "2")), Canary("b", "a pin is {digits:2}.", ("3", "4"))]
+
+    def read(place: int, number: int) -> None:
+        rows[place] = rows.get(place, 0) + number
+
+    found = run_attack("exposure", target, canaries, read=read)
+    assert [rows[place] for place in range(2)] == [each.model_calls for each in found]
+
+
+def test_a_file_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    bar = bar_of()
+    for _ in range(1000):
+        bar.read(0, 1)
+    assert said.getvalue().count("\r") < 5
