@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.plan import NATURAL, QUANTITIES, CostEstimate, Plan
 from leakage_tasks.stats.totals import LEVEL
@@ -76,8 +76,7 @@ def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
         "pace": {name: getattr(plan.kinds[0].pace, name) for name in ("a_pass", "a_token", "at_once")},
         "pilot_seconds": plan.pilot_seconds,
     }
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _cell(quantity: str, found: CostEstimate) -> str:
