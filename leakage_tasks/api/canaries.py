@@ -80,6 +80,8 @@ def _saved(data: Any, folder: Path) -> None:
     import datasets
     import pandas as pd
 
+    from leakage_tasks.data.saved import quiet
+
     if isinstance(data, datasets.Dataset | datasets.DatasetDict):
         found = data
     elif isinstance(data, pd.DataFrame):
@@ -91,13 +93,8 @@ def _saved(data: Any, folder: Path) -> None:
     else:
         what = "an empty list" if data == [] else f"a {type(data).__name__}"
         raise OptionError(f"data is {what}: give a data set, a pandas frame, a list of texts or a list of chats")
-    quiet = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
+    with quiet():
         found.save_to_disk(str(folder))
-    finally:
-        if not quiet:
-            datasets.enable_progress_bars()
 
 
 def _as(data: Any, planted: Any) -> Any:

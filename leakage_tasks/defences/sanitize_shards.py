@@ -17,7 +17,8 @@ from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
-from leakage_tasks.defences.sanitize import By, Fit, all_texts, character_lm, check_settings, distinct, rank_samples
+from leakage_tasks.defences.ranking import CAVEAT, By, Fit, character_lm, check_settings, distinct, rank_samples
+from leakage_tasks.defences.sanitize import all_texts
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,7 @@ class SanitizedShards:
         """Two lines for people; no text is in them."""
         return (
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
-            f"{self.rows:,} rows), each ranked by models of its own shard\n"
-            "made for secrets that occur once: copies that differ, if by a letter, hide each other, and nothing is "
-            "promised; audit the model trained on what is left"
+            f"{self.rows:,} rows), each ranked by models of its own shard\n{CAVEAT}"
         )
 
 
