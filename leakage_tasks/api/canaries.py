@@ -50,9 +50,7 @@ def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, 
 
     from leakage_tasks.canaries.planting import plant as plant_files
 
-    with temporary_folder() as folder, as_manifest(canaries) as manifest:
-        assert manifest is not None
-        _saved(data, folder / "data")
+    with _as_files(data, canaries) as (folder, manifest):
         plant_files(manifest, folder / "data", folder / "planted", seed=seed, **columns)
         planted = load_from_disk(str(folder / "planted"), keep_in_memory=True)
         return _as(data, planted)
@@ -69,10 +67,17 @@ def verify(data: Any, canaries: str | Path | Sequence[Canary], **columns: Any) -
     """
     from leakage_tasks.canaries.verify import verify as verify_files
 
+    with _as_files(data, canaries) as (folder, manifest):
+        return verify_files(folder / "data", manifest, **columns)
+
+
+@contextmanager
+def _as_files(data: Any, canaries: str | Path | Sequence[Canary]) -> Iterator[tuple[Path, Path]]:
+    """A folder whose ``data`` are these, and a manifest, for the time of the block."""
     with temporary_folder() as folder, as_manifest(canaries) as manifest:
         assert manifest is not None
         _saved(data, folder / "data")
-        return verify_files(folder / "data", manifest, **columns)
+        yield folder, manifest
 
 
 def _saved(data: Any, folder: Path) -> None:

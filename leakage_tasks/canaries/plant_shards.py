@@ -22,6 +22,9 @@ from leakage_tasks.core.workers import each
 from leakage_tasks.data import Layout, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
 
+_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
+"""What the record has of each shard, its number of rows apart."""
+
 
 def plant_shards(
     job: PlantJob,
@@ -78,7 +81,7 @@ def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None =
     )
     tasks = []
     for (name, known), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: known[part] for part in ("input_sha256", "output_sha256", "unpacked_sha256")}
+        hashes = {part: known[part] for part in _HASHES}
         own = replace(record, input_rows=known["rows"], shards=None, **hashes)
         _folder_of(output / name)
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own, gaps))
@@ -126,12 +129,7 @@ def _record(
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
     each_of = {
-        name: {
-            "rows": one.rows,
-            "input_sha256": one.input_sha256,
-            "output_sha256": one.output_sha256,
-            "unpacked_sha256": one.unpacked_sha256,
-        }
+        name: {part: getattr(one, part) for part in ("rows", *_HASHES)}
         for name, one in zip(shards.names, done, strict=True)
     }
     return replace(record, input=shards.root.resolve().name, split=None, shards=each_of)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import write_text
+from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.plan import NATURAL, QUANTITIES, CostEstimate, Plan
 from leakage_tasks.stats.totals import LEVEL
@@ -26,9 +27,7 @@ def table(plan: Plan) -> str:
     totals = {name: plan.total(name) for name in QUANTITIES}
     rows.append(("in all", "", "", "", "", *(_cell(name, each) for name, each in totals.items())))
     rows.append(("worst case", "", "", "", "", *(_shown(name, each.worst) for name, each in totals.items())))
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, *notes(plan)])
+    return "\n".join([text_table(rows, right=False), *notes(plan)])
 
 
 def notes(plan: Plan) -> list[str]:
