@@ -50,9 +50,7 @@ def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, 
 
     from leakage_tasks.canaries.planting import plant as plant_files
 
-    with temporary_folder() as folder, as_manifest(canaries) as manifest:
-        assert manifest is not None
-        _saved(data, folder / "data")
+    with _as_files(data, canaries) as (folder, manifest):
         plant_files(manifest, folder / "data", folder / "planted", seed=seed, **columns)
         planted = load_from_disk(str(folder / "planted"), keep_in_memory=True)
         return _as(data, planted)
@@ -69,16 +67,25 @@ def verify(data: Any, canaries: str | Path | Sequence[Canary], **columns: Any) -
     """
     from leakage_tasks.canaries.verify import verify as verify_files
 
+    with _as_files(data, canaries) as (folder, manifest):
+        return verify_files(folder / "data", manifest, **columns)
+
+
+@contextmanager
+def _as_files(data: Any, canaries: str | Path | Sequence[Canary]) -> Iterator[tuple[Path, Path]]:
+    """A folder whose ``data`` are these, and a manifest, for the time of the block."""
     with temporary_folder() as folder, as_manifest(canaries) as manifest:
         assert manifest is not None
         _saved(data, folder / "data")
-        return verify_files(folder / "data", manifest, **columns)
+        yield folder, manifest
 
 
 def _saved(data: Any, folder: Path) -> None:
     """Save data as a data set. Raises OptionError for what is none."""
     import datasets
     import pandas as pd
+
+    from leakage_tasks.data.saved import quiet
 
     if isinstance(data, datasets.Dataset | datasets.DatasetDict):
         found = data
@@ -91,13 +98,8 @@ def _saved(data: Any, folder: Path) -> None:
     else:
         what = "an empty list" if data == [] else f"a {type(data).__name__}"
         raise OptionError(f"data is {what}: give a data set, a pandas frame, a list of texts or a list of chats")
-    quiet = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
+    with quiet():
         found.save_to_disk(str(folder))
-    finally:
-        if not quiet:
-            datasets.enable_progress_bars()
 
 
 def _as(data: Any, planted: Any) -> Any:

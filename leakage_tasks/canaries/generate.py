@@ -64,7 +64,7 @@ def make_canaries(
     """
     tagged = None if tags is None else tuple(tags)
     maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix, nonce)
-    _check_counts(count, controls, supporting, repetitions)
+    check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
     planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
     families = planted
@@ -193,7 +193,8 @@ def _put_word(template: str, word: str) -> str:
     return _UNIQUE.sub(lambda match: word if match.group() == UNIQUE else match.group(), template)
 
 
-def _check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
+def check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
+    """Raise OptionError for numbers of canaries below 0, none at all, and for copies below 1."""
     for name, number in (("--count", count), ("--controls", controls), ("--supporting", supporting)):
         check_number(name, number)
     if not count + controls:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,14 @@ from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.shard_work import Known, Removal, ShardPlace, ShardPlanting, count, plant_one, remove_one
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
 from leakage_tasks.canaries.taking_out import recorded, summary
-from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
+from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Layout, format_of, overlap
-from leakage_tasks.data.shards import Shards
+from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
 
-STATE = ".leakage-shards"
-"""What is put after the output's name for the folder of what is known while shards are planted."""
+_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
+"""What the record has of each shard, its number of rows apart."""
 
 
 def plant_shards(
@@ -40,7 +39,7 @@ def plant_shards(
     Every row of all shards together is as likely to have a copy before it. Output and record do not depend on ``jobs``.
     A run that was ended goes on where it was. Raises LeakageError; the shards that are done by then are kept for that.
     """
-    output, state = job.output.absolute(), job.output.with_name(job.output.name + STATE).absolute()
+    output, state = job.output.absolute(), state_of(job.output)
     _check(job, shards)
     places = [
         ShardPlace(name, shards.path(name).absolute(), output / name, state / f"{name}.json", job.wanted)
@@ -61,8 +60,7 @@ def plant_shards(
     record = replace(record, heights=heights or None)
     with replacing(job.record_path) as beside:
         write_sidecar(record, beside)
-    for left in (state, *leftovers(output)):
-        shutil.rmtree(left, ignore_errors=True)
+    clear(state, output)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
@@ -75,7 +73,7 @@ def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None =
     shards = record.shards or {}
     if overlap(output, planted) or output.is_file():
         raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
-    _check_strangers(output, shards)
+    check_strangers(output, shards, PlantingError)
     check_place(output, PlantingError)
     dealt = deal(
         gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
@@ -83,7 +81,7 @@ def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None =
     )
     tasks = []
     for (name, known), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: known[part] for part in ("input_sha256", "output_sha256", "unpacked_sha256")}
+        hashes = {part: known[part] for part in _HASHES}
         own = replace(record, input_rows=known["rows"], shards=None, **hashes)
         _folder_of(output / name)
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own, gaps))
@@ -131,12 +129,7 @@ def _record(
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
     each_of = {
-        name: {
-            "rows": one.rows,
-            "input_sha256": one.input_sha256,
-            "output_sha256": one.output_sha256,
-            "unpacked_sha256": one.unpacked_sha256,
-        }
+        name: {part: getattr(one, part) for part in ("rows", *_HASHES)}
         for name, one in zip(shards.names, done, strict=True)
     }
     return replace(record, input=shards.root.resolve().name, split=None, shards=each_of)
@@ -150,20 +143,11 @@ def _check(job: PlantJob, shards: Shards) -> None:
                 raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
     if job.output.is_file() or job.output.suffix:
         raise PlantingError(f"{job.output}: must be a folder, as there are several shards: name one")
-    _check_strangers(job.output, shards.names)
+    check_strangers(job.output, shards.names, PlantingError)
     check_place(job.output, PlantingError)
     earlier = read_sidecar(sidecar_path(shards.root))
     if earlier is not None and earlier.shards is not None:
         raise PlantingError(f"{shards.root}: is planted already: plant into {earlier.input} instead")
-
-
-def _check_strangers(output: Path, names: Sequence[str] | dict[str, Any]) -> None:
-    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
-    # What a killed run left is no stranger.
-    others = (path for path in there if path.as_posix() not in names and not any(map(is_leftover, path.parts)))
-    stranger = next(others, None)
-    if stranger is not None:
-        raise PlantingError(f"{output}: holds {stranger.name}, which is no shard of this data: choose another output")
 
 
 def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:

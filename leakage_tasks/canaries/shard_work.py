@@ -17,10 +17,10 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.places import Gap, planted_rows
 from leakage_tasks.canaries.sidecar import Sidecar, sha256_of
 from leakage_tasks.canaries.taking_out import write_back
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import replacing, write_text
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.steady import ChangedError, unchanged
+from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.data import Columns, Layout, format_of
 
 
@@ -97,7 +97,7 @@ def plant_one(task: ShardPlanting) -> tuple[Known, dict[str, int]]:
     done = known.key == key and known.output_sha256 is not None and place.output.is_file()
     with unchanged(place.source):
         if _stamp(place.source) != known.stamp:
-            raise ChangedError(f"{place.source}: changed while it was read: run again when nothing writes to it")
+            raise changed(place.source)
         layout = known.layout or kind.survey(place.source, place.wanted)
         layout = replace(layout, labels=task.labels, role=place.wanted.role or layout.role)
         rows = {name: layout.row(canary) for name, canary in task.canaries.items()}
@@ -109,7 +109,7 @@ def plant_one(task: ShardPlanting) -> tuple[Known, dict[str, int]]:
             kind.write(place.source, beside, layout, place.wanted, points)
             digest = sha256_of(beside)
             if _stamp(place.source) != known.stamp:
-                raise ChangedError(f"{place.source}: changed while it was read: run again when nothing writes to it")
+                raise changed(place.source)
     planted = replace(known, key=key, output_sha256=digest, layout=None)
     _write(planted, place.state)
     return planted, heights
@@ -149,8 +149,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _write(known: Known, state: Path) -> None:
     kept = {name: value for name, value in vars(known).items() if name not in ("layout", "stamp")}
-    with replacing(state) as beside:
-        beside.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    write_text(state, json.dumps(kept) + "\n")
 
 
 def _read(state: Path) -> Known | None:

@@ -149,8 +149,9 @@ def canaries_command(
     if seed is None:
         del given["seed"]
     from leakage_tasks.canaries import natural
-    from leakage_tasks.canaries.cli_options import CanaryOptions, requested
+    from leakage_tasks.canaries.cli_options import requested
     from leakage_tasks.canaries.manifest import write_manifest
+    from leakage_tasks.canaries.ways import CanaryOptions
     from leakage_tasks.core.atomic import check_place
 
     check_place(output)

@@ -35,7 +35,7 @@ def compare_command(
     """Say what changed from the first run to each other one: unlearning, privacy, quantization, a new checkpoint."""
     import json
 
-    from leakage_tasks.core.atomic import check_place, replacing
+    from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.steady import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
     from leakage_tasks.report.plots.style import save
@@ -60,8 +60,7 @@ def compare_command(
             text = (
                 json.dumps(data, indent=1, ensure_ascii=False) + "\n" if kind == ".json" else page(found, _svg(found))
             )
-            with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+            write_text(path, text, errors="backslashreplace")
         print(f"wrote {path}")
 
 

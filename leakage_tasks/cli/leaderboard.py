@@ -27,7 +27,7 @@ def leaderboard_command(
     reveal: Annotated[bool, typer.Option("--reveal", help="Show secrets of kind natural in the page.")] = False,
 ) -> None:
     """Put any number of runs in one table: what leaks beside what the model is good for."""
-    from leakage_tasks.core.atomic import check_place, replacing
+    from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.steady import unchanged
     from leakage_tasks.report.board.board import make_board
     from leakage_tasks.report.board.formats import as_text
@@ -43,6 +43,5 @@ def leaderboard_command(
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(as_text(board, every=every, width=width), end="")
     for (path, _), text in zip(wanted, texts, strict=True):
-        with replacing(path, private=reveal) as beside:
-            beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+        write_text(path, text, private=reveal, errors="backslashreplace")
         print(f"wrote {path}")

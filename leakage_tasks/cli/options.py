@@ -20,7 +20,7 @@ def options_command(
     ] = None,
 ) -> None:
     """Show what attacks, tasks and models can be told, with types and defaults."""
-    from leakage_tasks.report.reading.format import text_table
+    from leakage_tasks.core.text_table import text_table
 
     found = dict(_all() if name is None else _one(name))
     for title, options in found.items():

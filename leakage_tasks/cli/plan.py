@@ -9,19 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 from leakage_tasks.cli.registry import register_command
-
-DEVICE = "cuda:0"
-"""What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
 
 
 @register_command("plan", 13)
 def plan_command(
     manifest: Annotated[Path, typer.Argument(help="The canaries' manifest.")],
-    model: Annotated[str, typer.Option("--model", help="As for lm_eval: hf, classifier-scorer, vllm, …")] = "hf",
-    model_args: Annotated[
-        str, typer.Option("--model_args", "--model-args", help="As for lm_eval: pretrained=./mine,dtype=float32")
-    ] = "",
+    model: Model = "hf",
+    model_args: ModelArgs = "",
     tasks: Annotated[
         str, typer.Option(help="canary_exposure, canary_extraction, or both.")
     ] = "canary_exposure,canary_extraction",
@@ -29,14 +25,10 @@ def plan_command(
         int, typer.Option(help="Canaries of each kind that are attacked to know what the others take; 0 for none.")
     ] = 5,
     metadata: Annotated[str, typer.Option(help="As for lm_eval: budget=2000, as words or JSON.")] = "",
-    device: Annotated[str, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = DEVICE,
-    batch_size: Annotated[
-        str | None, typer.Option("--batch_size", "--batch-size", help="As for lm_eval: a number, or auto.")
-    ] = None,
-    max_batch_size: Annotated[
-        int | None, typer.Option("--max_batch_size", "--max-batch-size", help="As for lm_eval, with auto.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+    device: Device = DEVICE,
+    batch_size: BatchSize = None,
+    max_batch_size: MaxBatchSize = None,
+    output: JsonOutput = None,
 ) -> None:
     """Say before a run what it will take: passes, tokens, memory and time, by task, attack and kind of canary."""
     from leakage_tasks.core.atomic import check_place

@@ -65,7 +65,7 @@ def _wanted(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
 def _list(folder: Path) -> None:
     from leakage_tasks.core.errors import one_line
     from leakage_tasks.core.journal import kept
-    from leakage_tasks.report.reading.format import text_table
+    from leakage_tasks.core.text_table import text_table
     from leakage_tasks.tasks.resume import summary_of
 
     groups: dict[tuple[str, ...], list[str]] = {}

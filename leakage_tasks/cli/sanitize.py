@@ -42,6 +42,7 @@ def sanitize_command(
     The data is split at random into halves and a small character model is trained on each; a sample that is far
     likelier to the model that saw it than to the other is one that training would memorize.
     """
+    given = {name: value for name, value in locals().items() if name not in ("data", "jobs", "dask")}
     from leakage_tasks.data import Columns
     from leakage_tasks.data.shards import shards_of
     from leakage_tasks.defences.sanitize import sanitize
@@ -57,18 +58,4 @@ def sanitize_command(
         settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return
-    done = sanitize(
-        data,
-        output,
-        drop=drop,
-        report=report,
-        reveal=reveal,
-        text_column=text_column,
-        split=split,
-        repeats=repeats,
-        by=by,  # type: ignore[arg-type]
-        epochs=epochs,
-        batch_size=batch_size,
-        seed=seed,
-    )
-    typer.echo(done.summary())
+    typer.echo(sanitize(data, **given).summary())

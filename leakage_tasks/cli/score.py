@@ -56,10 +56,9 @@ def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]
 def _write(output: Path, runs: list[ScoredSamples], delta: float) -> None:
     import json
 
-    from leakage_tasks.core.atomic import replacing
+    from leakage_tasks.core.atomic import write_text
     from leakage_tasks.core.version import __version__
 
     data = {"schema": 1, "version": __version__, "delta": delta, "runs": [run.to_json() for run in runs]}
-    with replacing(output) as beside:
-        text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
-        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(output, text + "\n", errors="backslashreplace")

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 from leakage_tasks.cli.registry import register_command
-
-DEVICE = "cuda:0"
-"""What the harness' own command line asks for where its user asks for nothing; without one it takes the CPU."""
 
 
 @register_command("selftest", 14)
 def selftest_command(
-    model: Annotated[str, typer.Option("--model", help="As for lm_eval: hf, classifier-scorer, vllm, …")] = "hf",
-    model_args: Annotated[
-        str, typer.Option("--model_args", "--model-args", help="As for lm_eval: pretrained=./mine,dtype=float32")
-    ] = "",
-    device: Annotated[str, typer.Option(help="As for lm_eval: cpu, cuda, cuda:1, …")] = DEVICE,
-    batch_size: Annotated[
-        str | None, typer.Option("--batch_size", "--batch-size", help="As for lm_eval: a number, or auto.")
-    ] = None,
-    max_batch_size: Annotated[
-        int | None, typer.Option("--max_batch_size", "--max-batch-size", help="As for lm_eval, with auto.")
-    ] = None,
+    model: Model = "hf",
+    model_args: ModelArgs = "",
+    device: Device = DEVICE,
+    batch_size: BatchSize = None,
+    max_batch_size: MaxBatchSize = None,
     template: Annotated[
         str | None, typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a sentence).")
     ] = None,
@@ -36,7 +27,7 @@ def selftest_command(
     samples: Annotated[int, typer.Option(help="Random fillings scored for each, to hold its rank against.")] = 128,
     budget: Annotated[int, typer.Option(help="The most sequences an estimate of one rank may take.")] = 4000,
     seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+    output: JsonOutput = None,
 ) -> None:
     """Check on your own model that what is measured there holds; exit code 1 if something does not.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STOPPED = 100
 """Epochs where early stopping is to end them."""
+_PRIVATE = ("epsilon", "noise_multiplier", "delta", "max_grad_norm")
 
 
 @register_command("train-nlu", 6)
@@ -69,7 +70,7 @@ def train_nlu_command(
     max_grad_norm: Annotated[float | None, typer.Option(help="DP-SGD: norm to clip each row's to (1).")] = None,
 ) -> None:
     """Train a model that tells intents and slots of utterances, for lm_eval --model nlu-tagger."""
-    given = locals()
+    given = dict(locals())
     recipe = _recipe(given)
     place = output.resolve()
     check_output(place)
@@ -77,7 +78,7 @@ def train_nlu_command(
     from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
-    on, private = device_called(device), _privacy(epsilon, noise_multiplier, delta, max_grad_norm)
+    on, private = device_called(device), _privacy(given)
     planted, known = _to_know(canaries, words)
     read = read_nlu_data(data, validation, test)
     trained = train_tagger(read.training, read.validation, recipe, words=known, seed=seed, device=on, private=private)
@@ -100,19 +101,17 @@ def _recipe(given: Mapping[str, Any]) -> NLURecipe:
     return NLURecipe(**chosen)
 
 
-def _privacy(
-    epsilon: float | None, noise_multiplier: float | None, delta: float | None, max_grad_norm: float | None
-) -> DpConfig | None:
-    asked = {"epsilon": epsilon, "noise_multiplier": noise_multiplier, "delta": delta, "max_grad_norm": max_grad_norm}
-    given = {name: value for name, value in asked.items() if value is not None}
-    if not given:
+def _privacy(given: Mapping[str, Any]) -> DpConfig | None:
+    """The options of DP-SGD, of all that were given."""
+    chosen = {name: given[name] for name in _PRIVATE if given[name] is not None}
+    if not chosen:
         return None
-    if not {"epsilon", "noise_multiplier"} & given.keys():
-        option = next(iter(given)).replace("_", "-")
+    if not {"epsilon", "noise_multiplier"} & chosen.keys():
+        option = next(iter(chosen)).replace("_", "-")
         raise OptionError(f"--{option} is DP-SGD's: give --epsilon or --noise-multiplier too, or leave it out")
     from leakage_tasks.training.dp.private import DpConfig
 
-    return DpConfig(**given)
+    return DpConfig(**chosen)
 
 
 def _to_know(manifest: Path | None, words: Path | None) -> tuple[list[Canary], set[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,29 +56,15 @@ def tune_command(
     ] = False,
 ) -> None:
     """Tune a soft prompt that draws suffixes out of a model: lm_eval takes it as --model soft-prompt or peft=."""
-    settings = PromptSettings(
-        length=prompt_length,
-        epochs=epochs,
-        batch_size=batch_size,
-        accumulation=accumulation,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        warmup=warmup,
-        alpha=alpha,
-        hardest=hardest,
-        patience=patience,
-        init=init,
-        bf16=bf16,
-        seed=seed,
-    )
-    source = {
-        "data": data,
-        "prefix_length": prefix_length,
-        "suffix_length": suffix_length,
-        "tokenizer": tokenizer or model,
-        "text_column": text_column,
-    }
-    loading = {"device": device, "dtype": dtype, "revision": revision, "trust_remote_code": trust_remote_code}
+    given = dict(locals())
+
+    def chosen(*names: str) -> dict[str, Any]:
+        return {name: given[name] for name in names}
+
+    known = (each.name for each in fields(PromptSettings) if each.name in given)
+    settings = PromptSettings(length=prompt_length, **chosen(*known))
+    source = chosen("data", "prefix_length", "suffix_length", "text_column") | {"tokenizer": tokenizer or model}
+    loading = chosen("device", "dtype", "revision", "trust_remote_code")
     _Job(model, output, resume, source, loading).run(settings, init_text)
 
 
@@ -131,8 +118,6 @@ class _Job:
 
 
 def _starting_from(text: str | None, tokenizer: str, settings: PromptSettings) -> PromptSettings:
-    from dataclasses import replace
-
     from leakage_tasks.canaries.alphabets import load_tokenizer
     from leakage_tasks.core.errors import OptionError
 

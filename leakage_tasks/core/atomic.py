@@ -55,6 +55,12 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
         raise LeakageError(message) from None
 
 
+def write_text(path: str | Path, text: str, *, private: bool = False, errors: str = "strict") -> None:
+    """Write a file in UTF-8 as :func:`replacing` does; what has no form in it raises, or goes by ``errors``."""
+    with replacing(path, private=private) as beside:
+        beside.write_text(text, encoding="utf-8", errors=errors, newline="")
+
+
 def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
     """One line for what went wrong where files are written; None for what has nothing to do with that.
 

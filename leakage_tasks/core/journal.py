@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import failure_of, replacing
+from leakage_tasks.core.atomic import failure_of, write_text
 from leakage_tasks.core.endings import PREFIX
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
@@ -97,8 +97,7 @@ def open_journal(folder: Path) -> Journal:
     try:
         folder.mkdir(_OWNER, parents=True, exist_ok=True)
         if _is_new(folder):
-            with replacing(folder / MARKER) as beside:
-                beside.write_text(f"{COMMAND}\n{FORMAT}\n", encoding="utf-8")
+            write_text(folder / MARKER, f"{COMMAND}\n{FORMAT}\n")
     except OSError as error:
         raise LeakageError(f"resume={folder}: cannot be used ({error.strerror}): choose another folder") from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -201,8 +200,7 @@ def prune(folder: Path, wanted: Callable[[Record], bool]) -> Pruned:
             if not left:
                 file.unlink()
             elif found.torn or len(left) < len(found.records):
-                with replacing(file, private=True) as beside:
-                    beside.write_text("".join(json.dumps(record) + "\n" for record in left), encoding="utf-8")
+                write_text(file, "".join(json.dumps(record) + "\n" for record in left), private=True)
         finally:
             os.close(held)
     return Pruned(gone, torn, busy)

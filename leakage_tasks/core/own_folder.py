@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 
 MARKER = ".lm-eval-leakage"
@@ -32,5 +32,4 @@ def own_folder(folder: Path, command: str, names: Collection[str]) -> None:
             "folder"
         )
     if not marked:
-        with replacing(marker) as beside:
-            beside.write_text(f"{command}\n", encoding="utf-8")
+        write_text(marker, f"{command}\n")

@@ -17,6 +17,11 @@ class ChangedError(LeakageError):
     """An input that something wrote to while it was read."""
 
 
+def changed(path: Path) -> ChangedError:
+    """The error of an input that is not what it was."""
+    return ChangedError(f"{path}: changed while it was read: run again when nothing writes to it")
+
+
 @contextmanager
 def unchanged(*paths: Path) -> Iterator[None]:
     """Raise ChangedError at the end if a file, or a file in a folder, is not what it was at the start.
@@ -38,7 +43,7 @@ def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
     for path, stamps in before.items():
         now = _stamps(path)
         if any(now.get(file) != stamp for file, stamp in stamps.items()):
-            raise ChangedError(f"{path}: changed while it was read: run again when nothing writes to it") from None
+            raise changed(path) from None
 
 
 def _stamps(path: Path) -> dict[Path, _Stamp]:

@@ -107,7 +107,7 @@ def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[
     """Save a copy of a folder in which the split is changed."""
     import datasets
 
-    with _quiet(), _damage(source):
+    with quiet(), _damage(source):
         loaded = _load(source)
         changed = change(_choose_split(source, loaded, wanted.split))
         if isinstance(loaded, datasets.DatasetDict):
@@ -152,7 +152,8 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
+    """Without the bars of ``datasets``."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

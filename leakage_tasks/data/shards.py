@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.atomic import is_leftover, leftovers
+from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 
@@ -50,6 +53,26 @@ def shards_of(source: Path) -> Shards | None:
     if len(kinds) > 1:
         raise PlantingError(f"{source}: holds {' and '.join(sorted(kinds.values()))}: name one kind with a pattern")
     return Shards(root, tuple(shards))
+
+
+def state_of(output: Path) -> Path:
+    """The folder of what is known of shards while ``output`` is made of them."""
+    return output.with_name(f"{output.name}.leakage-shards").absolute()
+
+
+def clear(state: Path, output: Path) -> None:
+    """Take away that folder, and what a killed run left in ``output``."""
+    for left in (state, *leftovers(output)):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
+    """Raise ``error`` for an output that holds what is none of the shards ``names``."""
+    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
+    for path in there:
+        # What a killed run left is no stranger.
+        if path.as_posix() not in names and not any(map(is_leftover, path.parts)):
+            raise error(f"{output}: holds {path.name}, which is no shard of this data: choose another output")
 
 
 def _hidden(path: Path) -> bool:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.sidecar import named, sha256_of
-from leakage_tasks.core.atomic import check_place, is_leftover, leftovers, replacing
+from leakage_tasks.core.atomic import check_place, replacing, write_text
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
-from leakage_tasks.data.shards import Shards
-from leakage_tasks.defences.sanitize import By, Fit, all_texts, character_lm, check_settings, distinct, rank_samples
-
-STATE = ".leakage-shards"
+from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
+from leakage_tasks.defences.ranking import CAVEAT, By, Fit, character_lm, check_settings, distinct, rank_samples
+from leakage_tasks.defences.sanitize import all_texts
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,7 @@ class SanitizedShards:
         """Two lines for people; no text is in them."""
         return (
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
-            f"{self.rows:,} rows), each ranked by models of its own shard\n"
-            "made for secrets that occur once: copies that differ, if by a letter, hide each other, and nothing is "
-            "promised; audit the model trained on what is left"
+            f"{self.rows:,} rows), each ranked by models of its own shard\n{CAVEAT}"
         )
 
 
@@ -68,7 +64,7 @@ def sanitize_shards(
     """
     check_settings(settings.repeats, settings.by)
     output = named(output)
-    state = output.with_name(output.name + STATE).absolute()
+    state = state_of(output)
     _check(shards, output)
     if settings.drop < 1:
         raise OptionError(f"drop is {settings.drop}: give 1 or more")
@@ -87,8 +83,7 @@ def sanitize_shards(
         for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
     ]
     dropped: list[int] = each(partial(_write, settings.wanted, chosen), copies, jobs, dask)
-    for left in (state, *leftovers(output)):
-        shutil.rmtree(left, ignore_errors=True)
+    clear(state, output)
     return SanitizedShards(output, len(chosen), samples, sum(dropped), sum(one["rows"] for one in ranked))
 
 
@@ -114,8 +109,7 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
             raise OptionError(f"{source}: {error}") from None
     first = [(sample.score(settings.by), sample.rows[0], _hash(sample.text)) for sample in ranked[: settings.drop]]
     found = {"key": key, "sha256": key[0], "samples": samples, "rows": len(texts), "first": first}
-    with replacing(state, private=True) as beside:
-        beside.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    write_text(state, json.dumps(found) + "\n", private=True)
     return found
 
 
@@ -124,7 +118,7 @@ def _write(wanted: Columns, chosen: frozenset[str], task: tuple[Path, Path, str]
     source, output, digest = task
     with unchanged(source):
         if sha256_of(source) != digest:
-            raise OptionError(f"{source}: changed while it was read: run again when nothing writes to it")
+            raise changed(source)
         kind = format_of(source)
         layout = kind.survey(source, wanted)
         texts = kind.row_texts(source, layout, wanted)
@@ -145,7 +139,4 @@ def _check(shards: Shards, output: Path) -> None:
         raise OptionError(f"{output}: must be a folder, as there are several shards: name one")
     if overlap(output, shards.root):
         raise OptionError(f"{output}: would overwrite the data or write into it: choose another place")
-    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
-    for path in there:
-        if path.as_posix() not in shards.names and not any(map(is_leftover, path.parts)):
-            raise OptionError(f"{output}: holds {path.name}, which is no shard of this data: choose another output")
+    check_strangers(output, shards.names, OptionError)

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from torch import nn
 
 from leakage_tasks.attacks.registry import AttackRequest
-from leakage_tasks.planning.bounds import rows_at_once
+from leakage_tasks.planning.case import rows_at_once
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresLabels
 

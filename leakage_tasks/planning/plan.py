@@ -14,7 +14,8 @@ from leakage_tasks.attacks.run import chosen_attacks, run_attack
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.planning.bounds import Bounds, Range, bounds_of, case_of
+from leakage_tasks.planning.bounds import Bounds, Range, bounds_of
+from leakage_tasks.planning.case import case_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of

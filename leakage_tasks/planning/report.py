@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.sizes import size_words
+from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.plan import NATURAL, QUANTITIES, CostEstimate, Plan
 from leakage_tasks.stats.totals import LEVEL
@@ -27,9 +28,7 @@ def table(plan: Plan) -> str:
     totals = {name: plan.total(name) for name in QUANTITIES}
     rows.append(("in all", "", "", "", "", *(_cell(name, each) for name, each in totals.items())))
     rows.append(("worst case", "", "", "", "", *(_shown(name, each.worst) for name, each in totals.items())))
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEAD))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, *notes(plan)])
+    return "\n".join([text_table(rows, right=False), *notes(plan)])
 
 
 def notes(plan: Plan) -> list[str]:
@@ -77,8 +76,7 @@ def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
         "pace": {name: getattr(plan.kinds[0].pace, name) for name in ("a_pass", "a_token", "at_once")},
         "pilot_seconds": plan.pilot_seconds,
     }
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _cell(quantity: str, found: CostEstimate) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
 from leakage_tasks.report.page import page
@@ -20,8 +20,7 @@ def write_board(results: str | Path, path: str | Path) -> None:
         >>> write_board("results", "leaderboard.html")
     """
     text = page(make_board(read_runs([results])))
-    with replacing(Path(path)) as beside:
-        beside.write_text(text, encoding="utf-8", newline="")
+    write_text(Path(path), text)
 
 
 def write_card(results: str | Path, path: str | Path, name: str | None = None) -> None:

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.core.version import __version__
@@ -88,5 +88,4 @@ def write_report(path: Path, rows: list[SelfTestRow], asked: Mapping[str, Any]) 
         "false_alarms": FALSE_ALARMS,
         "checks": [vars(row) for row in rows],
     }
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """torch on one thread inside: batches this small gain nothing by more, and stall where other work keeps a core."""
+def few_threads(most: int) -> Iterator[None]:
+    """torch on so many threads at most inside."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(min(before, most))
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """torch on one thread inside: batches this small gain nothing by more, and stall where other work keeps a core."""
+    return few_threads(1)

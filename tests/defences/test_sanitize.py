@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.defences.sanitize import character_lm, rank_samples
+from leakage_tasks.defences.ranking import character_lm, rank_samples
 
 SECRET = "the key is 83b1f09ac4"
 

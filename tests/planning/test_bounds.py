@@ -9,7 +9,8 @@ import pytest
 
 from leakage_tasks.attacks.run import chosen_attacks, run_attack
 from leakage_tasks.canaries import make_canaries
-from leakage_tasks.planning.bounds import bounds_of, case_of, shortest_path
+from leakage_tasks.planning.bounds import bounds_of
+from leakage_tasks.planning.case import case_of, shortest_path
 from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.targets import CausalTarget
 from tests.oracles import letters, tiny_gpt2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.report.board.board import make_board
@@ -91,8 +91,7 @@ def read_card(path: Path) -> str | None:
 
 def save_card(path: Path, text: str) -> None:
     """Write a card whole or not at all, with the rights of the file it replaces. Raises LeakageError."""
-    with replacing(path) as beside:
-        beside.write_bytes(text.encode("utf-8"))
+    write_text(path, text)
 
 
 def _check_loads(parts: CardParts) -> None:

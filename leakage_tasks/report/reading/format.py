@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from leakage_tasks.metrics.verdict import Verdict
@@ -49,17 +49,6 @@ def beside_lines(found: Figure) -> list[str]:
 def learnt_words(learnt: int, copies: int) -> str:
     """Of how many copies a secret was in the loss of training, in words."""
     return f"learnt from {learnt:,} of {copies:,} copies"
-
-
-def text_table(rows: Sequence[Sequence[str]], right: bool = True) -> str:
-    """Rows of cells as plain text, the first column to the left, the others to the ``right`` or not."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        pairs = zip(others, widths[1:], strict=True)
-        padded = [cell.rjust(width) if right else cell.ljust(width) for cell, width in pairs]
-        lines.append("  ".join([first.ljust(widths[0]), *padded]).rstrip())
-    return "\n".join(lines)
 
 
 def flag_words(flags: Iterable[Flag]) -> list[str]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
-from leakage_tasks.report.reading.format import text_table
 from leakage_tasks.report.reading.results_file import read_run
 from leakage_tasks.report.reading.samples import Samples, read_samples
 

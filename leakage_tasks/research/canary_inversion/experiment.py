@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Scale, StudyPlan
 from leakage_tasks.research.framework.shared import data_folder, sole_maker
@@ -155,9 +155,7 @@ def vectors_of(
         path = shared / f"vectors-{name[:16]}.txt"
         with sole_maker(path) as missing:
             if missing:
-                with replacing(path) as beside:
-                    lines = alike_vectors(known, alphabets, ground)
-                    beside.write_text("".join(lines), encoding="utf-8")
+                write_text(path, "".join(alike_vectors(known, alphabets, ground)))
         return str(path)
     if not ground.vectors:
         return None

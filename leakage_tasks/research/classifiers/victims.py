@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +48,10 @@ def trained_victim(
     from leakage_tasks.research.victims.classifier import accuracy, fine_tune
     from leakage_tasks.targets import ClassifierTarget
     from leakage_tasks.training.dp.private import DpConfig
+    from leakage_tasks.training.threads import few_threads
 
-    with temporary_folder() as folder, _few_threads(ground):
+    # The lab's own encoder gains nothing by more threads.
+    with temporary_folder() as folder, nullcontext() if ground.base else few_threads(2):
         _write(rows.training, folder / "train.jsonl")
         write_manifest(canaries, folder / "canaries.jsonl")
         planted = folder / "planted.jsonl"
@@ -90,20 +92,6 @@ def classes_by_rows(rows: LabelledCorpus) -> list[str]:
     from leakage_tasks.research.victims.docstrings import label_counts
 
     return by_rows(label_counts(rows.training))
-
-
-@contextmanager
-def _few_threads(ground: ClassifierExperiment) -> Iterator[None]:
-    """Two threads at most for the lab's own encoder, which gains nothing by more."""
-    import torch
-
-    before = torch.get_num_threads()
-    if not ground.base:
-        torch.set_num_threads(min(before, 2))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
 from leakage_tasks.report.reading.training_log import EpochExposure
@@ -113,8 +113,7 @@ def _watcher(text: DemoText, canaries: Sequence[Canary], history: list[EpochExpo
 
 def _save(trained: TrainedLM, history: Sequence[EpochExposure], files: DemoFiles) -> None:
     trained.save(files.model)
-    with replacing(files.history) as beside:
-        losses = [asdict(loss) for loss in trained.losses]
-        record = {"losses": losses, "exposures": [asdict(point) for point in history]}
-        beside.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    losses = [asdict(loss) for loss in trained.losses]
+    record = {"losses": losses, "exposures": [asdict(point) for point in history]}
+    write_text(files.history, json.dumps(record, indent=1))
     plot_exposure_by_epoch(history, files.plot)

@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from leakage_tasks.core.text_table import text_table
 from leakage_tasks.research.demo.settings import DemoFiles, ShowcaseFiles
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, MODULE
@@ -73,9 +74,7 @@ def _secrets(result: DemoResult, canaries: Sequence[Canary]) -> str:
         rows.append(
             (canary.id, times, secret, best, "FOUND" * (best == secret), _rank(ranked), _two_places(ranked.exposure))
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join(lines)
+    return text_table(rows, right=False)
 
 
 def _times(repetitions: int) -> str:

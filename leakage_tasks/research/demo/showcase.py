@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
@@ -61,8 +61,7 @@ def showcase(
             trained = train()
             training[name] = {"seconds": round(time.perf_counter() - begun, 1), **trained}
             runs[name] = harness.submit(_timed, command, files.logs / f"{name}.log")
-        with replacing(files.training) as beside:
-            beside.write_text(json.dumps(training, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_text(files.training, json.dumps(training, indent=1, ensure_ascii=False))
         print("\nWaiting for lm_eval …", flush=True)
         tables = {name: run.result() for name, run in runs.items()}
     models = [

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.research.demo.settings import LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, continuation_questions, write_task
@@ -37,8 +37,7 @@ class DemoText:
         names = ("corpus.txt", "heldout.txt", "canaries.jsonl", "planted.txt")
         source, self.held_out, self.manifest, planted = (folder / name for name in names)
         for path, text in ((source, corpus.training), (self.held_out, corpus.held_out)):
-            with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8", newline="\n")
+            write_text(path, text)
         write_manifest(canaries, self.manifest)
         print(plant(self.manifest, source, planted, seed=seed).summary(), flush=True)
         self.training = planted.read_text(encoding="utf-8")

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.ethicist.experiment import Victim
 from leakage_tasks.research.framework.registry import Config
@@ -124,7 +123,7 @@ def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
     ``data`` is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and
     after.
     """
-    from leakage_tasks.research.victims.pair_lm import PairRecipe
+    from leakage_tasks.research.victims.pair_lm import PairRecipe, save_pair_lm
     from leakage_tasks.research.victims.pair_training import PROBE, greedy_recall, train_pair_lm
 
     # JSON has no tuples.
@@ -136,12 +135,8 @@ def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
     trained = train_pair_lm(corpus, recipe, device="cpu")
     read_on(trained.model, corpus, victim["reading"], victim["reading_rate"])
     after = greedy_recall(trained.model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
-    with replacing(folder) as beside:
-        beside.mkdir()
-        trained.save(beside / "model")
-        corpus.save(beside / "pairs")
-        record = {**victim, "recipe": asdict(recipe), "recalls": trained.recalls, "after": after}
-        (beside / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = {**victim, "recipe": asdict(recipe), "recalls": trained.recalls, "after": after}
+    save_pair_lm(folder, trained, corpus, "record.json", record)
 
 
 def read_on(model: Any, corpus: PairCorpus, steps: int, learning_rate: float, seed: int = 0) -> None:

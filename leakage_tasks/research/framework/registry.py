@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import nearest
@@ -18,6 +18,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 Config = dict[str, Any]
 """What a trial is a function of: JSON values by name, its seed and all that differs between scales included."""
 
+Key = TypeVar("Key")
 Result = dict[str, Any]
 """What a trial found out: JSON values by name, no NaN."""
 
@@ -51,6 +52,14 @@ class StudyTrial:
     config: Config
     result: Result
     seconds: float
+
+
+def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Key]) -> dict[Key, list[StudyTrial]]:
+    """Trials by what ``key`` makes of their configs, in the order they come."""
+    found: dict[Key, list[StudyTrial]] = {}
+    for trial in trials:
+        found.setdefault(key(trial.config), []).append(trial)
+    return found
 
 
 ListTrials = Callable[[StudyPlan], Iterable[Config]]

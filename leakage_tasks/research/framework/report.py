@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from leakage_tasks.core.text_table import text_table
+
 MISSING = "not in the source"
 WIDTH = 110
 _VERDICTS = {True: "holds", False: "does not hold", None: "cannot be told"}
@@ -131,9 +133,8 @@ def plain_text(report: Report) -> str:
     """The table with aligned columns, then claims with their evidence, then differences from the paper."""
     rows = _cells(report)
     widths = [max(map(len, column)) for column in zip(report.columns, *rows, strict=True)]
-    left = [all(isinstance(row.get(name), str | None) for row in report.rows) for name in report.columns]
-    lines = [_aligned(report.columns, widths, left), "  ".join("-" * width for width in widths)]
-    lines += [_aligned(row, widths, left) for row in rows]
+    right = [not all(isinstance(row.get(name), str | None) for row in report.rows) for name in report.columns]
+    lines = [text_table([report.columns, ["-" * width for width in widths], *rows], right)]
     for title, items in _sections(report):
         lines += ["", title]
         lines += [textwrap.fill(item, WIDTH, initial_indent="  * ", subsequent_indent="    ") for item in items]
@@ -176,14 +177,6 @@ def _number(value: float | str) -> str:
     if isinstance(value, str | bool | int):
         return f"{value:,}" if type(value) is int else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
-    parts = (
-        cell.ljust(width) if to_left else cell.rjust(width)
-        for cell, width, to_left in zip(cells, widths, left, strict=True)
-    )
-    return "  ".join(parts).rstrip()
 
 
 def _escaped(text: str) -> str:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.version import __version__
@@ -85,8 +85,7 @@ class TrialStore:
         trial = StudyTrial(_plain(config), _plain(result), seconds)
         name = trial_name(run, config)
         record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
-        with replacing(self.trials / f"{name}.json") as beside:
-            beside.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_text(self.trials / f"{name}.json", json.dumps(record, indent=1) + "\n")
         return trial
 
 

@@ -13,13 +13,12 @@ from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.plots import plot_groups
-from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.tables import (
     categories,
     control_line,
     from_zero,
-    grouped,
     register_study,
     set_up,
     values,

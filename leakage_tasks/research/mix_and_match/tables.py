@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import TypeVar
 
 from leakage_tasks.research.classifiers.experiment import (
     PAPER_YELP,
@@ -16,7 +15,7 @@ from leakage_tasks.research.classifiers.experiment import (
     differences,
 )
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.published import TABLES, Figures
 from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, run, victims
@@ -27,8 +26,6 @@ SCALES: Mapping[Scale, str] = {
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
 }
 
-Group = TypeVar("Group")
-
 # -- counting -----------------------------------------------------------------------------------------------
 
 
@@ -37,14 +34,6 @@ def values(trials: Iterable[StudyTrial], generator: str, which: int, canary: str
     ranks = (found for trial in trials for found in trial.result["ranks"].items())
     numbers = (own[generator][which] for name, own in ranks if canary in (None, name))
     return [number for number in numbers if number is not None]
-
-
-def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Group]) -> dict[Group, list[StudyTrial]]:
-    """Trials by what ``key`` makes of their configs, in the order they come."""
-    found: dict[Group, list[StudyTrial]] = {}
-    for trial in trials:
-        found.setdefault(key(trial.config), []).append(trial)
-    return found
 
 
 def by_data(trials: Iterable[StudyTrial]) -> dict[str, list[StudyTrial]]:

@@ -121,7 +121,7 @@ def _plain(config: Config, text: PlantedText) -> Result:
 
 
 def _sanitized(config: Config, text: PlantedText) -> Result:
-    from leakage_tasks.defences.sanitize import character_lm, rank_samples
+    from leakage_tasks.defences.ranking import character_lm, rank_samples
 
     lines = text.training.split("\n")
     ranked = rank_samples(lines, character_lm(lines, epochs=config["sanitize_epochs"]), seed=text.seed)

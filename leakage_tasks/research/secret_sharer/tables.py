@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import grows, higher
 from leakage_tasks.research.secret_sharer.experiment import BOTH, EXPERIMENTS, Watch, configs
@@ -14,7 +14,6 @@ from leakage_tasks.research.secret_sharer.trials import (
     chosen,
     entries,
     exposure_columns,
-    grouped,
     mean_bits,
     register_study,
     set_up,

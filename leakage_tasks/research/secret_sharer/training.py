@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
 from leakage_tasks.research.secret_sharer.experiment import BOTH, CHARACTERS, WHOLE, WORDS, Watch, configs
@@ -15,7 +15,6 @@ from leakage_tasks.research.secret_sharer.trials import (
     chosen,
     entries,
     exposure_columns,
-    grouped,
     register_study,
     set_up,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured, TableRow
@@ -14,7 +14,6 @@ from leakage_tasks.research.secret_sharer.experiment import BOTH, SCALES, SOURCE
 
 EPOCHS = 1_000
 """More than any trial looks at."""
-Group = TypeVar("Group")
 
 
 def run(config: Config, shared: Path) -> Result:
@@ -53,14 +52,6 @@ def chosen(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
         for trial in trials
         if wanted.items() <= {**trial.config, **trial.config["secrets"], **trial.config["recipe"]}.items()
     ]
-
-
-def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Group]) -> dict[Group, list[StudyTrial]]:
-    """Trials by what ``key`` makes of their configs, in the order they come."""
-    found: dict[Group, list[StudyTrial]] = {}
-    for trial in trials:
-        found.setdefault(key(trial.config), []).append(trial)
-    return found
 
 
 def entries(trials: Iterable[StudyTrial], when: str = "best", *, planted: bool = True) -> list[Config]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import replacing, write_text
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.jsonl import write_json_lines
 
@@ -87,9 +87,7 @@ def write_task(folder: str | Path, name: str, questions: Sequence[Question], *, 
     data, config = place / f"{name}.jsonl", place / f"{name}.yaml"
     with replacing(data) as beside, beside.open("w", encoding="utf-8", newline="\n") as out:
         write_json_lines(map(asdict, questions), out)
-    with replacing(config) as beside:
-        settings = yaml.safe_dump(_config(name, data, delimiter), sort_keys=False, allow_unicode=True)
-        beside.write_text(settings, encoding="utf-8", newline="\n")
+    write_text(config, yaml.safe_dump(_config(name, data, delimiter), sort_keys=False, allow_unicode=True))
     return config
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus, own_pairs, public_pairs
-from leakage_tasks.research.victims.pair_training import PairTraining, train_pair_lm
+from leakage_tasks.research.victims.pair_training import PairLM, PairTraining, train_pair_lm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +74,15 @@ def lab_pair_lm(
     """
     corpus = recipe.corpus(seed, data)
     trained = train_pair_lm(corpus, recipe, seed=seed, device=device)
+    record = {"recipe": asdict(recipe), "seed": seed, "losses": trained.losses, "recalls": trained.recalls}
+    save_pair_lm(folder, trained, corpus, "recipe.json", record)
+    return trained.recalls[-1]
+
+
+def save_pair_lm(folder: str | Path, trained: PairLM, corpus: PairCorpus, name: str, record: Any) -> None:
+    """Write a model, its pairs and a ``record`` of that ``name`` as JSON, all into ``folder`` (replaced whole)."""
     with replacing(folder) as beside:
         beside.mkdir()
         trained.save(beside / "model")
         corpus.save(beside / "pairs")
-        record = {"recipe": asdict(recipe), "seed": seed, "losses": trained.losses, "recalls": trained.recalls}
-        (beside / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return trained.recalls[-1]
+        (beside / name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
-from leakage_tasks.report.reading.format import text_table
 from leakage_tasks.stats.intervals import clopper_pearson
 
 SCHEMA = 1

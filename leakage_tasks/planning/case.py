@@ -1,0 +1,89 @@
+"""One attack on one canary as the numbers that its cost follows from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.attacks.registry import Attack, AttackRequest
+from leakage_tasks.targets.harness.texts import requests_at_once
+from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
+
+WALKED = 4096
+"""States that the search for the shortest path holds at most."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
+    (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``;
+    ``at_once`` rows are read in a pass.
+    """
+
+    size: int
+    slots: tuple[int, ...]
+    budget: int
+    length: int
+    shortest: int
+    longest: int
+    step: int
+    at_once: int
+    settings: dict[str, Any]
+    next_token: bool = False
+    proposes: bool = False
+    masked: bool = False
+
+    @property
+    def least_steps(self) -> int:
+        """Rows from the shared beginning down to a filling; the last token is not read."""
+        return max(self.shortest - 1, 0)
+
+    @property
+    def most_steps(self) -> int:
+        """The same of the longest filling."""
+        return max(self.longest - 1, 0)
+
+
+def case_of(attack: Attack, order: AttackRequest) -> Case:
+    """The numbers of one attack on one canary."""
+    target, space = order.target, order.canary.attack_space
+    length = (target.length(space.fill(order.canary.secret)) or len(space.fill(order.canary.secret))) + 1
+    shortest = longest = length
+    following = isinstance(target, PredictsNextToken)
+    if following:
+        paths = target.paths(space)
+        shortest, longest = shortest_path(paths), paths.longest
+    return Case(
+        size=space.size,
+        slots=tuple(len(slot) for slot in space.slots),
+        budget=order.budget,
+        length=length,
+        shortest=shortest,
+        longest=longest,
+        step=1 if following and getattr(target, "cached", True) else length,
+        at_once=rows_at_once(target, length),
+        settings=dict(order.settings),
+        next_token=following,
+        proposes=isinstance(target, ProposesValues),
+        masked=isinstance(target, FillsMasks),
+    )
+
+
+def rows_at_once(target: Any, length: int) -> int:
+    """Rows of ``length`` tokens that a target reads in one pass."""
+    if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
+        return int(target.batch(length)) if hasattr(target, "batch") else 1
+    if isinstance(target, PredictsNextToken):
+        return target.rows(length)
+    return requests_at_once(getattr(target, "_lm", None))
+
+
+def shortest_path(paths: Paths) -> int:
+    """Tokens of the shortest path that ends a filling; of spaces too large to walk, how deep none ends."""
+    states, depth = np.array([paths.root]), 0
+    while len(states) and len(states) <= WALKED and not paths.ends(states).any():
+        table = paths.table(states)
+        states, depth = np.unique(table[table >= 0]), depth + 1
+    return depth
