@@ -193,8 +193,8 @@ def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Va
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.reading(finding)
-    plain = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order}).plain
-    like = reading or suffix_finding.left_out_reading(finding, selection, plain)
+    scheme = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order})
+    like = reading or suffix_finding.left_out_reading(finding, selection, scheme)
     rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:

@@ -11,8 +11,9 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import Choice, Reading
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import Guessed, count, mean, minimum
+from leakage_tasks.metrics.aggregates import Guessed, SampledShare, ShareEnds, count, mean, minimum
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
+from leakage_tasks.stats.intervals import clopper_pearson
 
 LIKELY = 0.5
 """The p of (n, p)-discoverability."""
@@ -48,12 +49,39 @@ def guessed_by_headline(reading: Reading) -> Guessed:
 
 
 def _guessed(reading: Reading, choice: Choice, confidence: float) -> Guessed:
-    return Guessed(choice.wrong == 0, confidence, choice.bits, reading.pair)
+    return Guessed(choice.wrong == 0, confidence, choice.bits or 0.0, reading.pair)
 
 
 def p_z(reading: Reading) -> float | None:
-    """Probability of the true suffix in one draw of the sampling scheme; None where the model does not tell."""
+    """Probability of the true suffix in one draw of the sampling scheme; None where the model does not tell.
+
+    Of a model that only writes the share of the draws that were it.
+    """
+    if reading.view.hits is not None:
+        return reading.view.hits / reading.view.samples
     return _probability(reading.view.p_z_bits, reading.view.reachable)
+
+
+def p_z_ends(reading: Reading) -> tuple[float, float] | None:
+    """Both ends of the 95 % Clopper-Pearson interval of p_z where it is a share of draws; else p_z itself twice."""
+    if reading.view.hits is not None:
+        return clopper_pearson(reading.view.hits, reading.view.samples)
+    exact = p_z(reading)
+    return None if exact is None else (exact, exact)
+
+
+def p_z_high(reading: Reading) -> float | None:
+    """The upper one of them."""
+    ends = p_z_ends(reading)
+    return None if ends is None else ends[1]
+
+
+def p_z_sampled(reading: Reading) -> SampledShare | None:
+    """p_z with the draws that it was seen in, if it was."""
+    found, view = p_z(reading), reading.view
+    if found is None or view.hits is None:
+        return None if found is None else SampledShare(found, 0, 0)
+    return SampledShare(found, view.hits, view.samples)
 
 
 def p_z_base(reading: Reading) -> float | None:
@@ -106,8 +134,19 @@ def _within(draws: int, probability: float | None) -> float | None:
 
 def discoverable(draws: int, reading: Reading) -> float | None:
     """1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
-    probability = drawn_within(draws, reading)
-    return None if probability is None else float(probability >= LIKELY)
+    return _likely(draws, p_z(reading))
+
+
+def discoverable_ends(draws: int, reading: Reading) -> ShareEnds | None:
+    """The same for either end of the interval of p_z."""
+    ends = p_z_ends(reading)
+    low, high = (None, None) if ends is None else (_likely(draws, end) for end in ends)
+    return None if low is None or high is None else ShareEnds(low, high)
+
+
+def _likely(draws: int, probability: float | None) -> float | None:
+    within = _within(draws, probability)
+    return None if within is None else float(within >= LIKELY)
 
 
 def expected(reading: Reading) -> float | None:
@@ -130,6 +169,10 @@ def node_share(reading: Reading) -> float:
     return reading.finding.nodes / (reading.finding.samples * reading.view.suffix_length)
 
 
+def _scored(reading: Reading) -> bool:
+    return not reading.finding.only_writes
+
+
 def _headline(reading: Reading) -> bool:
     return reading.kind == "headline"
 
@@ -138,9 +181,21 @@ def _told(reading: Reading) -> bool:
     return _headline(reading) and reading.view.reachable is not None
 
 
+def _only_drawn(reading: Reading) -> bool:
+    return _headline(reading) and reading.view.hits is not None
+
+
 def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
-    return MetricSpec(f"discoverable_{draws}", words, better="lower").rate(partial(discoverable, draws), _told)
+
+    def applies(reading: Reading) -> bool:
+        # Of a suffix that no draw was, nothing tells whether more draws than there were hold it.
+        return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
+
+    row = MetricSpec(f"discoverable_{draws}", words, "share", better="lower").row(
+        partial(discoverable, draws), mean, applies
+    )
+    return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
 
 
 def _hundred(reading: Reading) -> bool:
@@ -182,9 +237,8 @@ def _guesses(wrong: int | None) -> list[Row]:
 def _probabilities() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
     chance = MetricSpec("p_z", words, "probability", better="lower", title="p_z", headline=True, count="n")
-    figure = chance.row(
-        p_z, mean, lambda reading: reading.kind in ("headline", "length") and reading.view.reachable is not None
-    )
+    figure = chance.row(p_z, mean, lambda reading: reading.kind in ("headline", "length") and p_z(reading) is not None)
+    most = "no suffix's p_z is above this, each by its own 95 % Clopper-Pearson interval"
     among = "share of suffixes expected among the draws, from p_z"
     ends = "where 'drawn' falls in 95 % of runs, from p_z:"
     bits = "−log2 of the largest p_z of any suffix, b of (l, b)-inextractability"
@@ -192,14 +246,19 @@ def _probabilities() -> list[Row]:
     least = partial(MetricSpec, unit="bits", better="higher")
     share = partial(MetricSpec, unit="share", better="lower")
     return [
-        *figure.with_ends(aggregates.BOOTSTRAP, applies=_told),
+        *figure.with_ends(
+            aggregates.SAMPLED_SHARE, p_z_sampled, lambda reading: _told(reading) or _only_drawn(reading)
+        ),
+        MetricSpec("p_z_most", most, "probability", better="lower").row(p_z_high, aggregates.maximum, _only_drawn),
         *(row for draws in DRAWS for row in _discoverable(draws)),
         share("expected_recall", among).row(expected, mean, _told),
         share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
         share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _told),
         *share("drawn", "share of suffixes drawn at least once").rate(drawn, _headline),
         least("inextractability", bits).row(lambda reading: reading.view.p_z_bits, minimum, _told),
-        least("inextractability_untruncated", whole).row(lambda reading: reading.view.own_bits, minimum, _headline),
+        least("inextractability_untruncated", whole).row(
+            lambda reading: reading.view.own_bits, minimum, lambda reading: _headline(reading) and _scored(reading)
+        ),
     ]
 
 

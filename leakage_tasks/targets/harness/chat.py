@@ -18,6 +18,20 @@ def has_template(lm: LM) -> bool:
     return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
 
 
+def takes_messages_alone(lm: LM) -> bool:
+    """Whether a model of the harness takes messages instead of text."""
+    return bool(MESSAGES_ALONE.intersection(kinds(lm)))
+
+
+def check_takes_text(lm: LM) -> None:
+    """Raise TargetError for a model that takes messages alone, which cannot begin in the middle of a text."""
+    if takes_messages_alone(lm):
+        raise TargetError(
+            f"{kinds(lm)[0]} takes messages alone, so nothing can be drawn after a prefix there: serve the model for "
+            "--model local-completions, or use --model hf"
+        )
+
+
 def check_endpoint(lm: LM) -> None:
     """Raise TargetError for a model of the harness that takes messages instead of text, with the flag or without."""
     if MESSAGES_ALONE.intersection(kinds(lm)):

@@ -23,6 +23,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
 from leakage_tasks.targets.harness.texts import (
+    UNSCORED,
     HarnessTexts,
     TextTokens,
     check_decoding,
@@ -76,7 +77,9 @@ class HarnessScorer:
         """Costs from what ``ask`` gives. Raises TargetError if the model cannot tell."""
         try:
             answers = ask()
-        except NotImplementedError:
+        except UNSCORED:
+            if not only_writes(self._lm):
+                raise
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
                 "or greedy works on it; for the rest choose a model or API that gives them"
@@ -87,12 +90,7 @@ class HarnessScorer:
 def only_writes(lm: LM) -> bool:
     """Whether a model gives no log-likelihoods, asked for one the first time."""
     if lm not in _ONLY_WRITE:
-        try:
-            HarnessTexts(lm).check_scores("a")
-        except TargetError:
-            _ONLY_WRITE[lm] = True
-        else:
-            _ONLY_WRITE[lm] = False
+        _ONLY_WRITE[lm] = not HarnessTexts(lm).scores("a")
     return _ONLY_WRITE[lm]
 
 

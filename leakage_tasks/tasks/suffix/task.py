@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
@@ -84,6 +86,14 @@ class SuffixExtraction(LocalTask):
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
         return {**self.options.given, "optional": self.optional, **chat}
 
+    def apply_filters(self) -> None:
+        """See the harness; of a model that only writes there are no columns of confidences that take likelihoods."""
+        first = self._instances[0].resps[0] if self._instances else None
+        if first is not None and reason_of(first) is None and suffix_finding_from_json(first).only_writes:
+            gone = {*CONFIDENCES, TRAINED} - {FREQUENCY}
+            self.columns = {name: read for name, read in self.columns.items() if name not in gone}
+        super().apply_filters()
+
     def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
         """The values of one column for one pair; all None where the pair was left out."""
         name, found = answer
@@ -147,7 +157,7 @@ def _guess(place: int, reading: Reading, tokens: tuple[int, ...] | None) -> Suff
     """What the challenge wants of one pair, counted from 0 among those tested; None for a guess that ended early."""
     if tokens is None or min(tokens) < 0:
         return None
-    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits)
+    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits or 0.0)
 
 
 def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
