@@ -122,8 +122,12 @@ class HarnessTarget(HarnessScorer):
         check_decoding(self._lm, scheme)
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
-        asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
+        return self._drawn([(self.before + text, {**each, "until": ["\n\n"]}) for each in settings])
+
+    def _drawn(self, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
+        """What the model writes after each text; a warning where it does not seem to draw."""
         texts = HarnessTexts(self._lm).continuations(asked)
+        number = len(texts)
         if number >= ALIKE and len(set(texts)) == 1:
             warn_once(
                 f"{kinds(self._lm)[0]} wrote one and the same text {number} times after a canary's beginning: unless "

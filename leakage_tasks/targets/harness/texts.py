@@ -21,6 +21,7 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "SGLangLM": {"top_k": -1},
     "SGLANGGENERATEAPI": {"top_k": -1},
     "OpenAICompletionsAPI": {"seed": None},
+    "OpenAIChatCompletion": {"seed": None},
     "LocalCompletionsAPI": {"seed": None, "top_k": -1},
     "TemplateAPI": {"seed": None},
 }

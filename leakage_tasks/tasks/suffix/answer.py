@@ -23,7 +23,8 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.harness.chat import check_takes_text, template_of
+from leakage_tasks.targets.harness.chat import template_of
+from leakage_tasks.targets.harness.endpoint import check_takes_text
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
