@@ -6,6 +6,7 @@ What a model that never saw the pairs would score depends on how predictable the
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from leakage_tasks.metrics.aggregates import Guessed, SampledShare, ShareEnds, c
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
 from leakage_tasks.stats.intervals import clopper_pearson
 
+BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
+"""Rows that there are of controls too."""
 LIKELY = 0.5
 """The p of (n, p)-discoverability."""
 DRAWS = (1, 10, 100, 1000, 10_000)
@@ -303,12 +306,39 @@ def _effort() -> list[Row]:
     ]
 
 
-def suffix_metrics(wrong: int | None = None) -> list[Row]:
+def _of_controls(row: Row) -> Row:
+    """The row of pairs that the model never saw, which nobody is the better for."""
+    spec = MetricSpec(_control(row), f"{row.name} of pairs that the model never saw", row.unit)
+    return spec.row(
+        lambda reading: row.value(reading) if reading.finding.control else None,
+        row.aggregate,
+        lambda reading: _headline(reading) and row.applies(reading),
+    )
+
+
+def _control(row: Row) -> str:
+    return "n_controls" if row.name == "n" else f"control_{row.name}"
+
+
+def _of_pairs(row: Row) -> Row:
+    return replace(row, value=lambda reading: None if reading.finding.control else row.value(reading))
+
+
+def _beside_controls(rows: list[Row]) -> list[Row]:
+    """The rows of the pairs alone, and some again of controls, to which the pairs' own refer."""
+    beside = [_of_controls(row) for row in rows if row.name in BESIDE]
+    named = [replace(row, control=_control(row)) if row.name in BESIDE and row.headline else row for row in rows]
+    return [*map(_of_pairs, named), *beside]
+
+
+def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row]:
     """The task's metrics, ``wrong`` wrong guesses being allowed in ``recall_early_stop``.
 
-    None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. Raises OptionError.
+    None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. ``controls`` says whether there
+    are pairs that the model never saw. Raises OptionError.
     """
-    return [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
+    rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
+    return _beside_controls(rows) if controls else rows
 
 
 METRICS: list[Row] = suffix_metrics()

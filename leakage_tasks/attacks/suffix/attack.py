@@ -101,17 +101,17 @@ def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixReque
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
         if target.vocabulary is not None and largest >= target.vocabulary:
             raise TargetError(
-                f"pair {pair.id} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
+                f"{pair} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
                 "with this model's tokenizer"
             )
         if target.max_length is not None and length > target.max_length:
             raise TargetError(
-                f"pair {pair.id} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
+                f"{pair} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
                 f"{target.max_length} (a soft prompt's taken off): pass a smaller prefix_length or suffix_length"
             )
         for name, own in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
             if (most := max(getattr(order, name), default=0)) > len(own):
-                raise OptionError(f"{name} has {most}, pair {pair.id} has {len(own)} tokens there: use that or less")
+                raise OptionError(f"{name} has {most}, {pair} has {len(own)} tokens there: use that or less")
 
 
 def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:

@@ -87,6 +87,11 @@ class SuffixFinding:
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
 
+    @property
+    def control(self) -> bool:
+        """Whether the model never saw the pair."""
+        return self.pair < 0
+
     def to_json(self) -> str:
         """The finding as strict JSON, one line."""
         return json.dumps(dataclasses.asdict(self), allow_nan=False)

@@ -101,9 +101,10 @@ def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
     for line, each in zip(samples.lines, samples.answered, strict=True):
         if each.column == HEADLINE:
             try:
-                found.append(suffix_finding_from_json(each.answer))
+                finding = suffix_finding_from_json(each.answer)
             except (AttributeError, LookupError, TypeError, ValueError):
                 raise ResultsError(f"{samples.file}:{line}: field 'resps': no finding: {AGAIN}") from None
+            found += [] if finding.control else [finding]
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ def answering(lm: LM) -> Answering:
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
         options = _suited(lm, suffix_options(order))
-        known = {pair.id: pair for pair in options.tested()}
+        known = {pair.id: pair for pair in options.attacked()}
         missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
         if missing:
             raise OptionError(
@@ -100,7 +100,7 @@ def _there(
     asked = {
         "settings": settings_hash(options, before),
         "keep": options.order.keep,
-        "data": pairs_hash(options.tested()),
+        "data": pairs_hash(options.attacked()),
         "comparing_lm": compared,
         "tokenizer": read_by,
         **untuned,
@@ -123,7 +123,7 @@ def _found(
     untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(tqdm, disable=lm.rank != 0, unit="pair")
     trained = _trained(target, options, bar)
-    data, settings = pairs_hash(options.tested()), settings_hash(options, before)
+    data, settings = pairs_hash(options.attacked()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
     access = _access(lm, target, options)
 
