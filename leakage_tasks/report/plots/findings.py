@@ -10,7 +10,7 @@ from leakage_tasks.attacks import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.extraction import extracted
-from leakage_tasks.metrics.suffixes import guessed
+from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.recall import RecallCurve
 from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
