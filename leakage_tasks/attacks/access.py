@@ -37,7 +37,7 @@ def access_by_protocol(needs: Sequence[type], target: Any, settings: Mapping[str
     need = next(need for need in needs if isinstance(target, need))
     if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
         return MASKS
-    return _TAKES.get(need, "not declared")
+    return getattr(target, "access", None) or _TAKES.get(need, "not declared")
 
 
 def access_to_labels(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:

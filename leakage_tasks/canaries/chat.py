@@ -49,6 +49,8 @@ class Chat:
     """Whose turn it is."""
     system: str | None = None
     """``--system_instruction``."""
+    prefill: bool = False
+    """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
 
     def __post_init__(self) -> None:
         if self.role == "system" and self.system is not None:
@@ -58,8 +60,12 @@ class Chat:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
+        """The fields by name, without what is not asked for."""
+        return {name: value for name, value in asdict(self).items() if value is not False}
+
+    def before_the_turn(self) -> Conversation:
+        """What is said before an assistant's turn that is a canary."""
+        return conversation(PLACE, self.role, self.system)[:-1]
 
     def context(self, render: Render, within: Context = PLAIN) -> Context:
         """What stands around every canary: ``within``, which is part of the turn, and what the template puts there.
@@ -119,4 +125,5 @@ def protocol_of(chat: Chat | None) -> dict[str, str]:
     """What two runs must share of a chat for their figures to be comparable; nothing of a run without one."""
     if chat is None:
         return {}
-    return {"chat": chat.role} | ({} if chat.system is None else {"system_instruction": chat.system})
+    system = {} if chat.system is None else {"system_instruction": chat.system}
+    return {"chat": chat.role} | system | ({"prefill": "true"} if chat.prefill else {})

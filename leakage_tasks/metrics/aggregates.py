@@ -60,6 +60,21 @@ class Guessed(NamedTuple):
     pair: int
 
 
+class ShareEnds(NamedTuple):
+    """Whether one of a share's documents counts, at the lower and at the upper end of what is known of it."""
+
+    low: float
+    high: float
+
+
+class SampledShare(NamedTuple):
+    """A probability as the share of ``hits`` among ``draws``; without draws it is known as it is."""
+
+    share: float
+    hits: int
+    draws: int
+
+
 class Interval(NamedTuple):
     """How the two ends of a 95 % interval come from the values, and what kind of interval that is."""
 
@@ -118,10 +133,30 @@ def _chance_ends(chances: list[float]) -> tuple[float, float]:
     return intervals.share_quantile(chances, low), intervals.share_quantile(chances, high)
 
 
-CLOPPER_PEARSON = _interval("Clopper-Pearson", lambda hits: intervals.clopper_pearson(round(sum(hits)), len(hits)))
+def _clopper_pearson(hits: Sequence[float]) -> tuple[float, float]:
+    return intervals.clopper_pearson(round(sum(hits)), len(hits))
+
+
+def _share_ends(values: list[ShareEnds]) -> tuple[float, float]:
+    low, high = zip(*values, strict=True)
+    return _clopper_pearson(low)[0], _clopper_pearson(high)[1]
+
+
+def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
+    """A bootstrap of no hit at all says that there can be none: the upper end is at least that of all draws in one."""
+    low, high = _bootstrap(tuple(value.share for value in values))
+    hits, draws = sum(value.hits for value in values), sum(value.draws for value in values)
+    return low, max(high, intervals.clopper_pearson(hits, draws)[1]) if draws else high
+
+
+CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Of the share of values that are 1."""
+SHARE_ENDS = _interval(CLOPPER_PEARSON.kind, _share_ends)
+"""The same where of some documents it is not known whether they count: the lower end without them, the upper with."""
 BOOTSTRAP = _interval("bootstrap", lambda values: _bootstrap(tuple(values)))
 """The percentile bootstrap's of the mean."""
+SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)
+"""The bootstrap's of the mean of probabilities, of which some are shares of draws."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Of the mean exposure of a few secrets."""
 BY_CHANCE = _interval("", _chance_ends)

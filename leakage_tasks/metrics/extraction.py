@@ -8,7 +8,7 @@ from statistics import fmean
 
 from leakage_tasks.attacks.finding import GUESSES, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import GuessOutcome, maximum, mean
+from leakage_tasks.metrics.aggregates import GuessOutcome, SampledShare, maximum, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
@@ -79,6 +79,12 @@ def drawn(found: Finding) -> float | None:
 def p_z(found: Finding) -> float | None:
     """Share of the texts drawn that hold the secret, which estimates its probability in one text."""
     return found.extra["hits"] / found.extra["texts"] if was_drawn(found) else None
+
+
+def p_z_sampled(found: Finding) -> SampledShare | None:
+    """That share with the texts that it was seen in."""
+    share = p_z(found)
+    return None if share is None else SampledShare(share, found.extra["hits"], found.extra["texts"])
 
 
 def p_z_high(found: Finding) -> float | None:
@@ -203,7 +209,7 @@ METRICS: list[Metric] = [
         better="lower",
     )
     .row(planted(p_z), mean, was_drawn, brief=True)
-    .with_ends(aggregates.BOOTSTRAP),
+    .with_ends(aggregates.SAMPLED_SHARE, planted(p_z_sampled)),
     MetricSpec(
         "p_z_most",
         "no canary's probability to be in a text drawn is above this, each by its own 95 % Clopper-Pearson interval",

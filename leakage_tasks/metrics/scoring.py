@@ -189,16 +189,20 @@ def reading_of(answer: str, column: str, order: Order) -> Reading | None:
 _suffix_rows = lru_cache(suffix_metrics)
 
 
+def _rows_asked(order: Order) -> Sequence[Metric[Reading, Any]]:
+    return _suffix_rows(order.get("wrong"), order.get("controls") is not None)
+
+
 def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.reading(finding)
-    plain = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order}).plain
-    like = reading or suffix_finding.left_out_reading(finding, selection, plain)
-    rows = [metric for metric in _suffix_rows(order.get("wrong")) if metric.applies(like)]
+    scheme = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order})
+    like = reading or suffix_finding.left_out_reading(finding, selection, scheme)
+    rows = [metric for metric in _rows_asked(order) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:
-        values[LEFT_OUT.name] = 1.0 if reading is None else None
+        values[LEFT_OUT.name] = 1.0 if reading is None and not finding.control else None
     return values
 
 
@@ -212,7 +216,7 @@ CANARY_EXTRACTION = _of_canaries("canary_extraction", "extraction", extraction.m
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
-        lambda order, copies: [*_suffix_rows(order.get("wrong")), LEFT_OUT],
+        lambda order, copies: [*_rows_asked(order), LEFT_OUT],
         _suffix_values,
         partial(list, NULLS),
         unscored=_unscored,

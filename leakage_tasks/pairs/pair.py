@@ -29,12 +29,16 @@ _SEED = "leakage-pairs"
 class Pair:
     """``prefix`` is what the attacker knows, ``suffix`` what followed it in the training data.
 
-    ``id`` is its row in the data set, counted from 0, whatever split it is in.
+    ``id`` is its row in the data set, counted from 0, whatever split it is in. A control's, which is of data that the
+    model never saw, is counted from −1 downwards.
     """
 
     id: int
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"control {-1 - self.id}" if self.id < 0 else f"pair {self.id}"
 
 
 @dataclass(frozen=True)

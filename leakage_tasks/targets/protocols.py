@@ -254,6 +254,8 @@ class DrawsSuffixes(Protocol):
     """Tokens of prefix and suffix the model can read, None where it does not say."""
     totals_only: bool
     """Whether a suffix's cost is known as a whole alone, not by token."""
+    only_writes: bool
+    """Whether no suffix's cost is known, since the model gives no log-likelihoods: it can only be drawn from."""
 
     def unfit(self, pair: Pair) -> str | None:
         """Why the target cannot take a pair, None if it can."""

@@ -25,7 +25,8 @@ from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
-from leakage_tasks.targets.harness.chat import check_endpoint, has_template, template_of
+from leakage_tasks.targets.harness.chat import has_template, template_of
+from leakage_tasks.targets.harness.endpoint import ChatEndpoint, takes_messages_alone, unscored
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.memory_budget import memory_within
@@ -49,8 +50,13 @@ def answering(lm: LM) -> Answer:
             return findings(order, group)
 
     def findings(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
-        check_endpoint(lm)
-        order, canaries = _in_chat(lm, order, _resolved([request.doc for request in group], order))
+        canaries: Sequence[Canary] = _resolved([request.doc for request in group], order)
+        found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
+        answers = {each.canary: each.to_json() for each in found}
+        return [answers.get(canary.id) for canary in canaries]
+
+    def of_model(order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+        order, canaries = _in_chat(lm, order, canaries)
         spoken = Languages(**order["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
@@ -60,9 +66,7 @@ def answering(lm: LM) -> Answer:
         if rank_of(lm) == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
             _tell_of_contexts(lm, target, order, canaries)
-        there = _there(resume, order, canaries)
-        found = {each.canary: each.to_json() for each in _attacked(lm, target, order, canaries, there)}
-        return [found.get(canary.id) for canary in canaries]
+        return _attacked(lm, target, order, canaries, _there(resume, order, canaries))
 
     return answer
 
@@ -71,8 +75,33 @@ def prepared(
     lm: LM, order: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
     """The order in the model's own chat template, the documents' canaries, and the target that their attacks ask."""
-    order, canaries = _in_chat(lm, order, _resolved(docs, order))
+    canaries: Sequence[Canary] = _resolved(docs, order)
+    if takes_messages_alone(lm):
+        return order, canaries, _endpoint(lm, order)
+    order, canaries = _in_chat(lm, order, canaries)
     return order, canaries, _target(lm, canaries, Languages(**order["languages"]))
+
+
+def _endpoint(lm: LM, order: Mapping[str, Any]) -> ChatEndpoint:
+    """What is asked where messages alone are taken. Raises TargetError where that cannot serve."""
+    if order["goal"] != "extraction":
+        unscored(lm)
+    if order.get("chat") is None:
+        raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+    return ChatEndpoint(lm, Chat(**order["chat"]))
+
+
+def _of_endpoint(lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
+    """A finding a canary from an endpoint that takes messages alone."""
+    target = _endpoint(lm, order)
+    found = _attacked(lm, target, order, canaries, _there(resume, order, canaries))
+    read = [finding.extra.get("ranked") for finding in found]
+    if order["chat"].get("prefill") and read and not any(read):
+        warn_once(
+            "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
+            "whether the server goes on from an assistant's last message; else leave prefill out"
+        )
+    return found
 
 
 def _in_chat(
@@ -81,6 +110,11 @@ def _in_chat(
     """The order with what the model's chat template puts around the canaries, which are as it writes them."""
     if order.get("chat") is None:
         return order, canaries
+    if order["chat"].get("prefill"):
+        raise TargetError(
+            f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
+            "begun anyway: leave it out"
+        )
     with hiding(canaries):
         around, written = Chat(**order["chat"]).around(template_of(lm), canaries, Context(**order["context"]))
     return {**order, "context": around.to_json()}, written

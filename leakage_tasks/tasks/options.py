@@ -47,6 +47,9 @@ class Options:
         None,
         "whose turn of a chat the canaries are, with --apply_chat_template; unless given as they were planted",
     )
+    prefill: bool = declared(
+        False, "whether an endpoint that takes messages alone is sent the beginning of a canary's turn, to go on from"
+    )
     planted: str | None = declared(None, "the data the canaries were planted in, which proves it")
     preflight: str | None = declared(
         None, "what a look at the training data found: of how many copies the secrets were in the loss"

@@ -27,7 +27,8 @@ from leakage_tasks.metrics.aggregates import (
     early_stop_interval,
     minimum,
 )
-from leakage_tasks.metrics.suffixes import DRAWS, METRICS, drawn_within, p_z, suffix_metrics
+from leakage_tasks.metrics.suffix_values import drawn_within, p_z
+from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
     read_submission,

@@ -65,7 +65,7 @@ def attack_pairs(
             check_pairs(model, pairs, order)
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
-    found = {place: _left_out(pairs[place], order, why) for place, why in unfit.items()}
+    found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
     for group in _groups(pairs, unfit, order, progress):
         if known.keys() >= set(group):
             found |= {place: known[place] for place in group}
@@ -101,17 +101,17 @@ def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixReque
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
         if target.vocabulary is not None and largest >= target.vocabulary:
             raise TargetError(
-                f"pair {pair.id} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
+                f"{pair} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
                 "with this model's tokenizer"
             )
         if target.max_length is not None and length > target.max_length:
             raise TargetError(
-                f"pair {pair.id} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
+                f"{pair} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
                 f"{target.max_length} (a soft prompt's taken off): pass a smaller prefix_length or suffix_length"
             )
         for name, own in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
             if (most := max(getattr(order, name), default=0)) > len(own):
-                raise OptionError(f"{name} has {most}, pair {pair.id} has {len(own)} tokens there: use that or less")
+                raise OptionError(f"{name} has {most}, {pair} has {len(own)} tokens there: use that or less")
 
 
 def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
@@ -144,14 +144,18 @@ def _groups(
         bar.close()
 
 
-def _left_out(pair: Pair, order: SuffixRequest, why: str) -> SuffixFinding:
-    return SuffixFinding(pair.id, str(order.scheme), order.draws, order.confidence, {}, extra={"left_out": why})
+def _left_out(pair: Pair, order: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
+    scheme, chosen_by = str(order.scheme), order.confidence
+    return SuffixFinding(pair.id, scheme, order.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes)
 
 
 class _Scored(NamedTuple):
-    """Costs of a true suffix after its prefix: by the model, and by the model before fine-tuning if there is one."""
+    """Costs of a true suffix after its prefix: by the model, and by the model before fine-tuning if there is one.
 
-    now: SuffixCosts
+    None of both for a model that only writes.
+    """
+
+    now: SuffixCosts | None
     base: SuffixCosts | None
 
 
@@ -189,8 +193,9 @@ class _Attack:
                 views=views[place],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
-                model_calls=drawn.calls + 1 + (self.untuned is not None),
+                model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
+                only_writes=self.target.only_writes,
             )
             for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
@@ -205,6 +210,8 @@ class _Attack:
         return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
+        if self.target.only_writes:
+            return [_Scored(None, None)] * len(pairs)
         if not pairs:
             return []
         asked = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme
@@ -227,7 +234,7 @@ class _Attack:
         truth = pair.suffix[:length]
         candidates = self._candidates(drawn, draws, len(truth), full)
         own, bits, reachable = _true_bits(scored.now, len(truth))
-        base = (None, None, None) if scored.base is None else _true_bits(scored.base, len(truth))
+        base = _true_bits(scored.base, len(truth))
         return SuffixView(
             prefix_length=len(drawn.prefix),
             suffix_length=len(truth),
@@ -240,7 +247,14 @@ class _Attack:
             base_own_bits=base[0],
             base_p_z_bits=base[1],
             base_reachable=base[2],
+            hits=self._hits(candidates, truth),
         )
+
+    def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
+        """How many draws were the true suffix, where nothing else tells how likely it is."""
+        if not self.target.only_writes or self.order.scheme.decoding != "sample":
+            return None
+        return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
         if not self.order.keep:
@@ -256,8 +270,10 @@ class _Attack:
         return drawn.candidates(draws, length, compressed=compressed, lowered=lowered)
 
 
-def _true_bits(costs: SuffixCosts, length: int) -> tuple[float, float | None, bool | None]:
+def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, float | None, bool | None]:
     """Of the first ``length`` tokens: own bits, bits by the scheme where it can draw them, and whether it can."""
+    if costs is None:
+        return None, None, None
     own = float(costs.own[:length].sum())
     if costs.drawn is None:
         return own, None, None

@@ -18,14 +18,14 @@ class Candidates:
     """The ``n`` distinct suffixes of ``m`` tokens among the draws after one prefix, no two alike.
 
     Costs are those of the model's own distribution (temperature 1, nothing truncated), in bits. What only some models
-    can tell is None for the others.
+    can tell is None for the others: one that only writes tells no cost.
     """
 
     tokens: IntArray
     """Token ids, shape ``[n, m]``."""
     counts: IntArray
     """How many of the draws each was, shape ``[n]``."""
-    bits: FloatArray
+    bits: FloatArray | None
     """−log2 P(suffix | prefix), shape ``[n]``."""
     zlib: IntArray | None = None
     """Bytes of each suffix's text after compression with zlib, shape ``[n]``."""
@@ -48,12 +48,12 @@ class Candidates:
     @property
     def bits_a_token(self) -> FloatArray:
         """Their costs a token, shape ``[n]``."""
-        return self.bits / self.length
+        return _told(self.bits) / self.length
 
 
 def calibrated_bits(candidates: Candidates) -> FloatArray:
     """−log2 of the calibrated confidence, shape ``[n]``: r·exp(−|T|·L) over its sum, in logarithms throughout."""
-    bits = candidates.bits - np.log2(candidates.counts)
+    bits = _told(candidates.bits) - np.log2(candidates.counts)
     above = bits - bits.min()
     # fsum rounds once, so that the order of the draws changes not even the last bit.
     return above + math.log2(math.fsum(np.exp2(-above)))
@@ -65,7 +65,13 @@ def ranked(candidates: Candidates, confidence: FloatArray) -> IntArray:
     Of two equally sure the one with fewer bits comes first, then the one with the smaller tokens, so that nothing
     depends on the order of the draws.
     """
-    return np.lexsort((*candidates.tokens.T[::-1], candidates.bits, -confidence)).astype(np.int64)
+    bits = () if candidates.bits is None else (candidates.bits,)
+    return np.lexsort((*candidates.tokens.T[::-1], *bits, -confidence)).astype(np.int64)
+
+
+def _told(bits: FloatArray | None) -> FloatArray:
+    assert bits is not None
+    return bits
 
 
 def power(exponents: FloatArray) -> FloatArray:

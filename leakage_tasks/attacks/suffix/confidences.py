@@ -18,6 +18,9 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.registry import Registry, check_callable
 
 Measure = Callable[[Candidates], FloatArray]
+FREQUENCY = "frequency"
+"""The one that needs nothing but draws."""
+NO_COSTS = "needs log-likelihoods, which this model does not give"
 _NOT_FITTED = "has not been fitted on a validation split"
 
 
@@ -96,5 +99,5 @@ def _choice(candidates: Candidates, true: IntArray, confidence: FloatArray, head
         place=int(places[0]) + 1 if len(places) else None,
         wrong=float(wrong[best].mean()),
         count=int(candidates.counts[best]),
-        bits=float(candidates.bits[best]),
+        bits=None if candidates.bits is None else float(candidates.bits[best]),
     )

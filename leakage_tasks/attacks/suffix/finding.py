@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from leakage_tasks.attacks.finding import LARGEST, Extra
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 HEADLINE = "none"
 """The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""
@@ -24,7 +25,7 @@ class Choice:
     ``confidence`` is its value for the guess it picks, ``of_headline`` its value for the guess that the run's own
     confidence picks. ``place`` is that of the true suffix among the distinct draws by this confidence, from 1; None if
     it was never drawn. ``wrong`` is the share of the guess's tokens that are wrong, ``count`` how many draws it was,
-    ``bits`` its −log2 P(guess | prefix).
+    ``bits`` its −log2 P(guess | prefix), None of a model that only writes.
     """
 
     confidence: float
@@ -32,7 +33,7 @@ class Choice:
     place: int | None
     wrong: float
     count: int
-    bits: float
+    bits: float | None
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,23 @@ class SuffixView:
 
     ``distinct`` is how many different suffixes were drawn. ``own_bits`` is −log2 P(true suffix | prefix) under the
     model's own distribution, ``p_z_bits`` the same under the sampling scheme, None where the scheme cannot draw it
-    (``reachable`` False) or the model does not tell (``reachable`` None). ``choices`` are by confidence. Those that
-    begin with ``base_`` are the same of the model before fine-tuning, None where there is none to compare with.
+    (``reachable`` False) or the model does not tell (``reachable`` None). Where a model only writes, both are None and
+    ``hits`` is how many of the draws were the true suffix. ``choices`` are by confidence. Those that begin with
+    ``base_`` are the same of the model before fine-tuning, None where there is none to compare with.
     """
 
     prefix_length: int
     suffix_length: int
     samples: int
     distinct: int
-    own_bits: float
+    own_bits: float | None
     p_z_bits: float | None
     reachable: bool | None
     choices: dict[str, Choice]
     base_own_bits: float | None = None
     base_p_z_bits: float | None = None
     base_reachable: bool | None = None
+    hits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class SuffixFinding:
     ``samples_5``. ``chosen_by`` is the confidence the headline goes by. ``guesses`` are token ids of the best ones,
     best first, empty unless they are to be shown. ``nodes`` counts the token positions computed for the draws,
     ``samples`` × length being those of as many separate draws; ``model_calls`` the sequences scored or drawn.
-    ``access`` says what of the model the attack takes.
+    ``access`` says what of the model the attack takes; ``only_writes`` that this was draws alone, without any cost.
     """
 
     pair: int
@@ -82,6 +85,12 @@ class SuffixFinding:
     settings: str = ""
     access: str = ""
     extra: Extra = field(default_factory=dict)
+    only_writes: bool = False
+
+    @property
+    def control(self) -> bool:
+        """Whether the model never saw the pair."""
+        return self.pair < 0
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line."""
@@ -167,27 +176,32 @@ class Selection:
         if self.view not in finding.views:
             return finding
         view = finding.views[self.view]
-        wanted = dict.fromkeys([self.confidence, finding.chosen_by])
+        wanted = dict.fromkeys([self._confidence(finding), finding.chosen_by])
         kept = {name: view.choices[name] for name in wanted if name in view.choices}
         views = {self.view: dataclasses.replace(view, choices=kept)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
     def reading(self, finding: SuffixFinding) -> Reading | None:
         """The selection read; None for a pair that was left out and for a confidence that could not be fitted."""
-        view = finding.views.get(self.view)
-        if view is None or self.confidence not in view.choices:
+        view, confidence = finding.views.get(self.view), self._confidence(finding)
+        if view is None or confidence not in view.choices:
             return None
-        return Reading(finding.pair, self.kind, finding.samples, view, view.choices[self.confidence], finding)
+        return Reading(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
+
+    def _confidence(self, finding: SuffixFinding) -> str:
+        """The column's own, else the one that the run came to choose by, which the model may have decided."""
+        return self.confidence if self.kind == "confidence" else finding.chosen_by
 
 
-def left_out_reading(finding: SuffixFinding, selection: Selection, plain: bool) -> Reading:
+def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> Reading:
     """What a reading of a pair that was left out would look like, to tell which rows it has; its figures mean nothing.
 
-    ``plain`` says whether draws come from the model's own distribution.
+    ``scheme`` is how suffixes were drawn.
     """
     choice = Choice(0.0, 0.0, None, 1.0, 1, 0.0)
-    reachable = False if plain else None
-    view = SuffixView(1, 1, finding.samples, 1, 0.0, None, reachable, {selection.confidence: choice})
+    reachable = False if scheme.plain and not finding.only_writes else None
+    hits = 0 if scheme.decoding == "sample" and finding.only_writes else None
+    view = SuffixView(1, 1, finding.samples, 1, 0.0, None, reachable, {selection.confidence: choice}, hits=hits)
     return Reading(finding.pair, selection.kind, finding.samples, view, choice, finding)
 
 

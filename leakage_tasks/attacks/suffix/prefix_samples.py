@@ -27,7 +27,8 @@ class PrefixSamples:
     _lower: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.calls = len(self.draws.tokens)
+        # What only writes is asked for every draw, what scores is read for every distinct one.
+        self.calls = len(self.draws.of_draw if self.draws.own is None else self.draws.tokens)
 
     def candidates(self, samples: int, length: int, *, compressed: bool = False, lowered: bool = False) -> Candidates:
         """The distinct beginnings of ``length`` tokens among the first ``samples`` draws.
@@ -35,7 +36,10 @@ class PrefixSamples:
         ``compressed`` and ``lowered`` ask for what the confidences ``zlib`` and ``lowercase`` need.
         """
         rows, counts = self.draws.first(samples, length)
-        tokens, own = self.draws.tokens[rows, :length], self.draws.own[rows, :length]
+        tokens = self.draws.tokens[rows, :length]
+        if self.draws.own is None:
+            return Candidates(tokens, counts, None)
+        own = self.draws.own[rows, :length]
         texts = self.target.decode(tokens.tolist()) if compressed or lowered else []
         return Candidates(
             tokens,
@@ -53,6 +57,7 @@ class PrefixSamples:
     def _compared(self) -> FloatArray:
         """Costs a token of every distinct draw under the second model, ``[n, L]``; spread where a draw ended early."""
         assert self.compared_with is not None
+        assert self.draws.own is not None
         rows = [[token for token in row if token >= 0] for row in self.draws.tokens.tolist()]
         found = np.zeros_like(self.draws.own)
         kept = [place for place, row in enumerate(rows) if row]

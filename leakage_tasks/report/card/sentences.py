@@ -213,6 +213,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"each secret is one of {_span(value, _count)} possible values"
         case "pairs":
             return f"{int(value):,} pairs of a prefix and the suffix that follows it"
+        case "unseen_pairs":
+            return f"{int(value):,} controls, pairs of text that the model never saw"
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)

@@ -10,7 +10,7 @@ from typing import Any
 from leakage_tasks.attacks.finding import EXTRAPOLATED
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
-from leakage_tasks.metrics.suffixes import recalled
+from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.reading.comparability import differences, measured
 from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details

@@ -8,7 +8,7 @@ from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
 from leakage_tasks.metrics.audit import AuditFigure
-from leakage_tasks.metrics.suffixes import p_z, recalled
+from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
 from leakage_tasks.report.page.spreads import exposures, repetitions

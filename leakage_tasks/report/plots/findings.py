@@ -10,7 +10,7 @@ from leakage_tasks.attacks import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.extraction import extracted
-from leakage_tasks.metrics.suffixes import guessed
+from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.recall import RecallCurve
 from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
@@ -102,9 +102,10 @@ def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
     for line, each in zip(samples.lines, samples.answered, strict=True):
         if each.column == HEADLINE:
             try:
-                found.append(suffix_finding_from_json(each.answer))
+                finding = suffix_finding_from_json(each.answer)
             except (AttributeError, LookupError, TypeError, ValueError):
                 raise ResultsError(f"{samples.file}:{line}: field 'resps': no finding: {AGAIN}") from None
+            found += [] if finding.control else [finding]
     return tuple(found)
 
 

@@ -124,7 +124,8 @@ def read_details(run: Run, *, reveal: bool = False) -> Details:
             # Tasks of one run may have had manifests of their own, with the same ids in them.
             key = found.manifest, found.canary
             canaries[key] = _with(canaries.get(key) or _canary(found, doc, reveal), task, found, reveal)
-    pairs = [_pair(doc, found, reveal) for doc, found in _findings(run, SUFFIXES, suffix_finding_from_json, missing)]
+    suffixes = _findings(run, SUFFIXES, suffix_finding_from_json, missing)
+    pairs = [_pair(doc, found, reveal) for doc, found in suffixes if not found.control]
     kept = tuple(pair for pair in pairs if pair is not None)
     return Details(tuple(canaries.values()), kept, len(pairs) - len(kept), missing)
 

@@ -7,24 +7,11 @@ from typing import Any
 from leakage_tasks.canaries import chat
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.harness.api import LM
-from leakage_tasks.targets.harness.texts import kinds
-
-MESSAGES_ALONE = frozenset({"LocalChatCompletion"})
-"""Models that take messages and no text, by name, since importing one may take a package that is not there."""
 
 
 def has_template(lm: LM) -> bool:
     """Whether the model's tokenizer brings a chat template."""
     return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
-
-
-def check_endpoint(lm: LM) -> None:
-    """Raise TargetError for a model of the harness that takes messages instead of text, with the flag or without."""
-    if MESSAGES_ALONE.intersection(kinds(lm)):
-        raise TargetError(
-            f"{kinds(lm)[0]} takes messages alone and gives no log-likelihoods, so no canary can be asked about there: "
-            "serve the model for --model local-completions, or use --model hf"
-        )
 
 
 def template_of(lm: LM) -> chat.Render:

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.harness.api import LM
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
 from leakage_tasks.targets.harness.texts import (
     SPOKEN_ALONE,
     HarnessTexts,
@@ -44,16 +44,18 @@ class HarnessSuffixes:
     of a blind guess (log2 of the vocabulary): as it stands it cannot be right. One whose text shares a token with the
     prefix costs that all through. Costs are known as totals and spread evenly over a suffix's tokens. Nothing tells
     what a suffix costs under a scheme that is not plain: ``drawn`` is a draw's own cost there, and None for a true one.
+    A model that gives no log-likelihoods tells no cost at all, and can be drawn from all the same.
 
     Such models make their own random numbers, so that a run does not repeat with our seed, but for ``vllm``, which
-    takes a seed a draw. A server may add settings of its own, such as a repetition penalty from a generation_config.
+    takes a seed a draw, and for servers that heed it in requests sent one by one. A server may add settings of its own,
+    such as a repetition penalty from a generation_config.
     Raises TargetError for a model without a usable tokenizer and for a batch size that makes processes wait.
     """
 
-    totals_only = True
-
     def __init__(self, lm: LM, tokenizer: Any = None) -> None:
         most = HarnessTarget(lm).max_length
+        self.only_writes = only_writes(lm)
+        self.totals_only = not self.only_writes
         self._lm = lm
         self._model = HarnessTexts(lm)
         self._tokens = text_tokens(lm, tokenizer)
@@ -96,11 +98,10 @@ class HarnessSuffixes:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`.
 
         Raises OptionError for beam search, TargetError for prefixes that do not survive the way through text and for
-        models that do not sample or give no log-likelihoods.
+        models that do not sample.
         """
         check_decoding(self._lm, scheme)
         befores = self._prefix_texts(prefixes)
-        self._model.check_scores(befores[0])
         samples, length = uniforms.shape[1] if scheme.decoding == "sample" else 1, uniforms.shape[2]
         texts = self._model.continuations(
             [
@@ -114,6 +115,8 @@ class HarnessSuffixes:
             for place, (prefix, before) in enumerate(zip(prefixes, befores, strict=True))
         ]
         self._check_differing(samples, [len(rows) for rows, _ in drawn])
+        if self.only_writes:
+            return [_draws(*each, None) for each in drawn]
         asked = [(prefix, row) for prefix, (rows, _) in zip(prefixes, drawn, strict=True) for row in rows]
         costs = iter(self._costs(asked))
         return [_draws(rows, of_draw, [next(costs) for _ in rows]) for rows, of_draw in drawn]
@@ -202,7 +205,7 @@ def _survives(why: str | None) -> None:
         )
 
 
-def _draws(rows: Sequence[Row], of_draw: Sequence[int], costs: Sequence[FloatArray]) -> SampledSuffixes:
+def _draws(rows: Sequence[Row], of_draw: Sequence[int], costs: Sequence[FloatArray] | None) -> SampledSuffixes:
     tokens, which = (np.array(each, dtype=np.int64) for each in (rows, of_draw))
-    own = np.stack(costs)
+    own = None if costs is None else np.stack(costs)
     return SampledSuffixes(tokens, which, own, drawn=own, entropy=None, margin=None, totals_only=True)

@@ -24,6 +24,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
 from leakage_tasks.targets.harness.texts import (
+    UNSCORED,
     HarnessTexts,
     TextTokens,
     asked_together,
@@ -80,7 +81,9 @@ class HarnessScorer:
         """Costs from what ``call`` gives to all attacks' requests of the ``kind``. Raises TargetError if it cannot."""
         try:
             answers = asked_together(self._lm, kind, call, requests)
-        except NotImplementedError:
+        except UNSCORED:
+            if not only_writes(self._lm):
+                raise
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
                 "or greedy works on it; for the rest choose a model or API that gives them"
@@ -91,12 +94,7 @@ class HarnessScorer:
 def only_writes(lm: LM) -> bool:
     """Whether a model gives no log-likelihoods, asked for one the first time."""
     if lm not in _ONLY_WRITE:
-        try:
-            HarnessTexts(lm).check_scores("a")
-        except TargetError:
-            _ONLY_WRITE[lm] = True
-        else:
-            _ONLY_WRITE[lm] = False
+        _ONLY_WRITE[lm] = not HarnessTexts(lm).scores("a")
     return _ONLY_WRITE[lm]
 
 
@@ -134,7 +132,11 @@ class HarnessTarget(HarnessScorer):
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
         asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
-        texts = asked_together(self._lm, self._alike(text), HarnessTexts(self._lm).continuations, asked)
+        return self._drawn(self._alike(text), asked)
+
+    def _drawn(self, kind: Hashable, asked: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
+        """What the model writes after each text; a warning where it does not seem to draw."""
+        texts, number = asked_together(self._lm, kind, HarnessTexts(self._lm).continuations, asked), len(asked)
         if number >= ALIKE and len(set(texts)) == 1:
             warn_once(
                 f"{kinds(self._lm)[0]} wrote one and the same text {number} times after a canary's beginning: unless "

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.core.log import first_line, log
 from leakage_tasks.harness.api import LM, CachingLM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
@@ -25,13 +25,15 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "SGLangLM": {"top_k": -1},
     "SGLANGGENERATEAPI": {"top_k": -1},
     "OpenAICompletionsAPI": {"seed": None},
+    "OpenAIChatCompletion": {"seed": None},
     "LocalCompletionsAPI": {"seed": None, "top_k": -1},
     "TemplateAPI": {"seed": None},
 }
 """What a class of models must be told besides, by name, since importing it may take a package that is not there.
 
 ``top_k`` is how it is told to keep every token: left out, a server takes the one of the model's generation_config.
-The API models send the same ``seed`` with every request, and so would get the same answer every time; None undoes that.
+The API models send the same ``seed`` with every request, and so would get the same answer every time; None undoes that
+where requests go together. Where they go one by one, each has its own.
 """
 SEEDED = frozenset({"VLLM"})
 """Models that take a seed for each request without answering each by itself for it."""
@@ -40,6 +42,8 @@ CUT_OFF = {
     "TextSynthLM": "decodes greedily whatever it is asked",
 }
 """Models that cannot be drawn from, and why."""
+UNSCORED = (NotImplementedError, AssertionError, ValueError, KeyError, TypeError)
+"""How models of the harness say that they give no log-likelihoods, and how an answer without them is met."""
 SPOKEN_ALONE = frozenset({"HFLM"})
 """Models that turn what they generate into text without what stands before it."""
 CHOSEN = 64
@@ -87,6 +91,8 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
         settings["top_k"] = scheme.top_k
     if SEEDED.intersection(kinds(lm)):
         settings["seed"] = int(uniform * (1 << 53))
+    elif "seed" in extras and _one_by_one(lm):
+        settings["seed"] = int(uniform * (1 << 31))
     return settings
 
 
@@ -105,6 +111,11 @@ def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence
         return [list(islice(found, len(own))) for own in several]
 
     return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
+
+
+def _one_by_one(lm: Any) -> bool:
+    """Whether an API's requests go to it one after the other anyway: those of different settings never go together."""
+    return (getattr(lm, "_concurrent", None), getattr(lm, "_batch_size", None)) == (1, 1)
 
 
 class TextTokens:
@@ -171,27 +182,20 @@ class HarnessTexts:
     def __init__(self, lm: LM) -> None:
         self._lm = lm
         self._name = kinds(lm)[0]
-        self._scores = False
 
     def continuations(self, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
         """A continuation for each text and its settings; alike ones are separate draws."""
         return [answer or "" for answer in self._ask("generate_until", asked)]
 
-    def check_scores(self, text: str) -> None:
-        """Raise TargetError if the model gives no log-likelihoods: better known before it is drawn from.
-
-        Models say so in several ways, some by an assertion.
-        """
-        if self._scores:
-            return
+    def scores(self, text: str) -> bool:
+        """Whether the model gives log-likelihoods; others say so in several ways, or their server leaves them out."""
         try:
             self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])
-        except (NotImplementedError, AssertionError, ValueError) as error:
-            raise TargetError(
-                f"{self._name} gives no log-likelihoods ({first_line(error)}), which suffix extraction needs: choose a "
-                "model or API that gives them, such as --model local-completions"
-            ) from None
-        self._scores = True
+        except UNSCORED as error:
+            why = ": ".join(dict.fromkeys((type(error).__name__, first_line(error))))
+            log.warning("leakage: %s gives no log-likelihoods (%s): all that it can do is write", self._name, why)
+            return False
+        return True
 
     def bits(self, asked: Sequence[tuple[str, str]]) -> list[float]:
         """Cost in bits of each continuation after its context. Raises TargetError for figures that are none.

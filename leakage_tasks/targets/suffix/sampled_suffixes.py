@@ -17,9 +17,9 @@ class SampledSuffixes:
     """``[n, L]``."""
     of_draw: IntArray
     """Which suffix each draw is, ``[K]``."""
-    own: FloatArray
-    """Costs in bits a token under the model's own distribution, ``[n, L]``."""
-    drawn: FloatArray
+    own: FloatArray | None
+    """Costs in bits a token under the model's own distribution, ``[n, L]``; None of a model that only writes."""
+    drawn: FloatArray | None
     """Those under the sampling scheme, ``[n, L]``; ``own`` for searches."""
     entropy: FloatArray | None
     """That of the model's own next-token distribution in bits, ``[n, L]``; None where the model does not tell."""

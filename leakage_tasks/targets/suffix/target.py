@@ -29,7 +29,7 @@ class CausalSuffixes:
     Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Prefixes are read as they are, after ``before``.
     """
 
-    totals_only = False
+    totals_only = only_writes = False
 
     def __init__(self, target: CausalTarget, before: Sequence[int] = ()) -> None:
         self.sampler = SuffixSampler(target, before)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
+from leakage_tasks.attacks.suffix.confidences import FREQUENCY
 from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFit, TrainedConfidence
 from leakage_tasks.canaries.chat import Chat
@@ -23,10 +24,11 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
+from leakage_tasks.targets.harness.endpoint import check_takes_text
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
-from leakage_tasks.targets.harness.target import HarnessTarget
+from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
 from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
@@ -48,8 +50,8 @@ def answering(lm: LM) -> Answering:
     resume = Resume(lm)
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        options = suffix_options(order)
-        known = {pair.id: pair for pair in options.tested()}
+        options = _suited(lm, suffix_options(order))
+        known = {pair.id: pair for pair in options.attacked()}
         missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
         if missing:
             raise OptionError(
@@ -63,6 +65,25 @@ def answering(lm: LM) -> Answering:
         return [_answer(each, options.reveal) for each in found]
 
     return answer
+
+
+def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
+    """The options as a model that only writes takes them: guesses are chosen by how often they were drawn.
+
+    Raises OptionError for those that ask for log-likelihoods, TargetError for a model that takes messages alone.
+    """
+    if isinstance(lm, HFLM):
+        return options
+    check_takes_text(lm)
+    if not only_writes(lm):
+        return options
+    for name in ("comparing_lm", "validation"):
+        if options.given.get(name):
+            raise OptionError(
+                f"{name} needs log-likelihoods, and this {type(lm).__name__} only writes text: leave it out"
+            )
+    chosen_by = options.given.get("confidence", FREQUENCY)
+    return dataclasses.replace(options, order=dataclasses.replace(options.order, confidence=chosen_by))
 
 
 def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
@@ -82,7 +103,7 @@ def _there(
     asked = {
         "settings": settings_hash(options, before),
         "keep": options.order.keep,
-        "data": pairs_hash(options.tested()),
+        "data": pairs_hash(options.attacked()),
         "comparing_lm": compared,
         "tokenizer": read_by,
         **untuned,
@@ -105,7 +126,7 @@ def _found(
     untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(tqdm, disable=rank_of(lm) != 0, unit="pair")
     trained = _trained(target, options, bar)
-    data, settings = pairs_hash(options.tested()), settings_hash(options, before)
+    data, settings = pairs_hash(options.attacked()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
     access = _access(lm, target, options)
 
@@ -137,7 +158,8 @@ def _found(
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
     """What drawing and choosing takes of the model and besides; a prompt was tuned with its weights."""
     prompted = isinstance(lm, HFLM) and has_soft_prompt(lm.model)
-    black = f"{TEXT}, and likelihoods" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
+    likelihoods = "" if target.only_writes else ", and likelihoods"
+    black = f"{TEXT}{likelihoods}" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
     taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
     taken += ["and another model of the same tokenizer"] * (options.order.confidence == "comparing_lm")
     taken += ["and other pairs of the training data"] * (options.order.confidence == TRAINED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import Selection, selections
@@ -39,6 +40,9 @@ class SuffixOptions:
     given: Mapping[str, Any]
     source: Source
     order: SuffixRequest
+    controls: str | None = declared(
+        None, "text or pairs of the same kind that the model never saw, to be attacked alike: all of that file"
+    )
     comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
     untuned: str | None = declared(
         None, "the causal model that was fine-tuned; unless given the model without its adapter, if it has one"
@@ -60,6 +64,18 @@ class SuffixOptions:
     def tested(self) -> tuple[Pair, ...]:
         """The pairs to attack. Raises OptionError."""
         return read_pairs(self.source)
+
+    def unseen(self) -> tuple[Pair, ...]:
+        """The controls, none if none are given. Raises OptionError."""
+        if self.controls is None:
+            return ()
+        found = read_pairs(replace(self.source, data=self.controls, split="all"))
+        return tuple(replace(pair, id=-1 - pair.id) for pair in found)
+
+    def attacked(self) -> tuple[Pair, ...]:
+        """Pairs and controls in turn, so that a part of them holds both. Raises OptionError."""
+        both = zip_longest(self.tested(), self.unseen())
+        return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def fitted_on(self) -> tuple[Pair, ...]:
         """The pairs a confidence is fitted on, none if none is wanted. Raises OptionError."""
@@ -121,10 +137,11 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
     validation = _validation(given.get("validation"), order.confidence, source.split)
-    beside: dict[str, Any] = {name: given.get(name) for name in ("resume", "model_id")}
-    beside["memory"] = read_size(given["memory"]) if "memory" in given else None
-    untuned, wrong = given.get("untuned"), given.get("wrong")
-    return SuffixOptions(given, source, order, compared, untuned, validation, wrong, guesses, reveal, **beside)
+    named: dict[str, Any] = {name: given.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
+    named["memory"] = read_size(given["memory"]) if "memory" in given else None
+    return SuffixOptions(
+        given, source, order, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
+    )
 
 
 def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
@@ -134,7 +151,7 @@ def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
         for pair in pairs if lengths else ():
             if max(lengths) > len(getattr(pair, part)):
                 raise OptionError(
-                    f"{name} has {max(lengths)}, the {part} of pair {pair.id} {len(getattr(pair, part))} tokens: ask "
+                    f"{name} has {max(lengths)}, the {part} of {pair} {len(getattr(pair, part))} tokens: ask "
                     "for that or less"
                 )
 

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
@@ -29,7 +31,7 @@ from leakage_tasks.tasks.sharing import Sharing
 from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 
-_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory"}
+_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls"}
 FEW = 100
 """Pairs below which a test split that nobody asked for is worth a word."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
@@ -56,11 +58,13 @@ class SuffixExtraction(LocalTask):
     def _take(self, options: SuffixOptions) -> None:
         self.options = options
         self._pairs = pairs = options.tested()
-        check_sweeps(pairs, options.order)
+        attacked = options.attacked()
+        check_sweeps(attacked, options.order)
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
-        self._docs = [_document(place, pair, options.reveal) for place, pair in enumerate(pairs)]
+        places = {pair.id: place for place, pair in enumerate(pairs)}
+        self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
         self.columns = {each.name: partial(_read_off, each) for each in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
@@ -86,6 +90,14 @@ class SuffixExtraction(LocalTask):
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
         return {**self.options.given, "optional": self.optional, **chat}
 
+    def apply_filters(self) -> None:
+        """See the harness; of a model that only writes there are no columns of confidences that take likelihoods."""
+        first = self._instances[0].resps[0] if self._instances else None
+        if first is not None and reason_of(first) is None and suffix_finding_from_json(first).only_writes:
+            gone = {*CONFIDENCES, TRAINED} - {FREQUENCY}
+            self.columns = {name: read for name, read in self.columns.items() if name not in gone}
+        super().apply_filters()
+
     def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
         """The values of one column for one pair; all None where the pair was left out."""
         name, found = answer
@@ -95,21 +107,24 @@ class SuffixExtraction(LocalTask):
         if name == HEADLINE and self.options.guesses is not None:
             reading = reading_of(found, name, self.options.given)
             guess = found.guess if isinstance(found, Answer) else None
-            values[GUESSES_WRITTEN.name] = None if reading is None else _guess(doc["place"], reading, guess)
+            values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
         return values
 
     def protocol(self) -> dict[str, Any]:
         """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
         given, usual = self.options.given, _usual()
         asked = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
-        return {"data": pairs_hash(self._pairs), **asked, **protocol_of(self._chat)}
+        unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
+        return {"data": pairs_hash(self._pairs), **unseen, **asked, **protocol_of(self._chat)}
 
     def tested(self) -> dict[str, Any]:
         """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""
         sizes = [tuple(doc["tokens"]) for doc in self.used]
         prefixes, suffixes = zip(*sizes, strict=True)
+        controls = sum(doc["pair"] < 0 for doc in self.used)
         return {
-            "pairs": len(sizes),
+            "pairs": len(sizes) - controls,
+            **({"unseen_pairs": controls} if controls else {}),
             "prefix_tokens": [min(prefixes), max(prefixes)],
             "suffix_tokens": [min(suffixes), max(suffixes)],
         }
@@ -144,16 +159,19 @@ def _usual() -> dict[str, Any]:
     return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
 
 
-def _document(place: int, pair: Pair, reveal: bool) -> Document:
+def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
     shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
     return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
-def _guess(place: int, reading: Reading, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
-    """What the challenge wants of one pair, counted from 0 among those tested; None for a guess that ended early."""
-    if tokens is None or min(tokens) < 0:
+def _guess(place: int | None, reading: Reading | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+    """What the challenge wants of one pair, counted from 0 among those tested.
+
+    None for a control, for a pair that was left out and for a guess that ended early.
+    """
+    if place is None or reading is None or tokens is None or min(tokens) < 0:
         return None
-    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits)
+    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits or 0.0)
 
 
 def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:

@@ -102,6 +102,33 @@ def test_auto_draws_where_a_model_only_writes() -> None:
     assert attacked(Writes([" 1"]), name="auto").attack == "text-sampling"
 
 
+@pytest.mark.parametrize("error", [KeyError("logprobs"), AssertionError("not for this model"), TypeError("none")])
+def test_auto_draws_where_a_server_leaves_likelihoods_out(error: Exception) -> None:
+    class Server(Writes):
+        def loglikelihood(self, requests: Any) -> Any:
+            raise error
+
+    assert attacked(Server([" 1"]), name="auto").attack == "text-sampling"
+    with pytest.raises(TargetError, match="Server gives no log-likelihoods"):
+        HarnessTarget(Server([" 1"])).log_perplexity(["pin"])
+
+
+def test_an_error_of_a_model_that_scores_is_its_own() -> None:
+    class Mistaken(Writes):
+        def loglikelihood(self, requests: Any) -> Any:
+            return [(-1.0 if text == "a" else None + 1, False) for _, text in (each.args for each in requests)]
+
+    with pytest.raises(TypeError, match="NoneType"):
+        HarnessTarget(Mistaken([" 1"])).log_perplexity(["pin"])
+
+
+def test_no_hit_at_all_is_no_proof_of_none() -> None:
+    found = attacked(Writes([" x"]), texts=20)
+    rows = {row.name: row.aggregate([row.value(found)]) for row in extraction.metrics({1: 1}) if row.applies(found)}
+    assert (rows["p_z"], rows["p_z_ci_low"]) == (0, 0)
+    assert rows["p_z_ci_high"] == rows["p_z_most"] == pytest.approx(1 - 0.025 ** (1 / 20))
+
+
 def test_auto_draws_nothing_where_a_model_scores() -> None:
     assert attacked(TextOnly(hf(letters())), name="auto").attack == "brute-force"
 

@@ -113,10 +113,11 @@ def test_a_choice_says_what_the_plain_loop_says(seed):
     headline = max(range(6), key=lambda place: of("zlib", drawn)[place])
     for name, choice in found.items():
         values = of(name, drawn)
-        best = max(range(6), key=lambda place: values[place])
+        order = [(value, -bits) for value, bits in zip(values, drawn.bits, strict=True)]
+        best = max(range(6), key=lambda place: order[place])
         assert choice.confidence == values[best]
         assert choice.of_headline == values[headline]
-        assert choice.place == 1 + sum(value > values[seed % 6] for value in values)
+        assert choice.place == 1 + sum(each > order[seed % 6] for each in order)
         assert choice.wrong == sum(a != b for a, b in zip(drawn.tokens[best], truth, strict=True)) / LENGTH
         assert (choice.count, choice.bits) == (drawn.counts[best], drawn.bits[best])
 

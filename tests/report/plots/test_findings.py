@@ -121,6 +121,14 @@ def pairs(own: str = "calibrated"):
     ] + [suffix(6, {})]  # fmt: skip
 
 
+def test_controls_are_in_no_line(tmp_path):
+    control = suffix(-1, {"calibrated": choice(True, 1), "zlib": choice(True, 1)})
+    log(tmp_path / "a", {SUFFIXES: [*pairs(), control]})
+    log(tmp_path / "b", {SUFFIXES: pairs()})
+    of_both, of_pairs = (recall_of([tmp_path / name]) for name in "ab")
+    assert [line.guesses for line in of_both] == [line.guesses for line in of_pairs]
+
+
 def test_one_run_has_a_line_a_confidence_its_own_first(tmp_path):
     log(tmp_path / "a", {SUFFIXES: pairs("zlib")}, order={"wrong": 2})
     lines = recall_of([tmp_path])

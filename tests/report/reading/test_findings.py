@@ -86,6 +86,12 @@ def test_tokens_of_pairs_are_kept_only_when_revealing(tmp_path: Path):
     assert details(tmp_path, reveal=True).pairs[0].suffix == (91, 92, 93, 94)
 
 
+def test_pairs_that_the_model_never_saw_are_none_of_its_pairs(tmp_path: Path):
+    write_run(tmp_path, "one", pairs=[pair(0), pair(-1)])
+    read = details(tmp_path)
+    assert ([each.reading.pair for each in read.pairs], read.left_out) == ([0], 0)
+
+
 def test_counts_pairs_that_were_left_out(tmp_path: Path):
     doc, found = pair(1)
     found.views.clear()

@@ -251,16 +251,18 @@ def test_a_whole_attack_counts_what_it_leaves_out():
     assert json.loads(found[0].to_json())["views"]["none"]["choices"]["lowercase"]["wrong"] <= 1
 
 
-def test_a_model_without_log_likelihoods_is_told_before_it_is_drawn_from():
-    class Chat(TextOnly):
+@pytest.mark.parametrize("error", [NotImplementedError("not here\nsee the manual"), KeyError("logprobs")])
+def test_a_model_without_log_likelihoods_is_drawn_from_without_costs(error, caplog):
+    class Writer(TextOnly):
         def loglikelihood(self, requests):
-            raise NotImplementedError("not for chats\nsee the manual")
+            raise error
 
-    lm = Chat(hf(letters()))
-    with pytest.raises(TargetError, match=r"Chat gives no log-likelihoods \(not for chats\)") as caught:
-        draw(HarnessSuffixes(lm), ids("x"), 2, 2)
-    assert "\n" not in str(caught.value)
-    assert not lm.asked["generate_until"]
+    lm = Writer(hf(letters()), lambda context, settings, place: ["ab", "cd", "ab"][place])
+    draws = draw(HarnessSuffixes(lm), ids("x"), 3, 2)
+    assert (draws.tokens.tolist(), draws.of_draw.tolist()) == ([list(ids("ab")), list(ids("cd"))], [0, 1, 0])
+    assert draws.own is draws.drawn is None
+    said = [record.getMessage() for record in caplog.records if "no log-likelihoods" in record.getMessage()]
+    assert [type(error).__name__ in each and "\n" not in each for each in said] == [True]
 
 
 def test_a_figure_that_is_none_is_an_error():
