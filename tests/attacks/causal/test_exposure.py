@@ -14,7 +14,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
-from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, RankDraws, draw, summary
+from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, LEVELS, RankDraws, _needed, draw, summary
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -205,6 +205,11 @@ def test_the_budget_is_kept(budget, method):
     canary = make("the pin is {digits:9}.", "707120333")
     found = run_attack("exposure", target_of(letters()), [canary], budget=budget, settings={"method": method})[0]
     assert found.model_calls <= budget
+
+
+def test_a_pilot_of_one_draw_asks_for_more():
+    one = RankDraws(np.array([3.0]), np.ones(1), 1, 9.0)
+    assert _needed(one, 0.25, LEVELS[0]) == 4
 
 
 def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
