@@ -61,6 +61,31 @@ def test_the_walk_of_the_vocabulary_counts_the_same(tokenizer, monkeypatch):
     assert run_attack("exposure", target_of(tokenizer()), [canary])[0].rank == expected
 
 
+@pytest.mark.parametrize(
+    ("template", "secret"),
+    [("pin ☃ is {digits:2}.", "70"), ("é{digits:2} ☃", "12"), ("a {digits:1}中文 {digits:1}", "90")],
+)
+def test_characters_of_several_tokens_stand_anywhere_in_a_template(template, secret, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    canary = make(template, secret)
+    found = run_attack("exposure", target_of(merging()), [canary])[0]
+    rank, costs = brute_rank(tiny_gpt2(merging()), merging(), canary)
+    assert (found.rank, found.method) == (rank, "exact")
+    assert found.log_perplexity == pytest.approx(costs[canary.space.index(canary.secret)], abs=1e-3)
+
+
+def test_characters_of_several_tokens_fill_slots(monkeypatch):
+    canary = make("pin {sign:2}", "☃é", alphabets={"sign": Alphabet("sign", tuple("☃☄é中a7"))})
+    expected = run_attack("exposure", target_of(merging()), [canary])[0]
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    found = run_attack("exposure", target_of(merging()), [canary])[0]
+    rank, _ = brute_rank(tiny_gpt2(merging()), merging(), canary)
+    assert found.rank == expected.rank == rank
+    assert [guess.filling for guess in found.guesses] == [guess.filling for guess in expected.guesses]
+
+
 def test_what_the_attacker_does_not_know_is_not_scored():
     canary = make("my pin {digits:2} is it", "42", known="{digits:2} is")
     found = run_attack("exposure", target_of(letters()), [canary])[0]
