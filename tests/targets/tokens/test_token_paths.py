@@ -9,7 +9,6 @@ from leakage_tasks.canaries import parse_template, word_list
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths, parse
-from leakage_tasks.targets.tokens.byte_paths import BytePaths
 from leakage_tasks.targets.tokens.token_paths import Pieces, lay_out, token_pieces
 from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.oracles import letters, merging
@@ -137,13 +136,6 @@ def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
     pieces = Pieces(token_pieces(merging(), len(merging())))
     with pytest.raises(TargetError, match="attack=sampled"):
         lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: pieces)
-
-
-def test_a_character_of_several_tokens_is_walked_by_its_bytes(monkeypatch):
-    space = parse_template("{w} \u2603 {w}", {"w": word_list("w", ["na\u0175", "nam", "\u0175", "\u4e2d"])})
-    paths = automaton(space, merging(), monkeypatch)
-    assert isinstance(paths, BytePaths)
-    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
 def test_a_tokenizer_that_loses_characters_is_declined():
