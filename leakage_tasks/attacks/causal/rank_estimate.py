@@ -233,7 +233,8 @@ class RankEstimate:
 
 def _needed(draws: RankDraws, precision: float, level: float) -> int:
     """Draws it takes to bring the interval within ``precision`` bits, going by those there are."""
-    if not draws.others.any():
+    # One draw alone shows no spread.
+    if len(draws.others) < 2 or not draws.others.any():
         return 4 * len(draws.others)
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
     width = stats.norm.ppf((1 + level) / 2) * relative / math.log(2)

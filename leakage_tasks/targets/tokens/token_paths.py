@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,14 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, next_characters, parse
+from leakage_tasks.targets.tokens.byte_paths import (
+    BYTE,
+    BytePaths,
+    as_bytes,
+    by_bytes,
+    on_bytes,
+    parts_of_characters,
+)
 from leakage_tasks.targets.tokens.trie import TriePaths
 
 ENUMERATE = 20_000
@@ -19,17 +26,23 @@ ENUMERATE = 20_000
 ENUMERATE_AT_MOST = 1_000_000
 """Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
 PROBES = 64
-BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-"""How tokenizers with byte fallback write the token of a byte."""
 
 
 class Pieces(dict[int, str]):
     """Text each ordinary token adds when it follows another one, by token."""
 
+    parts: Mapping[int, str] = {}
+    """The bytes of each token that is a part of characters, as ``byte_paths`` writes them."""
+
     @cached_property
     def continuations(self) -> dict[str, set[str]]:
         """What may follow each beginning of a token's text, the whole one excepted."""
         return next_characters(self.values())
+
+    @cached_property
+    def by_bytes(self) -> Pieces:
+        """The bytes of each token, parts of characters too."""
+        return Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
 
 
 def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Paths:
@@ -41,11 +54,12 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Pat
     """
     if space.size <= ENUMERATE:
         return TriePaths(space, encode)
-    pieces, probes = spelling(), _probes(space)
-    encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
-    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
-    if _holds(space, probes, encoded, prefix, text, pieces):
-        return AutomatonPaths(space, encode, prefix, text, pieces)
+    pieces = spelling()
+    found = _walked(AutomatonPaths, space, encode, pieces)
+    if found is None and pieces.parts:
+        found = _walked(BytePaths, by_bytes(space), on_bytes(encode), pieces.by_bytes)
+    if found is not None:
+        return found
     if space.size <= ENUMERATE_AT_MOST:
         return TriePaths(space, encode)
     raise TargetError(
@@ -54,11 +68,21 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Pat
     )
 
 
+def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
+    """The walk of the vocabulary, or None where it would lose a filling."""
+    probes = _probes(space)
+    encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
+    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
+    if not _holds(space, probes, encoded, prefix, text, pieces):
+        return None
+    return kind(space, encode, prefix, text, pieces)
+
+
 def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     """Text each ordinary token adds when it follows another one.
 
-    Tokens without text of their own (special ones, parts of a character) are left out, and those that no encoding
-    holds; a template that needs them is caught by the probes in :func:`lay_out`.
+    Tokens without text of their own are left out (special ones; parts of a character are :attr:`Pieces.parts`), and
+    those that no encoding holds; a template that needs them is caught by the probes in :func:`lay_out`.
     """
     special = set(tokenizer.all_special_ids)
     anchor = tokenizer.encode("a", add_special_tokens=False)[-1:]
@@ -66,10 +90,12 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
     skip = len(tokenizer.decode(anchor, **plain))
     texts = tokenizer.batch_decode([[*anchor, token] for token in ids], **plain)
-    added = ((token, text[skip:]) for token, text in zip(ids, texts, strict=True) if "\ufffd" not in text)
-    spelled = {token: text for token, text in added if text}
+    added = {token: text[skip:] for token, text in zip(ids, texts, strict=True)}
+    spelled = {token: text for token, text in added.items() if text and "\ufffd" not in text}
     never = unproduced(tokenizer, spelled)
-    return Pieces({token: text for token, text in spelled.items() if token not in never})
+    pieces = Pieces({token: text for token, text in spelled.items() if token not in never})
+    pieces.parts = parts_of_characters(tokenizer, [token for token, text in added.items() if "\ufffd" in text])
+    return pieces
 
 
 def _probes(space: Space) -> list[Filling]:

@@ -14,7 +14,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
-from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, RankDraws, draw, summary
+from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, LEVELS, RankDraws, _needed, draw, summary
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -59,6 +59,31 @@ def test_the_walk_of_the_vocabulary_counts_the_same(tokenizer, monkeypatch):
     expected = run_attack("exposure", target_of(tokenizer()), [canary])[0].rank
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     assert run_attack("exposure", target_of(tokenizer()), [canary])[0].rank == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "secret"),
+    [("pin ☃ is {digits:2}.", "70"), ("é{digits:2} ☃", "12"), ("a {digits:1}中文 {digits:1}", "90")],
+)
+def test_characters_of_several_tokens_stand_anywhere_in_a_template(template, secret, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    canary = make(template, secret)
+    found = run_attack("exposure", target_of(merging()), [canary])[0]
+    rank, costs = brute_rank(tiny_gpt2(merging()), merging(), canary)
+    assert (found.rank, found.method) == (rank, "exact")
+    assert found.log_perplexity == pytest.approx(costs[canary.space.index(canary.secret)], abs=1e-3)
+
+
+def test_characters_of_several_tokens_fill_slots(monkeypatch):
+    canary = make("pin {sign:2}", "☃é", alphabets={"sign": Alphabet("sign", tuple("☃☄é中a7"))})
+    expected = run_attack("exposure", target_of(merging()), [canary])[0]
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
+    found = run_attack("exposure", target_of(merging()), [canary])[0]
+    rank, _ = brute_rank(tiny_gpt2(merging()), merging(), canary)
+    assert found.rank == expected.rank == rank
+    assert [guess.filling for guess in found.guesses] == [guess.filling for guess in expected.guesses]
 
 
 def test_what_the_attacker_does_not_know_is_not_scored():
@@ -205,6 +230,11 @@ def test_the_budget_is_kept(budget, method):
     canary = make("the pin is {digits:9}.", "707120333")
     found = run_attack("exposure", target_of(letters()), [canary], budget=budget, settings={"method": method})[0]
     assert found.model_calls <= budget
+
+
+def test_a_pilot_of_one_draw_asks_for_more():
+    one = RankDraws(np.array([3.0]), np.ones(1), 1, 9.0)
+    assert _needed(one, 0.25, LEVELS[0]) == 4
 
 
 def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():

@@ -133,10 +133,9 @@ def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     monkeypatch.setattr(layout, "ENUMERATE_AT_MOST", 0)
     words = word_list("w", [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmnop" for c in "stuvwx"] + ["na\u0175"])
+    pieces = Pieces(token_pieces(merging(), len(merging())))
     with pytest.raises(TargetError, match="attack=sampled"):
-        lay_out(
-            parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: token_pieces(merging(), len(merging()))
-        )
+        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: pieces)
 
 
 def test_a_tokenizer_that_loses_characters_is_declined():
