@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import trl
 from datasets import Dataset
 from lm_eval.models.huggingface import HFLM
@@ -112,3 +114,36 @@ def test_of_a_turn_with_other_text_nothing_is_said(tmp_path: Path, turn: Turn) -
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
     assert found.as_asked is None
+
+
+def brute(model: Any, tokenizer: Any, canary: Canary, before: str) -> int:
+    """The secret's rank by whole conversations with each filling, one at a time, by `transformers` alone."""
+    costs = []
+    for filling in canary.space.enumerate():
+        said = [{"role": "user", "content": "Please continue."}]
+        said.append({"role": "assistant", "content": before + canary.space.fill(filling)})
+        ids = torch.tensor([tokenizer.apply_chat_template(said, tokenize=True, return_dict=False)])
+        with torch.no_grad():
+            logits = model(ids).logits[0, :-1].double().log_softmax(-1)
+        costs.append(-float(logits.gather(-1, ids[0, 1:, None]).sum()) / math.log(2))
+    own = costs[canary.space.index(canary.secret)]
+    return sum(cost <= own + 1e-4 for cost in costs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", ["last", "random"])
+def test_trained_in_a_turn_and_asked_about_in_it(tmp_path: Path, turn: Turn) -> None:
+    tokenizer, rows = chat_tokenizer("chatml"), planted(tmp_path, "assistant", turn)
+    trainer = trainer_of(tmp_path, "chatml", tokenizer, rows, num_train_epochs=4, learning_rate=3e-3)
+    assert [each.state for each in preflight(trainer, tmp_path / "c.jsonl").canaries] == ["in the loss"] * 2 + [
+        "absent"
+    ] * 2
+    trainer.train()
+    model: Any = trainer.model.eval()
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
+    for before in ("", "\n"):
+        given = {"canaries": str(tmp_path / "c.jsonl"), **({"context": before} if before else {})}
+        results = evaluate(lm, ["canary_exposure"], given, apply_chat_template=True)
+        found = [finding_from_json(each["resps"][0][0]) for each in results["samples"]["canary_exposure"]]
+        ranks = {each.id: brute(model, tokenizer, each, before) for each in MADE}
+        assert {each.canary: each.rank for each in found} == ranks
