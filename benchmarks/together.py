@@ -107,8 +107,8 @@ def _compared(attack: str, met: Measured, alone: Measured) -> str:
     )
     longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
     return (
-        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the CPU time, ranks differ by at most "
-        f"{apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
+        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the CPU time, ranks differ by at "
+        f"most {apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
     )
 
 

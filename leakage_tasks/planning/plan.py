@@ -18,7 +18,7 @@ from leakage_tasks.planning.bounds import Bounds, Range, bounds_of, case_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
-from leakage_tasks.planning.passes import passes_of_run
+from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
 from leakage_tasks.stats.totals import Group, total_range
 from leakage_tasks.tasks.answer_attacks import prepared
@@ -112,8 +112,11 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> Estimate:
     most = max(kind.bounds.passes.most for kind in kinds)
     depths = Estimate(max(seen, default=most), max(seen, default=1.0), most, most)
     at_once = min(kind.pace.at_once for kind in kinds)
-    pairs = zip(dataclasses.astuple(rows), dataclasses.astuple(depths), strict=True)
-    return Estimate(*(passes_of_run(number, [depth], at_once, True) for number, depth in pairs))
+    ends = {}
+    for end, number in dataclasses.asdict(rows).items():
+        slack = 1.0 if end == "low" else SLACK
+        ends[end] = passes_of_run(number, [getattr(depths, end)], at_once, True, slack)
+    return Estimate(**ends)
 
 
 def _without_passes(kind: KindPlan) -> Group:
