@@ -19,7 +19,7 @@ from leakage_tasks.planning.case import case_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
-from leakage_tasks.planning.passes import passes_of_run
+from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
 from leakage_tasks.stats.totals import Stratum, total_range
 from leakage_tasks.tasks.answer_attacks import prepared
@@ -113,8 +113,11 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     most = max(kind.bounds.passes.most for kind in kinds)
     depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
     at_once = min(kind.pace.at_once for kind in kinds)
-    pairs = zip(dataclasses.astuple(rows), dataclasses.astuple(depths), strict=True)
-    return CostEstimate(*(passes_of_run(number, [depth], at_once, True) for number, depth in pairs))
+    ends = {}
+    for end, number in dataclasses.asdict(rows).items():
+        slack = 1.0 if end == "low" else SLACK
+        ends[end] = passes_of_run(number, [getattr(depths, end)], at_once, True, slack)
+    return CostEstimate(**ends)
 
 
 def _without_passes(kind: KindPlan) -> Stratum:

@@ -21,11 +21,13 @@ from leakage_tasks.targets.classifier.generators import GeneratingTarget, Masked
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.masked.target import load_masked
+from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
 from leakage_tasks.targets.tagger.target import TaggerTarget
 from tests.encoders import WORDS, classifier_of, save_base
 from tests.encoders import wordpiece as encoder_words
 from tests.oracles import letters, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.translators import random_model, tokenizer_of
 
 BATCH = 16
 PINS = make_canaries("pin of {unique} is {digits:2}.", 6, controls=3, seed=1)
@@ -106,6 +108,23 @@ def tagger() -> tuple[Any, Any]:
     return itself(TaggerTarget(tiny_tagger(), words_tokenizer(), batch_size=2))
 
 
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """What has the module whose passes count."""
+
+    model: Any
+
+
+def translation() -> tuple[Any, Any]:
+    target = Seq2SeqTarget(random_model("nllb"), tokenizer_of("nllb"), batch_size=16)
+    return target, Holder(target.model)
+
+
+def translated(*sources: str) -> list[Canary]:
+    made = [Canary(f"t{n}", "the number is {digits:2}.", (str(n), str(9 - n))) for n in range(6)]
+    return [dataclasses.replace(each, source=sources[n % len(sources)]) for n, each in enumerate(made)]
+
+
 CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
     "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "sampled", "exposure", {"histogram": 5}),
@@ -118,6 +137,15 @@ CASES = {
     "masked, brute force": Case(masked, WORDY[1::3], "brute-force", "extraction"),
     "tagger, class loss": Case(tagger, TAGGED, "class-loss", "exposure"),
     "tagger, label search": Case(tagger, TAGGED, "label-search", "extraction", {"beam": 3}),
+    "translation of few sources, exposure": Case(
+        translation, translated("die zahl von ann", "die zahl"), "exposure", "exposure"
+    ),
+    "translation of few sources, shortest path": Case(
+        translation, translated("die zahl von ann", "die zahl"), "shortest-path", "extraction"
+    ),
+    "translation of the secret itself": Case(
+        translation, translated("die zahl {digits:2}", "die zahl {digits:2} von ann"), "sampled", "exposure"
+    ),
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 

@@ -29,7 +29,9 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 
 TOGETHER, DRAWS_TOGETHER = 64, 6_400
-"""Pairs given to a target at once, and draws of them."""
+"""Pairs given to a target at once, and draws of them, as long as draws after one prefix differ."""
+ALIKE, GROWN = 0.25, 16
+"""Share of all tokens drawn below which a group's rows let the next be twice as large, up to so many times."""
 
 
 def attack_pairs(
@@ -66,7 +68,7 @@ def attack_pairs(
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    for group in _groups(pairs, unfit, order, progress):
+    for group in _groups(pairs, unfit, order, progress, found):
         if known.keys() >= set(group):
             found |= {place: known[place] for place in group}
             continue
@@ -125,21 +127,33 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
 
 
 def _groups(
-    pairs: Sequence[Pair], left_out: Collection[int], order: SuffixRequest, progress: Callable[..., Any] | None
+    pairs: Sequence[Pair],
+    left_out: Collection[int],
+    order: SuffixRequest,
+    progress: Callable[..., Any] | None,
+    found: Mapping[int, SuffixFinding] = MappingProxyType({}),
 ) -> Iterator[list[int]]:
-    """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done."""
+    """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done.
+
+    More at a time follow groups whose draws are alike, as ``found`` says of them when the next is asked for: they fill
+    no passes.
+    """
     by_length: dict[tuple[int, int], list[int]] = {}
     for place, pair in enumerate(pairs):
         if place not in left_out:
             by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
     size = max(1, min(TOGETHER, DRAWS_TOGETHER // order.draws))
     bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
-    for places in by_length.values():
-        for first in range(0, len(places), size):
-            group = places[first : first + size]
+    for (_, length), places in by_length.items():
+        first, now = 0, size
+        while first < len(places):
+            group = places[first : first + now]
+            first += len(group)
             yield group
             if bar is not None:
                 bar.update(len(group))
+            rows = sum(found[place].nodes for place in group if place in found)
+            now = min(2 * now, GROWN * size) if 0 < rows <= ALIKE * size * order.draws * length else size
     if bar is not None:
         bar.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -59,7 +60,9 @@ class Decoder:
             return CausalLMOutputWithPast(logits=logits)
         cache = out.past_key_values
         if self._across is None:
-            self._across = of_rows(cache.cross_attention_cache)
+            across = of_rows(cache.cross_attention_cache)
+            # The same for all rows, of which the first pass may have had several.
+            self._across = replace(across, tensors=[tensor[:1].clone() for tensor in across.tensors])
         return CausalLMOutputWithPast(logits=logits, past_key_values=cache.self_attention_cache)
 
     def _both(self, cache: Any, rows: int) -> Any:

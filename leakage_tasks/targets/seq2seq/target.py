@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
 from leakage_tasks.targets.causal.target import ROWS, CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.tokens.automaton import parse
@@ -83,6 +86,7 @@ class Seq2SeqTarget(TextModel):
         self.opening = spoken.opening
         self.marked = spoken.marked
         self.source_tokens = encode_source or spoken.tokenizer.encode
+        self._decoders: WeakValueDictionary[tuple[int, ...], Decoder] = WeakValueDictionary()
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
@@ -111,6 +115,13 @@ class Seq2SeqTarget(TextModel):
             )
         return tokens
 
+    def decoder(self, source: Sequence[int]) -> Decoder:
+        """The decoder after a source sentence; one for all who ask, whose texts then share passes."""
+        found = self._decoders.get(tuple(source))
+        if found is None:
+            found = self._decoders[tuple(source)] = Decoder(self.model, source, self.device, self.opening[:-1])
+        return found
+
     def teacher_forced_logits(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
         """Logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
         with self.inference():
@@ -131,7 +142,7 @@ class GivenSource(CausalTarget):
 
     def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
         super().__init__(
-            Decoder(family.model, source, family.device, family.opening[:-1]),
+            family.decoder(source),
             family.tokenizer,
             device=family.device,
             batch_size=family.batch_size,
@@ -177,7 +188,17 @@ class FilledSource:
         check_fits(max(map(len, targets), default=0), self.max_length)
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
         size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
-        return family.whole_texts.by_length(lengths, size, self._score, sources, targets)
+        share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
+        return ask(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
+
+    def _score_all(
+        self, size: int, asked: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
+    ) -> list[FloatArray]:
+        """Costs of several lists of pairs, ``[n]`` each, ``size`` pairs a pass."""
+        lengths = [each for own, _, _ in asked for each in own]
+        sources, targets = ([each for own in asked for each in own[part]] for part in (1, 2))
+        found = self._family.whole_texts.by_length(lengths, size, self._score, sources, targets)
+        return np.split(found, np.cumsum([len(own[0]) for own in asked])[:-1])
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
         """Costs of a batch, ``[n]``."""

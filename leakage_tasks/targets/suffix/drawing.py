@@ -22,6 +22,9 @@ from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
+GROWTH = 4
+"""So many times as many prefixes are drawn after at once, at most, as before."""
+
 
 def draw_suffixes(
     sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
@@ -32,12 +35,18 @@ def draw_suffixes(
     """
     _, samples, length = uniforms.shape
     found: list[SampledSuffixes] = []
+    last: list[SampledSuffixes] = []
     with sampler.target.inference():
         while len(found) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
-            part = slice(len(found), len(found) + max(1, min(bound, 2 * bound // samples)))
+            # Prefixes whose draws part from each other at once; more where the last ones' hardly did.
+            safe = max(1, min(bound, 2 * bound // samples))
+            rows = sum(len(each.tokens) for each in last)
+            at_once = max(safe, min(GROWTH * len(last), len(last) * bound // max(rows, 1), bound))
+            part = slice(len(found), len(found) + at_once)
             with sampler.limit.halving(min(bound, len(prefixes[part]) * samples)):
-                found += _Drawing(sampler, scheme, uniforms[part], bound).run(prefixes[part])
+                last = _Drawing(sampler, scheme, uniforms[part], bound).run(prefixes[part])
+                found += last
     return found
 
 
