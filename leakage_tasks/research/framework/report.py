@@ -89,11 +89,15 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it."""
+    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it.
+
+    ``p`` is that of the test the verdict goes by, two-sided and not corrected for other tests, None where it is none.
+    """
 
     words: str
     holds: bool | None
     evidence: str
+    p: float | None = None
 
 
 @dataclass(frozen=True)
