@@ -147,9 +147,9 @@ def plain_text(report: Report) -> str:
 def markdown(report: Report, title: str) -> str:
     """The same as a Markdown section under ``title``."""
     rows = [report.columns, ["---"] * len(report.columns), *_cells(report)]
-    lines = [f"## {title}", "", *("| " + " | ".join(map(_escaped, row)) + " |" for row in rows)]
+    lines = [f"## {title}", "", *("| " + " | ".join(map(escaped, row)) + " |" for row in rows)]
     for heading, items in _sections(report):
-        lines += ["", f"**{heading}**", "", *(f"- {_escaped(item)}" for item in items)]
+        lines += ["", f"**{heading}**", "", *(f"- {escaped(item)}" for item in items)]
     return "\n".join(lines) + "\n"
 
 
@@ -190,5 +190,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], left: Sequence[bool]) 
     return "  ".join(parts).rstrip()
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text for a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
