@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from leakage_tasks.core.version import __version__
+from leakage_tasks.research.framework.report_reading import report_from_json
 from leakage_tasks.research.framework.stored_results import StoredResult
 
 
-def stored(**changed: Any) -> StoredResult:
+def stored(
+    *, rows: Sequence[dict[str, Any]] = (), claims: Sequence[dict[str, Any]] = (), **changed: Any
+) -> StoredResult:
     """A result of the study coins/table-1 at small, from three seeds, with changes."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     usual: dict[str, Any] = {
         "study": "coins/table-1",
         "scale": "small",
-        "rows": [],
-        "claims": [],
-        "differences": [],
         "command": "leakage study run coins/table-1 --scale small --seed 0",
         "seconds": 125.0,
         "seeds": 3,
@@ -23,7 +25,8 @@ def stored(**changed: Any) -> StoredResult:
         "code": [None],
         "devices": ["CPU"],
     }
-    return StoredResult(**usual | changed)
+    report = {"columns": columns, "rows": list(rows), "claims": list(claims), "differences": []}
+    return StoredResult(report=report_from_json(report), **usual | changed)
 
 
 def claim(words: str, holds: bool | None, p: float | None = None, evidence: str = "as seen") -> dict[str, Any]:

@@ -45,9 +45,9 @@ def mean_error(column: str, truth: str, than: str) -> Gain:
 
     def gain(result: StoredResult) -> Measured | None:
         by_seed: defaultdict[Any, list[float]] = defaultdict(list)
-        for row in result.rows:
+        for row in result.report.rows:
             own, true, other = row[column], row[truth], row[than]
-            if all(isinstance(each, int | float) for each in (own, true, other)):
+            if isinstance(own, int | float) and isinstance(true, int | float) and isinstance(other, int | float):
                 by_seed[row["seed"]].append(abs(other - true) - abs(own - true))
         return _signed_mean([fmean(each) for each in by_seed.values()])
 

@@ -69,7 +69,7 @@ def corrected(paper: Paper, results: Sequence[StoredResult], studies: Mapping[st
         if stale(result, studies.get(result.study)) or too_few(result):
             continue
         said = [each for part in paper.parts if study_name(paper, part.study) == result.study for each in part.claims]
-        for claim in result.tested():
+        for claim in result.report.claims:
             if claim.p is not None and any(_meant(claim, each) for each in said):
                 tests[result.study, result.scale, claim.words] = claim.p
     return dict(zip(tests, holm(list(tests.values())), strict=True))
@@ -86,7 +86,7 @@ def _meant(claim: Claim, said: PaperClaim) -> bool:
 
 def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values: Corrected) -> Judgement:
     """What a stored result says of a claim: every tested sentence must hold, and its test bear the correction."""
-    found = [claim for claim in result.tested() if _meant(claim, said)]
+    found = [claim for claim in result.report.claims if _meant(claim, said)]
     if not said.tested:
         return Judgement(None, "no test of it in the study", "not tested")
     if not found:
@@ -107,7 +107,7 @@ def _survives(claim: Claim, p: float | None) -> bool | None:
 
 def _evidence(claim: Claim, p: float | None) -> str:
     if p is None:
-        return claim.evidence
+        return claim.evidence or "no figures"
     shown = "" if "p = " in claim.evidence else f"; p = {claim.p:.2g}"
     return f"{claim.evidence}{shown}, {p:.2g} corrected"
 
@@ -116,8 +116,8 @@ def _missing(found: Sequence[Claim], verdicts: Sequence[bool | None], result: St
     """What a verdict would take."""
     untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
     before = any(claim.holds is not None and claim.p is not None and claim.p <= LEAST_P for claim in untold)
-    why = "so only before the correction" if before else "the runs do not tell"
-    return f"{why}; more of them: `{_with_trials(result.command, 2 * max(result.seeds, FEWEST_SEEDS))}`"
+    why = "told only before the correction" if before else "the runs do not tell"
+    return f"{why}; more may: `{_with_trials(result.command, 2 * max(result.seeds, FEWEST_SEEDS))}`"
 
 
 def judge_part(claims: Sequence[Judgement]) -> Judgement:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_named
-from leakage_tasks.research.framework.report import Claim, Measured, Published
+from leakage_tasks.research.framework.report import Cell, Report
+from leakage_tasks.research.framework.report_reading import expect, report_from_json
 
 STORE_SCHEMA = 1
 SMOKE = "smoke shows that a study runs and prints no claim: run it at --scale small or paper"
@@ -30,12 +31,8 @@ class StoredResult:
     """``paper/table``."""
     scale: str
     """``small`` or ``paper``."""
-    rows: list[dict[str, Any]]
-    """The table, cells as JSON values."""
-    claims: list[dict[str, Any]]
-    """Its claims: words, holds, evidence and p."""
-    differences: list[str]
-    """How the set-up differs from the paper's."""
+    report: Report
+    """Its table, claims and differences from the paper."""
     command: str
     """What runs it again."""
     seconds: float
@@ -45,23 +42,19 @@ class StoredResult:
     versions: dict[str, str]
     """Of this package and those that figures depend on."""
     code: list[str | None]
-    """Hashes of the code that ran its trials; null where none was noted."""
+    """Hashes of the code that ran its trials; None where none was noted."""
     devices: list[str | None]
-    """What they ran on; null where none was noted."""
-    schema: int = STORE_SCHEMA
-    """Of the file."""
+    """What they ran on; None where none was noted."""
 
-    def tested(self) -> list[Claim]:
-        """Its claims."""
-        return [Claim(**each) for each in self.claims]
+    def to_json(self) -> dict[str, Any]:
+        """Itself as JSON values."""
+        own = {name: value for name, value in vars(self).items() if name != "report"}
+        return {"schema": STORE_SCHEMA, **own, **self.report.to_json()}
 
-    def cell(self, row: dict[str, Any], column: str) -> Published | Measured | str | float | None:
+    def cell(self, row: dict[str, Any], column: str) -> Cell:
         """The cell of a column in the first row that has the cells of ``row``, texts that hold its; None if none."""
-        found = next((each for each in self.rows if all(_alike(each.get(name), row[name]) for name in row)), {})
-        value = found.get(column)
-        if isinstance(value, dict):
-            return Published(value["published"]) if "published" in value else Measured(**value)
-        return value
+        found = (each for each in self.report.rows if all(_alike(each.get(name), row[name]) for name in row))
+        return next(found, {}).get(column)
 
 
 def _alike(cell: Any, wanted: Any) -> bool:
@@ -79,16 +72,32 @@ def read_store(folder: Path) -> list[StoredResult]:
 def _read(path: Path) -> StoredResult:
     data = _json(path)
     try:
-        result = StoredResult(**data)
-        result.tested()
-        usable = result.schema == STORE_SCHEMA and bool(result.code) and bool(result.devices)
-    except (TypeError, AttributeError):
-        usable = False
-    if not usable:
+        result = _result(data, data, data["command"], data["seconds"]) if data["schema"] == STORE_SCHEMA else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        result = None
+    if result is None:
         raise StoreError(f"{path}: no stored result of a study: expected what 'leakage study report --store' writes")
     if result.scale == "smoke":
         raise StoreError(f"{path}: {SMOKE}")
     return result
+
+
+def _result(report: dict[str, Any], how: dict[str, Any], command: str, seconds: float) -> StoredResult:
+    """Raises TypeError, ValueError, KeyError or AttributeError for what was not written as one."""
+    code, devices = ([expect(str | None, each) for each in expect(list, how[name])] for name in ("code", "devices"))
+    if not code or not devices:
+        raise ValueError("of no trial")
+    return StoredResult(
+        study=expect(str, report["study"]),
+        scale=expect(str, report["scale"]),
+        report=report_from_json(report),
+        command=expect(str, command),
+        seconds=expect(float | int, seconds),
+        seeds=expect(int, how["seeds"]),
+        versions={name: expect(str, version) for name, version in expect(dict, how["versions"]).items()},
+        code=code,
+        devices=devices,
+    )
 
 
 def store_runs(runs: Path, store: Path) -> list[Path]:
@@ -107,7 +116,7 @@ def store_runs(runs: Path, store: Path) -> list[Path]:
     for path, result in taken:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as beside:
-            beside.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            beside.write_text(json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return [path for path, _ in taken]
 
 
@@ -121,12 +130,7 @@ def _finished(runs: Path) -> Iterator[StoredResult]:
         report, how = _json(path), _json(path.with_name("how.json"))
         try:
             words = shlex.split(how["command"])
-            yield StoredResult(
-                **{name: report[name] for name in ("study", "scale", "rows", "claims", "differences")},
-                command=shlex.join(words[: words.index("-o")]),
-                seconds=how["trials"]["seconds"],
-                **{name: how[name] for name in ("seeds", "versions", "code", "devices")},
-            )
+            yield _result(report, how, shlex.join(words[: words.index("-o")]), how["trials"]["seconds"])
         except (KeyError, TypeError, ValueError, AttributeError):
             again = "run the study again: trials that are saved are kept"
             raise StoreError(f"{path.parent}: its files lack what the store keeps: {again}") from None

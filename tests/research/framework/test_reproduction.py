@@ -61,10 +61,8 @@ def test_refuted_is_held_to_the_same() -> None:
 def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
     row = rows_of(stored(claims=[claim("A holds", True, 0.04), claim("B holds", True, 0.04), claim("C holds", None)]))
     again = "`leakage study run coins/table-1 --scale small --seed 0 --trials 6`"
-    assert row["Table 1, claim 1"]["verdict"] == (
-        f"cannot be told: so only before the correction; more of them: {again}"
-    )
-    assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more of them: {again}"
+    assert row["Table 1, claim 1"]["verdict"] == (f"cannot be told: told only before the correction; more may: {again}")
+    assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
 
 
 def test_a_table_stands_for_its_claims() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -36,7 +36,7 @@ def runs(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(store: Path, result: StoredResult) -> None:
     store.mkdir(exist_ok=True)
-    (store / "table-1.json").write_text(json.dumps(asdict(result)))
+    (store / "table-1.json").write_text(json.dumps(result.to_json()))
 
 
 def test_a_run_is_stored_without_its_place(runs: Path, tmp_path: Path) -> None:
@@ -100,9 +100,38 @@ def test_what_is_no_stored_result(tmp_path: Path, text: str) -> None:
 
 
 def test_a_store_of_another_schema(tmp_path: Path) -> None:
-    write(tmp_path / "store", replace(stored(), schema=2))
+    (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | {"schema": 2}))
     with pytest.raises(StoreError, match="no stored result"):
-        read_store(tmp_path / "store")
+        read_store(tmp_path)
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    cells = {"a": 1, "b": "x", "c": None, "d": {"published": 0.5}}
+    measured = {"value": 0.5, "low": None, "high": 1.0, "count": 3, "sd": None}
+    result = stored(rows=[{**cells, "e": measured}], claims=[claim("A", None, 0.5)])
+    write(tmp_path / "store", result)
+    assert read_store(tmp_path / "store") == [result]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": [{"a": {"value": "x", "low": None, "high": None, "count": 1}}], "columns": ["a"]},
+        {"rows": [{"a": 1}]},
+        {"claims": [{"words": 1, "holds": None, "evidence": ""}]},
+        {"claims": [claim("A", True) | {"p": "0.1"}]},
+        {"seeds": "3"},
+        {"versions": ["0.1"]},
+        {"code": []},
+        {"devices": [1]},
+        {"seconds": None},
+        {"study": 1},
+    ],
+)
+def test_a_field_of_another_kind(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | wrong))
+    with pytest.raises(StoreError, match="no stored result"):
+        read_store(tmp_path)
 
 
 def test_the_page_of_the_repository_is_that_of_its_store() -> None:
