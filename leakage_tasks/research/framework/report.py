@@ -91,7 +91,7 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 class Claim:
     """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it.
 
-    ``p`` is that of the test the verdict goes by, two-sided and not corrected for other tests, None where it is none.
+    ``p`` is that of the test the verdict goes by, not corrected for other tests; None where it is no test.
     """
 
     words: str

@@ -27,7 +27,8 @@ Each table, figure and section with a claim has a row, and each of its claims ha
 
 - **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`.
 - **Scale.** `paper` has the paper's data and model. `small` has smaller ones: its figures are not the paper's, and a
-  claim that is reproduced there holds there. `smoke` shows that a study runs, and is not on this page.
+  claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
+  page.
 - **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
   correction over all tests of its paper. One that holds before the correction only cannot be told. A claim without a p
   goes by an interval, or by all runs alike.

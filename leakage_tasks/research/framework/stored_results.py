@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_named
+from leakage_tasks.research.framework.registry import SCALES
 from leakage_tasks.research.framework.report import Cell, Report
 from leakage_tasks.research.framework.report_reading import expect, report_from_json
 
@@ -85,11 +87,13 @@ def _read(path: Path) -> StoredResult:
 def _result(report: dict[str, Any], how: dict[str, Any], command: str, seconds: float) -> StoredResult:
     """Raises TypeError, ValueError, KeyError or AttributeError for what was not written as one."""
     code, devices = ([expect(str | None, each) for each in expect(list, how[name])] for name in ("code", "devices"))
-    if not code or not devices:
-        raise ValueError("of no trial")
+    # Both name files of the store.
+    named = re.fullmatch(r"[\w-]+/[\w-]+", report["study"]) and report["scale"] in SCALES
+    if not code or not devices or not named:
+        raise ValueError("of no trial, or no study")
     return StoredResult(
-        study=expect(str, report["study"]),
-        scale=expect(str, report["scale"]),
+        study=report["study"],
+        scale=report["scale"],
         report=report_from_json(report),
         command=expect(str, command),
         seconds=expect(float | int, seconds),

@@ -126,6 +126,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         {"devices": [1]},
         {"seconds": None},
         {"study": 1},
+        {"study": "../coins"},
+        {"scale": "../small"},
     ],
 )
 def test_a_field_of_another_kind(tmp_path: Path, wrong: dict[str, Any]) -> None:
