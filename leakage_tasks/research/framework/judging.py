@@ -92,7 +92,8 @@ def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values:
     if not found:
         return Judgement(None, f"the result lacks its test; run it again: `{result.command}`", "not tested")
     known = {claim.words: p_values.get((result.study, result.scale, claim.words)) for claim in found}
-    evidence = "; ".join(_evidence(claim, known[claim.words]) for claim in found)
+    named = {claim.words: f"{claim.words}: " if len(found) > 1 else "" for claim in found}
+    evidence = "; ".join(named[claim.words] + _evidence(claim, known[claim.words]) for claim in found)
     if problem := stale(result, study) or too_few(result):
         return Judgement(None, problem, evidence)
     verdicts = [_survives(claim, known[claim.words]) for claim in found]

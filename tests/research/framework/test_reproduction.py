@@ -75,8 +75,10 @@ def test_a_table_stands_for_its_claims() -> None:
 
 
 def test_all_sentences_of_a_claim_have_to_hold() -> None:
-    claims = [claim("A here", True), claim("A there", False), claim("B here", True), claim("C here", True)]
-    assert rows_of(stored(claims=claims))["Table 1, claim 1"]["verdict"] == "refuted"
+    claims = [claim("A here", True), claim("A there", False, 0.01), claim("B here", True), claim("C here", True)]
+    row = rows_of(stored(claims=claims))["Table 1, claim 1"]
+    assert row["verdict"] == "refuted"
+    assert row["measured"] == "A here: as seen; A there: as seen; p = 0.01, 0.01 corrected"
 
 
 def test_a_claim_the_result_does_not_test() -> None:
