@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from scipy import stats
 
 from leakage_tasks.metrics.tiers import planted_words
+from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
 Short = Literal["above chance", "not above chance", "cannot be told"]
@@ -109,12 +110,7 @@ def _told(found: Sequence[_Tested], bounds: bool) -> Verdict:
 
 def _holm(found: Sequence[_Tested]) -> list[_Tested]:
     """Those above chance at :data:`OTHERS` together, in the order that they came in."""
-    above = []
-    for left, each in zip(range(len(found), 0, -1), sorted(found, key=lambda each: each.p), strict=True):
-        if each.p > OTHERS / left:
-            break
-        above.append(each)
-    return [each for each in found if each in above]
+    return [each for each, p in zip(found, holm([each.p for each in found]), strict=True) if p <= OTHERS]
 
 
 def _nothing(headline: _Tested) -> str:

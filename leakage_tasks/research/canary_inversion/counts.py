@@ -127,7 +127,7 @@ def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
         return Claim(words, None, f"no difference in {len(changes)} canaries")
     p, p_less = (float(stats.wilcoxon(changes, alternative=each).pvalue) for each in ("two-sided", "less"))
     evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {p:.2g}, {len(changes)} pairs"
-    return Claim(words, None if p >= LEAST_P else p_less < 0.5, evidence)
+    return Claim(words, None if p >= LEAST_P else p_less < 0.5, evidence, p)
 
 
 def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -150,8 +150,8 @@ def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:
         return Claim(words, None, "too few settings to tell")
     up, down = (float(stats.page_trend_test(each).pvalue) for each in (rows, [row[::-1] for row in rows]))
     means = ", ".join(f"{fmean(column):.2f}" for column in zip(*rows, strict=True))
-    evidence = f"{means}; p = {min(1.0, 2 * min(up, down)):.2g}, {len(rows)} rows"
-    return Claim(words, None if 2 * min(up, down) >= LEAST_P else up < down, evidence)
+    p = min(1.0, 2 * min(up, down))
+    return Claim(words, None if p >= LEAST_P else up < down, f"{means}; p = {p:.2g}, {len(rows)} rows", p)
 
 
 def set_up(trials: Sequence[StudyTrial], plan: StudyPlan, data: str = SNIPS) -> list[str]:

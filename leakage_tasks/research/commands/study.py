@@ -1,4 +1,4 @@
-"""``leakage study list`` and ``leakage study run``."""
+"""``leakage study list``, ``leakage study run`` and ``leakage study report``."""
 
 from __future__ import annotations
 
@@ -56,3 +56,23 @@ def run_command(
         again = "leave --fresh out to go on" if fresh else "the same command goes on"
         typer.echo(f"leakage: stopped; {again} with the trials that are left", err=True)
         raise
+
+
+@STUDY.command("report")
+def report_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page, Markdown.")] = Path("docs/reproduction.md"),
+    results: Annotated[Path, typer.Option(help="The store: a folder of small JSON files.")] = Path("docs/results"),
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="RUNS", help="First take the finished studies of this folder of runs into the store."),
+    ] = None,
+) -> None:
+    """Say what came of each table, figure and claim of the papers, from stored results."""
+    from leakage_tasks.research.framework.reproduction_page import write_page
+    from leakage_tasks.research.framework.stored_results import store_runs
+
+    if store is not None:
+        for path in store_runs(store, results):
+            typer.echo(f"stored {path}")
+    typer.echo(write_page(results, output))
+    typer.echo(f"written to {output}")

@@ -62,6 +62,8 @@ class SearchOutcome:
 
     rate: Measured
     place: float | None
+    places: Sequence[float]
+    """All of them, infinite where there is none."""
 
     @staticmethod
     def of(trials: Sequence[StudyTrial], k: int, penalty: float) -> SearchOutcome | None:
@@ -70,7 +72,8 @@ class SearchOutcome:
         rate = _share(places, k)
         known = [math.log(place) for place in places if place is not None]
         mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
-        return None if rate is None else SearchOutcome(rate, mean)
+        every = [math.inf if place is None else place for place in places]
+        return None if rate is None else SearchOutcome(rate, mean, every)
 
     def __str__(self) -> str:
         low, high = ("?" if end is None else f"{end:.2f}" for end in (self.rate.low, self.rate.high))
@@ -83,24 +86,47 @@ def leaks_more(
 ) -> Claim:
     """The claim that one setting leaks more than another (or no less): by success, where that is equal by place.
 
-    Places are compared as geometric means; as much is within a tenth of each other.
+    Places are compared as geometric means; as much is within a tenth of each other. p is Fisher's for success, Mann and
+    Whitney's for places; that one leaks no less has none, for no test can show it.
     """
     if one is None or other is None:
         return Claim(words, None, "not measured")
     evidence = f"{one} against {other}"
     if one.rate.value != other.rate.value:
-        return Claim(words, one.rate.value > other.rate.value, evidence)
+        holds = one.rate.value > other.rate.value
+        return Claim(words, holds, evidence, None if or_as_much and holds else _success_p(one.rate, other.rate))
     if one.place is None or other.place is None:
         return Claim(words, True if or_as_much else None, evidence)
-    return Claim(words, one.place < other.place * (1.1 if or_as_much else 1.0), evidence)
+    holds = one.place < other.place * (1.1 if or_as_much else 1.0)
+    return Claim(words, holds, evidence, None if or_as_much and holds else _place_p(one.places, other.places))
+
+
+def _success_p(one: Measured, other: Measured) -> float:
+    from scipy import stats
+
+    hits = [(round(each.value * each.count), each.count) for each in (one, other)]
+    return float(stats.fisher_exact([[found, count - found] for found, count in hits]).pvalue)
+
+
+def _place_p(one: Sequence[float], other: Sequence[float]) -> float:
+    from scipy import stats
+
+    return float(stats.mannwhitneyu(one, other).pvalue)
 
 
 def against_guess(rate: Measured | None, guess: float, words: str, *, at_chance: bool = False) -> Claim:
-    """The claim that a rate's whole interval is above random guess, or that it holds it."""
+    """The claim that a rate's whole interval is above random guess, or that it holds it.
+
+    The first has the binomial test's p, twice the upper tail, as the interval is Clopper and Pearson's.
+    """
+    from scipy import stats
+
     if rate is None or rate.low is None or rate.high is None:
         return Claim(words, None, "not measured")
     holds, beside = (rate.low <= guess <= rate.high, "around") if at_chance else (rate.low > guess, "against")
-    return Claim(words, holds, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] {beside} {guess:.4f}")
+    hits = round(rate.value * rate.count)
+    p = None if at_chance else min(1.0, 2 * stats.binomtest(hits, rate.count, guess, alternative="greater").pvalue)
+    return Claim(words, holds, f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] {beside} {guess:.4f}", p)
 
 
 def report_of(

@@ -119,11 +119,12 @@ def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) 
 
 @dataclass(frozen=True)
 class MeasureContrast:
-    """A weighted sum of measures, and its 95 % bootstrap interval."""
+    """A weighted sum of measures, its 95 % bootstrap interval, and p of it being 0, None where it is not defined."""
 
     value: float
     low: float
     high: float
+    p: float | None = None
 
     def above(self, least: float = 0.0) -> bool | None:
         """Whether it is above ``least``; None where the interval does not tell."""
@@ -152,8 +153,12 @@ def contrast(*terms: Term) -> MeasureContrast:
         sums += coefficient * np.stack([measure(trial, weights) for trial in own], axis=1)
         point += coefficient * fmean(value(trial, measure) for trial in own)
     drawn = (sums * chosen).sum(axis=1) / seeds
-    ends = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else [math.nan, math.nan]
-    return MeasureContrast(point, float(ends[0]), float(ends[1]))
+    known = drawn[np.isfinite(drawn)]
+    if not len(known):
+        return MeasureContrast(point, math.nan, math.nan)
+    low, high = np.quantile(known, [0.025, 0.975])
+    tail = min((known <= ROUNDING).sum(), (known >= -ROUNDING).sum())
+    return MeasureContrast(point, float(low), float(high), float(min(1.0, 2 * (tail + 1) / (len(known) + 1))))
 
 
 def difference(one: Side, other: Side) -> MeasureContrast:
@@ -165,18 +170,24 @@ def more(words: str, one: Side, other: Side) -> Claim:
     """The claim that one setting has more than another."""
     found = difference(one, other)
     sides = [fmean([value(trial, measure) for trial in trials]) for trials, measure in (one, other)]
-    return Claim(words, found.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {found}")
+    return Claim(words, found.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {found}", found.p)
 
 
 def above(words: str, found: MeasureContrast, what: str, least: float = 0.0) -> Claim:
     """The claim that a contrast is above ``least``."""
-    return Claim(words, found.above(least), f"{what} {found}")
+    return Claim(words, found.above(least), f"{what} {found}", found.p if least == 0 else None)
 
 
 def every(words: str, found: Mapping[str, MeasureContrast]) -> Claim:
-    """The claim that all of several contrasts are above 0: not so if one is not, untold if one is."""
+    """The claim that all of several contrasts are above 0: not so if one is not, untold if one is.
+
+    p is the largest of all; where one is below 0, the least of such, times their number.
+    """
     verdict = all_told([each.above() for each in found.values()])
-    return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()))
+    known = [each.p for each in found.values() if each.p is not None]
+    below = [each.p for each in found.values() if each.p is not None and each.above() is False]
+    p = min(1.0, min(below) * len(found)) if below else max(known) if len(known) == len(found) else None
+    return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()), p)
 
 
 def intervals(trials: Sequence[StudyTrial]) -> str:

@@ -36,4 +36,5 @@ def ranked(
     ahead = float(found.statistic) - len(one) * len(other) / 2
     means = f"{fmean(one):.{digits}f} against {fmean(other):.{digits}f}{unit}"
     evidence = f"{means}; p = {found.pvalue:.2g}, n = {len(one)}, {len(other)}"
-    return Claim(words, None if found.pvalue >= LEAST_P else ahead > 0 if above else ahead < 0, evidence)
+    holds = None if found.pvalue >= LEAST_P else ahead > 0 if above else ahead < 0
+    return Claim(words, holds, evidence, float(found.pvalue))

@@ -47,11 +47,16 @@ class StudyPlan:
 
 @dataclass(frozen=True)
 class StudyTrial:
-    """A trial that was run: its config, what it found, and the seconds it took."""
+    """A trial that was run: its config, what it found, the seconds it took, the code's hash and the device.
+
+    The last two are None for a trial that was saved before they were noted.
+    """
 
     config: Config
     result: Result
     seconds: float
+    code: str | None = None
+    device: str | None = None
 
 
 def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Key]) -> dict[Key, list[StudyTrial]]:

@@ -91,11 +91,15 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it."""
+    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it.
+
+    ``p`` is that of the test the verdict goes by, not corrected for other tests; None where it is no test.
+    """
 
     words: str
     holds: bool | None
     evidence: str
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,9 +148,9 @@ def plain_text(report: Report) -> str:
 def markdown(report: Report, title: str) -> str:
     """The same as a Markdown section under ``title``."""
     rows = [report.columns, ["---"] * len(report.columns), *_cells(report)]
-    lines = [f"## {title}", "", *("| " + " | ".join(map(_escaped, row)) + " |" for row in rows)]
+    lines = [f"## {title}", "", *("| " + " | ".join(map(escaped, row)) + " |" for row in rows)]
     for heading, items in _sections(report):
-        lines += ["", f"**{heading}**", "", *(f"- {_escaped(item)}" for item in items)]
+        lines += ["", f"**{heading}**", "", *(f"- {escaped(item)}" for item in items)]
     return "\n".join(lines) + "\n"
 
 
@@ -179,5 +183,6 @@ def _number(value: float | str) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text for a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

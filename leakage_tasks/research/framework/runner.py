@@ -6,12 +6,10 @@ import json
 import os
 import platform
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, check_scale
 from leakage_tasks.research.framework.report import Report, markdown, plain_text
-from leakage_tasks.research.framework.trials import TrialStore, trial_name, versions
+from leakage_tasks.research.framework.trials import TrialStore, made_by, trial_name, versions
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def run_studies(
         seconds = sum(trial.seconds for trial in trials.values())
         folder = place / study.name.partition("/")[2]
         done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
-        _write(done, Path(output), list(trials), time.perf_counter() - started)
+        _write(done, Path(output), trials, time.perf_counter() - started)
         yield done
 
 
@@ -115,13 +113,13 @@ def _trials(
     return trials, len(missing)
 
 
-def _write(done: StudyRun, output: Path, names: Sequence[str], seconds: float) -> None:
+def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], seconds: float) -> None:
     study, report = done.study, done.report
     about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
     with replacing(done.folder) as beside:
         beside.mkdir()
-        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": names}, beside / "report.json")
-        _dump(_how(done, output, seconds), beside / "how.json")
+        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
+        _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
         (beside / "table.txt").write_text(plain_text(report), encoding="utf-8")
         (beside / "table.md").write_text(markdown(report, f"{study.title} ({study.source})"), encoding="utf-8")
         if study.plot is not None:
@@ -138,17 +136,10 @@ def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
         "seed": plan.seed,
         "takes": done.study.scales[plan.scale],
         "versions": versions("lm_eval", "numpy"),
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "accelerator": _accelerator(done.ran > 0)},
+        "machine": {"cores": os.cpu_count(), "system": platform.platform()},
         "trials": {"run": done.ran, "reused": done.reused, "seconds": done.seconds},
         "seconds": seconds,
     }
-
-
-def _accelerator(ran: bool) -> str | None:
-    """The GPU that trials could take; None where none was run and nothing else has loaded torch."""
-    # With several jobs torch is loaded where the trials are run, not here.
-    torch = import_module("torch") if ran else sys.modules.get("torch")
-    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
 
 
 def _dump(data: dict[str, Any], path: Path) -> None:

@@ -6,7 +6,10 @@ import hashlib
 import json
 import platform
 import shutil
+import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterable
 from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +19,7 @@ from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.version import __version__
+from leakage_tasks.research.framework.code_hash import code_of
 from leakage_tasks.research.framework.registry import Config, Run, StudyTrial
 
 SCHEMA = 1
@@ -36,8 +40,8 @@ def versions(*more: str) -> dict[str, str]:
 class TrialStore:
     """The trials of one paper at one scale under ``folder``: ``trials/<hash>.json`` and the folder ``shared``.
 
-    A trial is known by its run function and config; one saved by other versions is run anew. ``fresh`` leaves
-    aside what was saved before, shared files included: all but the trials that ``made`` names.
+    A trial is known by its run function and config; one saved by other versions or by other code is run anew.
+    ``fresh`` leaves aside what was saved before, shared files included: all but the trials that ``made`` names.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -67,9 +71,11 @@ class TrialStore:
             return None
         try:
             data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
-            if data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config):
-                return StudyTrial(data["config"], data["result"], data["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
+            same = data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config)
+            code, device = data.get("code"), data.get("device") or _only_device(data["versions"])
+            if same and code in (None, code_of(run)):
+                return StudyTrial(data["config"], data["result"], data["seconds"], code, device)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
         return None
 
@@ -82,7 +88,7 @@ class TrialStore:
             error.args = (f"study {study}, trial {json.dumps(config)}: {error}",)
             raise error from None
         seconds = time.perf_counter() - started
-        trial = StudyTrial(_plain(config), _plain(result), seconds)
+        trial = StudyTrial(_plain(config), _plain(result), seconds, code_of(run), _device())
         name = trial_name(run, config)
         record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
         write_text(self.trials / f"{name}.json", json.dumps(record, indent=1) + "\n")
@@ -93,6 +99,31 @@ def trial_name(run: Run, config: Config) -> str:
     """A hash of what a trial is a function of: the run function's name and the config."""
     key = {"run": f"{run.__module__}.{run.__qualname__}", "config": _plain(config)}
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def made_by(trials: Iterable[StudyTrial]) -> dict[str, Any]:
+    """Hashes of the code and devices of trials, null for what was not noted, and the fewest seeds of a setting."""
+    found = list(trials)
+    seeds: defaultdict[str, set[Any]] = defaultdict(set)
+    for trial in found:
+        setting = {name: value for name, value in trial.config.items() if name != "seed"}
+        seeds[json.dumps(setting, sort_keys=True)].add(trial.config.get("seed"))
+    return {
+        "code": sorted({trial.code for trial in found}, key=str),
+        "devices": sorted({trial.device for trial in found}, key=str),
+        "seeds": min(map(len, seeds.values())),
+    }
+
+
+def _device() -> str:
+    """The GPU that a trial which has just ended could take, or ``CPU``."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else "CPU"
+
+
+def _only_device(packages: dict[str, str]) -> str | None:
+    """``CPU`` where torch knew no other."""
+    return "CPU" if packages["torch"].endswith("+cpu") else None
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

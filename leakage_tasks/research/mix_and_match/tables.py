@@ -75,15 +75,24 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
                 f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
                 2 * fewer > len(canaries),
                 f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
+                _sign_p(fewer, len(canaries)),
             ),
             Claim(
                 f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
                 2 * better > len(canaries),
                 f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
                 f"{fmean(own) - 1:.0f} against {fmean(other) - 1:.0f}",
+                _sign_p(better, len(canaries)),
             ),
         ]
     return claims
+
+
+def _sign_p(hits: int, count: int) -> float:
+    """p of the sign test that most canaries, or few, are hits."""
+    from scipy import stats
+
+    return float(stats.binomtest(hits, count, 0.5).pvalue)
 
 
 def control_line(trials: Sequence[StudyTrial]) -> str:

@@ -31,7 +31,8 @@ def rises(words: str, points: Sequence[tuple[float, float]], shown: str = "", *,
         return Claim(words, None, f"{shown}{len(points)} points, too few or all alike")
     found = stats.kendalltau(*zip(*points, strict=True))
     evidence = f"{shown}τ = {found.statistic:.2f}, p = {found.pvalue:.2g}, n = {len(points)}"
-    return Claim(words, None if found.pvalue >= LEAST_P else bool(found.statistic * sign > 0), evidence)
+    holds = None if found.pvalue >= LEAST_P else bool(found.statistic * sign > 0)
+    return Claim(words, holds, evidence, float(found.pvalue))
 
 
 falls = partial(rises, sign=-1)

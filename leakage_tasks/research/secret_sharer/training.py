@@ -62,6 +62,7 @@ def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             "after one epoch a secret costs less than a random one",
             True if p < 0.05 else None,
             f"{hits} of {len(pairs)}, p = {p:.2g}",
+            float(p),
         )
     ]
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))

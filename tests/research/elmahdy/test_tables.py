@@ -1,15 +1,17 @@
 """What the studies of Elmahdy et al. make of trials that are known, without a model."""
 
 import math
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from leakage_tasks.research.elmahdy import beyond as elmahdy_beyond
 from leakage_tasks.research.elmahdy import tables as elmahdy
-from leakage_tasks.research.elmahdy.counts import SearchOutcome, leaks_more, success, with_copies
+from leakage_tasks.research.elmahdy.counts import SearchOutcome, against_guess, leaks_more, success, with_copies
 from leakage_tasks.research.elmahdy.trials import PENALTIES, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Measured
 
 SMALL, PAPER = StudyPlan("small"), StudyPlan("paper")
 SIZE = 5_000
@@ -121,3 +123,35 @@ def test_an_outcome_has_a_mean_place_where_all_are_ranked():
     assert ranked.place == pytest.approx(math.sqrt(100))
     assert lost.place is None
     assert leaks_more(ranked, None, "words").holds is None
+
+
+def outcome(*places: int) -> SearchOutcome:
+    found = SearchOutcome.of([trial(victim(SMALL, 0), *places)], 100, 0.0)
+    assert found is not None
+    return found
+
+
+def test_more_success_has_the_p_of_all_ways_to_deal_it_out():
+    """Five of six against one of six: the share of ways to share out six hits that are as unlikely or more so."""
+    ways = [sum(index < 6 for index in chosen) for chosen in combinations(range(12), 6)]
+    as_unlikely = sum(ways.count(hits) for hits in range(7) if ways.count(hits) <= ways.count(5))
+    claim = leaks_more(outcome(1, 2, 3, 4, 5, 900), outcome(1, 500, 600, 700, 800, 900), "words")
+    assert claim.holds is True
+    assert claim.p == pytest.approx(as_unlikely / len(ways))
+
+
+def test_lower_places_have_the_p_of_all_ways_to_rank_them():
+    """All four of one before all four of the other: two of the 70 ways to rank them, the two ends."""
+    claim = leaks_more(outcome(1, 2, 3, 4), outcome(10, 20, 30, 40), "words")
+    assert (claim.holds, claim.p) == (True, pytest.approx(2 / 70))
+
+
+@pytest.mark.parametrize(("one", "tested"), [((1, 2, 3, 4), False), ((900, 2, 3, 4), True)])
+def test_no_less_is_tested_only_where_it_is_less(one, tested):
+    assert (leaks_more(outcome(*one), outcome(1, 2, 3, 4), "words", or_as_much=True).p is not None) == tested
+
+
+def test_a_rate_above_a_guess_has_twice_the_upper_tail():
+    tail = sum(math.comb(12, hits) * 0.1**hits * 0.9 ** (12 - hits) for hits in (4, 5, 6, 7, 8, 9, 10, 11, 12))
+    assert against_guess(Measured.rate(4, 12), 0.1, "words").p == pytest.approx(2 * tail)
+    assert against_guess(Measured.rate(4, 12), 0.1, "words", at_chance=True).p is None

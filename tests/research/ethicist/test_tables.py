@@ -115,6 +115,12 @@ def test_a_difference_has_the_interval_of_paired_pairs():
     assert (found.low, found.high) == (pytest.approx(0.1 - reach, abs=0.01), pytest.approx(0.1 + reach, abs=0.01))
 
 
+def test_a_difference_has_the_p_of_its_resamples():
+    """Of 200 pairs three more are right: none of them is drawn in (197 / 200)^200 of the resamples."""
+    one, other = ([trial(untuned(SMALL, 0), share)] for share in (0.515, 0.5))
+    assert difference((one, recall()), (other, recall())).p == pytest.approx(2 * 0.985**PAIRS, abs=0.03)
+
+
 def test_seeds_that_disagree_widen_the_interval():
     shares = [0.2, 0.5, 0.8]
     wide, base = ([trial(untuned(SMALL, seed), share) for seed, share in enumerate(own)] for own in (shares, [0.5] * 3))

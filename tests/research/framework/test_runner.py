@@ -10,9 +10,10 @@ import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.research.framework import trials as trials_module
-from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
+from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Report
 from leakage_tasks.research.framework.runner import StudyRun, run_studies
+from leakage_tasks.research.framework.trials import made_by
 from tests.research.toy import Toy, make_study
 
 SMOKE = StudyPlan("smoke")
@@ -131,7 +132,7 @@ def test_the_folder_of_a_report(study: Study, tmp_path: Path) -> None:
     assert report["study"] == "coins/table-1"
     assert report["rows"][0]["paper"] == {"published": 0.25}
     assert report["rows"][1]["ours"] == vars(Measured.rate(3, 3))
-    assert report["claims"][1] == {"words": "coin 0 hits", "holds": False, "evidence": "0 of 3"}
+    assert report["claims"][1] == {"words": "coin 0 hits", "holds": False, "evidence": "0 of 3", "p": None}
     assert {f"{name}.json" for name in report["trials"]} == {
         path.name for path in (tmp_path / "coins/smoke/trials").iterdir()
     }
@@ -190,3 +191,32 @@ def test_an_output_that_cannot_be_made(study: Study, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LeakageError, match=r"cannot be made .* choose another --output"):
         run_one(study, tmp_path / "file")
+
+
+def test_a_trial_of_other_code_is_run_anew(
+    study: Study, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for code, ran in (("first", 6), ("first", 6), ("second", 12)):
+        monkeypatch.setattr(trials_module, "code_of", lambda run, code=code: code)
+        done = run_one(study, tmp_path)
+        assert len(toy.ran) == ran
+        assert json.loads((done.folder / "how.json").read_text())["code"] == [code]
+
+
+def test_a_trial_without_a_note_of_its_code_is_kept(study: Study, toy: Toy, tmp_path: Path) -> None:
+    done = run_one(study, tmp_path)
+    for path in (done.folder.parent / "trials").iterdir():
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({name: value for name, value in data.items() if name not in ("code", "device")}))
+    how = json.loads((run_one(study, tmp_path).folder / "how.json").read_text())
+    assert (len(toy.ran), how["code"], how["seeds"]) == (6, [None], 3)
+
+
+def test_torch_without_a_gpu_tells_the_device_of_an_earlier_trial() -> None:
+    assert trials_module._only_device({"torch": "2.13.0+cpu"}) == "CPU"
+    assert trials_module._only_device({"torch": "2.13.0"}) is None
+
+
+def test_the_fewest_seeds_of_a_setting_count() -> None:
+    trials = [StudyTrial({"coin": coin, "seed": seed}, {}, 0.0, "a", "CPU") for coin, seed in ((0, 0), (0, 1), (1, 0))]
+    assert made_by(trials) == {"code": ["a"], "devices": ["CPU"], "seeds": 1}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
+from leakage_tasks.research.framework.papers import KNOWN_PAPERS
 from leakage_tasks.research.framework.registry import Study, StudyPlan, all_studies
 from leakage_tasks.research.framework.report import plain_text
 from leakage_tasks.research.framework.runner import run_studies
@@ -28,3 +30,12 @@ def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
     saved = json.loads((done.folder / "report.json").read_text())
     assert saved["columns"] == list(done.report.columns)
     assert (done.folder / "table.txt").read_text() == plain_text(done.report)
+    words = [claim.words for claim in done.report.claims]
+    patterns = [
+        pattern
+        for part in KNOWN_PAPERS[study.group].parts
+        for said in part.claims
+        for pattern in said.tested
+        if f"{study.group}/{part.study}" == study.name
+    ]
+    assert [pattern for pattern in patterns if not any(fnmatchcase(each, pattern) for each in words)] == []

@@ -1,0 +1,180 @@
+"""What Zhang, Wen and Huang (2023) show and claim, part by part, and what is added to it."""
+
+from __future__ import annotations
+
+from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
+from leakage_tasks.research.framework.gains import cells_apart
+from leakage_tasks.research.framework.papers import (
+    BeyondItem,
+    Paper,
+    PaperClaim,
+    PaperPart,
+    TableCell,
+    drawing,
+    register_paper,
+)
+
+_STOP = "recall_early_stop"
+_DATA = "its `small` takes the challenge's pairs from `LEAKAGE_DATA`"
+
+_TABLE_2 = PaperPart(
+    "Table 2",
+    "Ethicist, its ablations and baselines; shown: Ethicist's recall",
+    "table-2",
+    TableCell({"method": "Ethicist"}, "recall", TABLE_2["Ethicist"][2]),
+    (
+        PaperClaim(
+            "conclusion 1: tuning a prompt lifts recall and early stop",
+            ("tuning lifts recall over no tuning", f"tuning lifts {_STOP} over no tuning"),
+            "+0.095 and +0.124",
+        ),
+        PaperClaim(
+            "conclusion 2: the smoothing loss lifts recall", ("the smoothing loss lifts recall",), "0.608 to 0.623"
+        ),
+        PaperClaim("conclusion 3: calibration lifts early stop", (f"calibration lifts {_STOP}",), "+0.063"),
+        PaperClaim(
+            "conclusion 3: calibrated confidence beats comparing with another model",
+            (f"behind a prompt, calibrated confidence beats comparing (LM) on {_STOP}",),
+            "0.524 against 0.487",
+        ),
+        PaperClaim(
+            "conclusion 4: smoothing matters more for recall, calibration for early stop",
+            (
+                "recall loses more without smoothing than without calibration",
+                f"{_STOP} loses more without calibration than without smoothing",
+            ),
+        ),
+        PaperClaim(
+            "Ethicist beats all baselines by far",
+            ("Ethicist beats every baseline on recall", f"Ethicist beats every baseline on {_STOP}"),
+        ),
+    ),
+    _DATA,
+)
+_TABLE_3 = PaperPart(
+    "Table 3",
+    "ways of decoding; shown: recall of top-p",
+    "table-3",
+    TableCell({"decoding": "top-p"}, "recall"),
+    (
+        PaperClaim("greedy search does worst on both", ("greedy search does worst on *",)),
+        PaperClaim("beam search beats top-p on recall", ("beam search beats top-p on recall",)),
+        PaperClaim("top-p beats beam search on early stop", (f"top-p beats beam search on {_STOP}",)),
+        PaperClaim("top-p beats top-k on early stop", (f"top-p beats top-k on {_STOP}",)),
+    ),
+    _DATA,
+)
+_TABLE_4 = PaperPart(
+    "Table 4",
+    "right and wrong predictions; shown: how often the right ones are repeated in 100 draws",
+    "table-4",
+    TableCell({"feature": "average repeat time"}, "right", RIGHT_REPEATED),
+    (
+        PaperClaim(
+            "right suffixes are drawn far more often",
+            ("right predictions are repeated at least twice as often as wrong ones",),
+            "85.38 of 100",
+        ),
+        PaperClaim("they have far higher confidence", ("right predictions have the higher confidence",)),
+        PaperClaim("recall@3 is about recall@100", ("recall@3 is within *",)),
+        PaperClaim(
+            "recall@1 leaves room below recall@100",
+            ("a better confidence has room: recall@100 is above recall@1",),
+            "0.63 against 0.69",
+        ),
+    ),
+    _DATA,
+)
+_FIGURES = (
+    PaperPart(
+        "Figure 3",
+        "model sizes; shown: Ethicist's recall on the first",
+        "figure-3",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (
+            PaperClaim("larger models leak more", ("larger models leak more: *",)),
+            PaperClaim("Ethicist does best at all sizes", ("Ethicist does best everywhere on *",)),
+        ),
+        _DATA,
+    ),
+    PaperPart(
+        "Figure 4",
+        "prefix lengths; shown: Ethicist's recall at the shortest",
+        "figure-4",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (
+            PaperClaim("extraction grows with the prefix", ("* grows with the prefix",)),
+            PaperClaim("Ethicist does best at all lengths", ("Ethicist does best everywhere on *",)),
+            PaperClaim("early stop grows fastest with Ethicist", (f"{_STOP} grows fastest a token with Ethicist",)),
+        ),
+        _DATA,
+    ),
+    PaperPart(
+        "Figure 5",
+        "suffix lengths; shown: Ethicist's recall at the shortest",
+        "figure-5",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (
+            PaperClaim("extraction falls as the suffix grows", ("* falls as the suffix grows",)),
+            PaperClaim("it falls more and more slowly", ("recall of * falls more slowly a token beyond *",)),
+            PaperClaim("it falls most slowly with Ethicist", (f"{_STOP} falls most slowly a token with Ethicist",)),
+        ),
+        _DATA,
+    ),
+)
+_REST = (
+    PaperPart("Figure 6", "one case: the right suffix, drawn 74 times of 100, before a cheaper wrong one",
+              without="no study yet: it takes cases from the runs of Table 4"),
+    PaperPart("Figure 7", "probabilities of the tokens of a right and a wrong suffix",
+              without="no study yet: it takes token probabilities from the runs of Table 4"),
+    PaperPart(
+        "Figure 8",
+        "numbers of draws; shown: Ethicist's recall at the fewest",
+        "figure-8",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (
+            PaperClaim("recall grows fast from 1 to 10 draws", ("recall of * grows from *",)),
+            PaperClaim("Ethicist's still does, slowly, up to 100", ("* of Ethicist still grows *", "that is less *")),
+        ),
+        _DATA,
+    ),
+    PaperPart("Limitations", "prefixes chosen at random are extracted less often than the benchmark's",
+              without="no study yet: it takes random prefixes of a public training set"),
+)  # fmt: skip
+
+PAPER = register_paper(
+    Paper(
+        "ethicist",
+        "Zhang, Wen and Huang (2023), Ethicist",
+        (
+            drawing("Figure 1", "one extracted suffix"),
+            drawing("Figure 2", "how the attack works"),
+            drawing("Table 1", "the sizes of the benchmark's parts"),
+            _TABLE_2,
+            _TABLE_3,
+            _TABLE_4,
+            *_FIGURES,
+            *_REST,
+        ),
+        (
+            BeyondItem(
+                "a trained confidence, which section 5 leaves open, instead of the calibrated one",
+                "confidence",
+                "recall, more is better",
+                cells_apart({"confidence": "Trained"}, "recall", {"confidence": "Calibrated"}),
+            ),
+            BeyondItem(
+                "the same, by recall_early_stop",
+                "confidence",
+                "recall_early_stop, more is better",
+                cells_apart({"confidence": "Trained"}, "early stop", {"confidence": "Calibrated"}),
+            ),
+            BeyondItem(
+                "recall at the fewest draws foretold from one pass, p_z, without drawing",
+                "probability",
+                "share of suffixes drawn that was not foretold, 0 is best",
+                cells_apart({"model": "no prompt"}, "drawn", {"model": "no prompt"}, "expected"),
+            ),
+        ),
+    )
+)

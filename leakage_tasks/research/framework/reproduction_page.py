@@ -1,0 +1,116 @@
+"""The page that says what came of the papers, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from leakage_tasks.core.atomic import replacing
+from leakage_tasks.research.framework.judging import FEWEST_SEEDS
+from leakage_tasks.research.framework.papers import KNOWN_PAPERS
+from leakage_tasks.research.framework.registry import all_studies
+from leakage_tasks.research.framework.report import escaped
+from leakage_tasks.research.framework.reproduction import (
+    BEYOND_COLUMNS,
+    COLUMNS,
+    PageRow,
+    PaperOutcome,
+    beyond_rows,
+    outcome,
+)
+from leakage_tasks.research.framework.stored_results import read_store
+
+_READ = f"""## How to read it
+
+Each table, figure and section with a claim has a row, and each of its claims has one below it.
+`leakage study report` makes this page of stored results; nothing on it is written by hand.
+
+- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`.
+- **Scale.** `paper` has the paper's data and model. `small` has smaller ones: its figures are not the paper's, and a
+  claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
+  page.
+- **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
+  correction over all tests of its paper. One that holds before the correction only cannot be told. A claim without a p
+  goes by an interval, or by all runs alike.
+- No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
+- Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
+  study again.
+- **Minutes** are those of all trials, one after the other. **Made by** is the version of this package and a hash of the
+  study's code.
+"""
+_MAKE = """## Making this page
+
+```
+leakage study run elmahdy/table-3 --trials 3            # one study, into runs/studies
+leakage study report --store runs/studies               # takes what has finished into docs/results, and makes the page
+leakage study report                                    # makes the page of docs/results again
+```
+
+A stored result is a JSON file of some kilobytes: the table, the claims, versions and times, without models and trials.
+"""
+
+
+def write_page(results: Path, output: Path) -> str:
+    """Write the page of the stored ``results`` to ``output``; gives its first sentence. Raises LeakageError."""
+    page = reproduction_page(results)
+    with replacing(output) as beside:
+        beside.write_text(page, encoding="utf-8")
+    return next(line for line in page.splitlines()[1:] if line)
+
+
+def reproduction_page(results: Path) -> str:
+    """The page as text. Raises LeakageError for a store that cannot be read."""
+    stored, studies = read_store(results), {study.name: study for study in all_studies()}
+    papers = [KNOWN_PAPERS[name] for name in KNOWN_PAPERS]
+    outcomes = [outcome(paper, stored, studies) for paper in papers]
+    beyond = [row for paper in papers for row in beyond_rows(paper, stored, studies)]
+    return "\n".join([*_first(outcomes), _READ, *_papers(outcomes), *_beyond(beyond), _MAKE])
+
+
+def _first(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
+    """What the page answers, and the counts."""
+    verdicts = [verdict for each in outcomes for verdict in each.verdicts]
+    not_run = sum(each.not_run for each in outcomes)
+    yield "# What came of the papers\n"
+    yield (
+        f"Of {len(verdicts)} claims of {len(outcomes)} papers {verdicts.count(True)} are reproduced here and "
+        f"{verdicts.count(False)} refuted; {verdicts.count(None)} cannot be told, {not_run} of them not run yet.\n"
+    )
+    counts = [
+        {
+            "paper": f"[{each.paper.name}](#{each.paper.name})",
+            "claims": str(len(each.verdicts)),
+            "reproduced": str(each.verdicts.count(True)),
+            "refuted": str(each.verdicts.count(False)),
+            "cannot be told": str(each.verdicts.count(None)),
+            "of them not run": str(each.not_run),
+        }
+        for each in outcomes
+    ]
+    yield _table(list(counts[0]), counts)
+
+
+def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
+    for each in outcomes:
+        yield f"## {each.paper.name}\n"
+        yield f"{each.paper.title}.\n"
+        yield _table(COLUMNS, each.rows)
+
+
+def _beyond(rows: Sequence[PageRow]) -> Iterator[str]:
+    yield "## Beyond the papers\n"
+    yield (
+        "What is added to them here, and what it gains. Intervals are at 95 %, not corrected for their number; those "
+        "of a difference take its two sides for independent.\n"
+    )
+    yield _table(BEYOND_COLUMNS, rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[PageRow]) -> str:
+    """A Markdown table. Raises ValueError for an empty cell."""
+    lines = [list(columns), ["---"] * len(columns)]
+    for row in rows:
+        if empty := [name for name in columns if not row[name].strip()]:
+            raise ValueError(f"column {empty[0]!r} of {row} is empty")
+        lines.append([escaped(row[name]) for name in columns])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -1,0 +1,47 @@
+"""Gains against figures from elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from leakage_tasks.research.framework.gains import apart, cells_apart, mean_error
+from leakage_tasks.research.framework.report import Measured
+from tests.research.stored import stored
+
+
+def wilson(hits: int, count: int) -> Measured:
+    found = stats.binomtest(hits, count).proportion_ci(method="wilson")
+    return Measured(hits / count, found.low, found.high, count)
+
+
+def test_a_difference_of_rates_is_newcombes() -> None:
+    """The example of Newcombe (1998), method 10: 56 of 70 against 48 of 80."""
+    found = apart(wilson(56, 70), wilson(48, 80))
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+
+
+def test_a_difference_without_an_interval_has_none() -> None:
+    assert apart(Measured(2.0, None, None, 1), Measured(1.0, 0.5, 1.5, 3)) == Measured(1.0, None, None, 1)
+
+
+def test_cells_are_found_by_parts_of_their_texts() -> None:
+    rows = [
+        {"model": "plain", "right": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 9, "sd": None}},
+        {"model": "ours, tuned", "right": {"value": 0.75, "low": 0.75, "high": 0.75, "count": 9, "sd": None}},
+    ]
+    gain = cells_apart({"model": "tuned"}, "right", {"model": "plain"})
+    assert gain(stored(rows=rows)) == Measured(0.25, pytest.approx(0.15), pytest.approx(0.35), 9)
+    assert cells_apart({"model": "none"}, "right", {"model": "plain"})(stored(rows=rows)) is None
+
+
+def test_errors_are_means_over_seeds() -> None:
+    rows = [
+        {"seed": 0, "exact": 10.0, "ours": 10.0, "theirs": 12.0},
+        {"seed": 0, "exact": 10.0, "ours": 11.0, "theirs": 11.0},
+        {"seed": 1, "exact": 10.0, "ours": 9.0, "theirs": 7.0},
+        {"seed": 1, "exact": 10.0, "ours": 9.0, "theirs": "≥ 7"},
+    ]
+    found = mean_error("ours", "exact", "theirs")(stored(rows=rows))
+    low, high = stats.t.interval(0.95, 1, 1.5, stats.sem([1.0, 2.0]))
+    assert found == Measured(pytest.approx(1.5), pytest.approx(low), pytest.approx(high), 2)

@@ -1,0 +1,153 @@
+"""What the page says of made-up results, rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from leakage_tasks.research.framework.code_hash import code_of
+from leakage_tasks.research.framework.papers import (
+    KNOWN_PAPERS,
+    BeyondItem,
+    Paper,
+    PaperClaim,
+    PaperPart,
+    TableCell,
+    drawing,
+)
+from leakage_tasks.research.framework.registry import Study, all_studies
+from leakage_tasks.research.framework.report import Measured
+from leakage_tasks.research.framework.reproduction import PageRow, beyond_rows, outcome
+from leakage_tasks.research.framework.stored_results import StoredResult
+from tests.research.stored import claim, stored
+from tests.research.toy import Toy, make_study
+
+CLAIMS = tuple(PaperClaim(f"claim {letter}", (f"{letter} *",), f"figure {letter}") for letter in "ABC")
+PAPER = Paper(
+    "coins", "Coins", (PaperPart("Table 1", "two coins", "table-1", TableCell({"coin": 1}, "ours", 0.9), CLAIMS),)
+)
+ROWS = [{"coin": 1, "ours": {"value": 1.0, "low": 0.292, "high": 1.0, "count": 3, "sd": None}}]
+STUDY = make_study(Toy())
+
+
+def rows_of(*results: StoredResult, paper: Paper = PAPER, studies: Sequence[Study] = (STUDY,)) -> dict[str, PageRow]:
+    found = outcome(paper, results, {study.name: study for study in studies}).rows
+    return {row["part"]: row for row in found}
+
+
+def verdicts(*p_values: float | None, holds: bool | None = True) -> list[str]:
+    """The verdicts of claims A, B and C with these p-values."""
+    claims = [claim(f"{letter} holds", holds, p) for letter, p in zip("ABC", p_values, strict=True)]
+    rows = rows_of(stored(claims=claims))
+    return [rows[f"Table 1, claim {number}"]["verdict"].partition(":")[0] for number in (1, 2, 3)]
+
+
+def test_a_claim_has_to_bear_the_correction() -> None:
+    """By hand: 0.01 × 3, then 0.03 × 2 = 0.06, then no less."""
+    assert verdicts(0.01, 0.03, 0.04) == ["reproduced", "cannot be told", "cannot be told"]
+    assert verdicts(0.01, 0.02, 0.04) == ["reproduced"] * 3
+
+
+def test_what_is_no_test_counts_for_no_correction() -> None:
+    assert verdicts(0.03, None, None) == ["reproduced"] * 3
+
+
+def test_refuted_is_held_to_the_same() -> None:
+    assert verdicts(0.01, 0.03, 0.04, holds=False) == ["refuted", "cannot be told", "cannot be told"]
+
+
+def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
+    row = rows_of(stored(claims=[claim("A holds", True, 0.04), claim("B holds", True, 0.04), claim("C holds", None)]))
+    again = "`leakage study run coins/table-1 --scale small --seed 0 --trials 6`"
+    assert row["Table 1, claim 1"]["verdict"] == (f"cannot be told: told only before the correction; more may: {again}")
+    assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
+
+
+def test_a_table_stands_for_its_claims() -> None:
+    rows = rows_of(stored(claims=[claim("A holds", True), claim("B holds", False), claim("C holds", None)], rows=ROWS))
+    table = rows["Table 1"]
+    assert table["verdict"] == "refuted: of 3 claims 1 reproduced, 1 refuted, 1 cannot be told"
+    assert (table["published"], table["measured"]) == ("0.9", "1 [0.292, 1] n=3")
+    assert (table["scale"], table["minutes"], table["ran on"]) == ("small", "2", "CPU")
+    assert table["command"] == "`leakage study run coins/table-1 --scale small --seed 0`"
+
+
+def test_all_sentences_of_a_claim_have_to_hold() -> None:
+    claims = [claim("A here", True), claim("A there", False, 0.01), claim("B here", True), claim("C here", True)]
+    row = rows_of(stored(claims=claims))["Table 1, claim 1"]
+    assert row["verdict"] == "refuted"
+    assert row["measured"] == "A here: as seen; A there: as seen; p = 0.01, 0.01 corrected"
+
+
+def test_a_claim_the_result_does_not_test() -> None:
+    row = rows_of(stored(claims=[claim("A holds", True)]))["Table 1, claim 2"]
+    assert row["verdict"].startswith("cannot be told: the result lacks its test; run it again: `leakage study run ")
+
+
+def test_another_version() -> None:
+    old = stored(claims=[claim("A holds", True)], versions={"lm-eval-leakage": "0.0.1"})
+    rows = rows_of(old)
+    told = (
+        "cannot be told: made by version 0.0.1; run it again: `leakage study run coins/table-1 --scale small --seed 0`"
+    )
+    assert rows["Table 1"]["verdict"] == rows["Table 1, claim 1"]["verdict"] == told
+
+
+def test_edited_code() -> None:
+    edited, same = (stored(claims=[claim("A holds", True)], code=[each]) for each in ("0123", code_of(STUDY.run)))
+    assert rows_of(edited)["Table 1"]["verdict"].startswith("cannot be told: made by edited code; run it again: `")
+    assert rows_of(same)["Table 1, claim 1"]["verdict"] == "reproduced"
+
+
+def test_code_that_was_not_noted_is_said() -> None:
+    row = rows_of(stored(claims=[claim("A holds", True)]))["Table 1, claim 1"]
+    assert (row["verdict"], row["made by"].partition(", ")[2]) == ("reproduced", "code not noted")
+
+
+def test_too_few_seeds() -> None:
+    row = rows_of(stored(claims=[claim("A holds", True, 1e-9)], seeds=2))["Table 1, claim 1"]
+    command = "`leakage study run coins/table-1 --scale small --seed 0 --trials 3`"
+    assert row["verdict"] == f"cannot be told: 2 of at least 3 seeds: {command}"
+
+
+def test_results_that_bear_no_verdict_count_for_no_correction() -> None:
+    others = [
+        stored(scale="paper", claims=[claim("A holds", True, 0.04)], seeds=2),
+        stored(claims=[claim("A holds", True, 0.04)]),
+    ]
+    assert outcome(PAPER, others, {STUDY.name: STUDY}).verdicts[0] is True
+
+
+def test_what_was_not_run_says_what_it_takes() -> None:
+    paper = replace(PAPER, parts=(replace(PAPER.parts[0], without="needs a mint"), drawing("Figure 1", "a coin")))
+    found = outcome(paper, [], {STUDY.name: STUDY})
+    table, *claims, figure = found.rows
+    assert table["verdict"] == "cannot be told: not run; `paper` takes a mint; needs a mint"
+    assert table["command"] == "`leakage study run coins/table-1 --scale paper --trials 3`"
+    assert {row["verdict"] for row in claims} == {"cannot be told: not run, see the row of Table 1"}
+    assert figure["verdict"] == "nothing to measure"
+    assert (found.verdicts, found.not_run) == ([None] * 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.1, 0.3, "a gain"),
+        (-0.1, 0.3, "no gain shown"),
+        (-0.3, -0.1, "a loss"),
+        (None, None, "cannot be told: no interval"),
+    ],
+)
+def test_gains_go_by_their_interval(low: float | None, high: float | None, verdict: str) -> None:
+    item = BeyondItem("more coins", "table-1", "coins", lambda result: Measured(0.2, low, high, 3))
+    (row,) = beyond_rows(replace(PAPER, beyond=(item,)), [stored()], {STUDY.name: STUDY})
+    assert row["verdict"] == verdict
+    assert row["gain"].startswith("0.2")
+
+
+def test_every_study_stands_for_a_part_or_an_addition() -> None:
+    items = [(paper.name, item.study) for paper in KNOWN_PAPERS.values() for item in (*paper.parts, *paper.beyond)]
+    listed = {f"{paper}/{study}" for paper, study in items if study}
+    assert listed == {study.name for study in all_studies()}

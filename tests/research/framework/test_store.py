@@ -1,0 +1,146 @@
+"""Finished runs become small files, and a page that is made of them alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from leakage_tasks.core.registry import Registry
+from leakage_tasks.research.framework import papers
+from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, register_paper
+from leakage_tasks.research.framework.registry import Study, StudyPlan
+from leakage_tasks.research.framework.reproduction_page import reproduction_page
+from leakage_tasks.research.framework.runner import run_studies
+from leakage_tasks.research.framework.stored_results import StoredResult, StoreError, read_store, store_runs
+from tests.conftest import ROOT
+from tests.research.stored import claim, stored
+
+Leakage = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def runs(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run at the scale paper, and its paper, the only one known."""
+    monkeypatch.setattr(papers, "KNOWN_PAPERS", Registry("paper"))
+    monkeypatch.setattr("leakage_tasks.research.framework.reproduction_page.KNOWN_PAPERS", papers.KNOWN_PAPERS)
+    claims = (PaperClaim("one always hits", ("coin 1 *",)), PaperClaim("nought hits", ("coin 0 *",)))
+    register_paper(Paper("coins", "Coins", (PaperPart("Table 1", "two coins", "table-1", claims=claims),)))
+    list(run_studies([study], StudyPlan("paper"), tmp_path / "runs", progress=False))
+    return tmp_path / "runs"
+
+
+def write(store: Path, result: StoredResult) -> None:
+    store.mkdir(exist_ok=True)
+    (store / "table-1.json").write_text(json.dumps(result.to_json()))
+
+
+def test_a_run_is_stored_without_its_place(runs: Path, tmp_path: Path) -> None:
+    (path,) = store_runs(runs, tmp_path / "store")
+    (result,) = read_store(tmp_path / "store")
+    assert path == tmp_path / "store/coins/paper/table-1.json"
+    assert result.command == "leakage study run coins/table-1 --scale paper --seed 0"
+    assert (result.seeds, result.devices, result.scale) == (3, ["CPU"], "paper")
+    assert str(tmp_path) not in path.read_text()
+
+
+def test_the_command_stores_and_makes_the_page(runs: Path, tmp_path: Path, leakage: Leakage) -> None:
+    page = tmp_path / "page.md"
+    code, out, err = leakage("study", "report", "--store", runs, "--results", tmp_path / "store", "-o", page)
+    assert (code, err) == (0, "")
+    told = "Of 2 claims of 1 papers 1 are reproduced here and 1 refuted; 0 cannot be told, 0 of them not run yet."
+    assert told in page.read_text()
+    assert out == f"stored {tmp_path}/store/coins/paper/table-1.json\n{told}\nwritten to {page}\n"
+
+
+def test_a_cell_is_escaped(runs: Path, tmp_path: Path) -> None:
+    write(tmp_path / "store", stored(claims=[claim("coin 1 wins", True, evidence="P(a|b) <b> 1")]))
+    parsed = MarkdownIt("commonmark").enable("table").parse(reproduction_page(tmp_path / "store"))
+    cells = [token.content for token in parsed if token.type == "inline"]
+    assert r"P(a|b) &lt;b> 1" in cells
+
+
+@pytest.mark.parametrize(("folder", "message"), [("store", "no such folder: give --results")])
+def test_no_store(tmp_path: Path, leakage: Leakage, folder: str, message: str) -> None:
+    code, _, err = leakage("study", "report", "--results", tmp_path / folder, "-o", tmp_path / "page.md")
+    assert (code, err.startswith(f"leakage: {tmp_path / folder}: {message}")) == (2, True)
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_smoke_is_refused(study: Study, tmp_path: Path) -> None:
+    list(run_studies([study], StudyPlan("smoke"), tmp_path / "runs", progress=False))
+    with pytest.raises(StoreError, match="smoke shows that a study runs and prints no claim"):
+        store_runs(tmp_path / "runs", tmp_path / "store")
+    write(tmp_path / "store", stored(scale="smoke"))
+    with pytest.raises(StoreError, match=r"table-1.json: smoke shows that a study runs and prints no claim"):
+        read_store(tmp_path / "store")
+
+
+def test_runs_without_a_finished_study(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no finished study there: run one"):
+        store_runs(tmp_path, tmp_path / "store")
+
+
+def test_a_run_of_before_is_run_again(runs: Path, tmp_path: Path) -> None:
+    how = runs / "coins/paper/table-1/how.json"
+    how.write_text(json.dumps({name: value for name, value in json.loads(how.read_text()).items() if name != "code"}))
+    with pytest.raises(StoreError, match="lack what the store keeps: run the study again"):
+        store_runs(runs, tmp_path / "store")
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '{"schema": 1}'])
+def test_what_is_no_stored_result(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(StoreError, match=r"a\.json: no stored result of a study"):
+        read_store(tmp_path)
+
+
+def test_a_store_of_another_schema(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | {"schema": 2}))
+    with pytest.raises(StoreError, match="no stored result"):
+        read_store(tmp_path)
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    cells = {"a": 1, "b": "x", "c": None, "d": {"published": 0.5}}
+    measured = {"value": 0.5, "low": None, "high": 1.0, "count": 3, "sd": None}
+    result = stored(rows=[{**cells, "e": measured}], claims=[claim("A", None, 0.5)])
+    write(tmp_path / "store", result)
+    assert read_store(tmp_path / "store") == [result]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": [{"a": {"value": "x", "low": None, "high": None, "count": 1}}], "columns": ["a"]},
+        {"rows": [{"a": 1}]},
+        {"claims": [{"words": 1, "holds": None, "evidence": ""}]},
+        {"claims": [claim("A", True) | {"p": "0.1"}]},
+        {"seeds": "3"},
+        {"versions": ["0.1"]},
+        {"code": []},
+        {"devices": [1]},
+        {"seconds": None},
+        {"study": 1},
+        {"study": "../coins"},
+        {"scale": "../small"},
+    ],
+)
+def test_a_field_of_another_kind(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | wrong))
+    with pytest.raises(StoreError, match="no stored result"):
+        read_store(tmp_path)
+
+
+def test_the_page_of_the_repository_is_that_of_its_store() -> None:
+    assert (ROOT / "docs/reproduction.md").read_text(encoding="utf-8") == reproduction_page(ROOT / "docs/results")
+
+
+def test_the_store_of_the_repository_tells_of_no_machine() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/results").rglob("*.json"))]
+    assert texts
+    assert not any(place in text for text in texts for place in ("/tmp", "/home", "/work", "/root"))
