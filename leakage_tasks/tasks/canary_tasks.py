@@ -71,7 +71,8 @@ class CanaryTask(LocalTask):
         self._near = near_counts(self._read)
         self._look = PreflightReading()
         if self.options.preflight is not None:
-            self._look = read_look(self.options.preflight, manifest_hash(self._read), given, self._near)
+            near = [canary for canary in self._read if canary.kind == "near"]
+            self._look = read_look(self.options.preflight, manifest_hash(self._read), given, near)
         known = self.options.known
         self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
         self._known = {} if self._canaries == given else {"known": known}

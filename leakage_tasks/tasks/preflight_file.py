@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,23 +32,25 @@ class PreflightReading:
     """By id, how planted canaries were read that are not in the loss."""
 
 
-def read_look(
-    path: str, manifest: str, canaries: Sequence[Canary], near: Mapping[str, int] | None = None
-) -> PreflightReading:
-    """How the ``canaries`` were read in training, which have so many ``near`` copies beside the exact ones.
+def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightReading:
+    """How the ``canaries`` were read in training, some of which have ``near`` copies beside the exact ones.
 
     ``path`` is what ``leakage preflight -o`` or ``ExposureCallback`` wrote, ``manifest`` the hash of the canaries'.
     Natural canaries are left out. Raises OptionError for another file, one of another manifest, or of a part of the
     data; warns of planted canaries whose secret was not in the loss.
     """
     planted = [canary for canary in canaries if canary.planted]
-    told = _read(path, planted)
+    told = _read(path, [*planted, *near])
+    copies_of = {canary.id: [canary] for canary in planted}
+    for each in near:
+        copies_of.get(each.supports or "", []).append(each)
     if told.get("manifest") != manifest:
         raise OptionError(f"--metadata preflight={path}: is about another manifest than canaries=…: look again with it")
     if told.get("rows") != told.get("total"):
         raise OptionError(f"--metadata preflight={path}: only a part of the data was looked at: look at all of it")
     found = told["canaries"]
-    outside = [canary.id for canary in planted if found[canary.id]["state"] != IN_LOSS]
+    states = {name: {found[each.id]["state"] for each in own} for name, own in copies_of.items()}
+    outside = [name for name in copies_of if IN_LOSS not in states[name]]
     if outside:
         shown = ", ".join(outside[:3]) + (" …" if len(outside) > 3 else "")
         warn_once(
@@ -58,15 +60,20 @@ def read_look(
         )
     # How a natural secret was read would tell it from others.
     open_ = [canary for canary in planted if canary.kind != NATURAL]
-    readings = {canary.id: _READINGS[found[canary.id]["state"]] for canary in open_ if canary.id in outside}
+    readings = {
+        canary.id: next(reading for state, reading in _READINGS.items() if state in states[canary.id])
+        for canary in open_
+        if canary.id in outside
+    }
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
     for canary in open_:
-        tier = CONTEXT if readings.get(canary.id) == "context" else canary.repetitions + (near or {}).get(canary.id, 0)
-        # Copies of another canary of the same text are found as this one's too.
-        if canary.id not in outside:
-            learnt[tier] += min(canary.repetitions, sum(found[canary.id][name] for name in COUNTS))
-        copies[tier] += canary.repetitions
+        planned = sum(each.repetitions for each in copies_of[canary.id])
+        tier = CONTEXT if readings.get(canary.id) == "context" else planned
+        copies[tier] += planned
+        for each in copies_of[canary.id] if canary.id not in outside else ():
+            # Copies of another canary of the same text are found as this one's too.
+            learnt[tier] += min(each.repetitions, sum(found[each.id][name] for name in COUNTS))
     return PreflightReading({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,6 +13,7 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, manifest_hash, write_manifest
+from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
@@ -36,6 +38,19 @@ def look(folder: Path, in_loss: dict[str, int] | None = None, **changed: Any) ->
     Preflight(readings, 10, 10, manifest_hash(MADE)).write(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
     return str(path)
+
+
+def test_near_copies_count_as_copies_that_were_learnt_from(tmp_path: Path) -> None:
+    made = with_near_copies(MADE, 1, [f"{letter}word" for letter in string.ascii_lowercase] * 4, 0)
+    readings = tuple(
+        CanaryReading(each.id, each.repetitions, each.kind, each.repetitions, in_loss=int(not each.id.endswith("near-1")))
+        for each in made
+    )
+    Preflight(readings, 10, 10, manifest_hash(made)).write(tmp_path / "preflight.json")
+    exact, near = ([each for each in made if (each.kind == "near") is kind] for kind in (False, True))
+    found = read_look(str(tmp_path / "preflight.json"), manifest_hash(made), exact, near)
+    # Of canaries planted three times one exact copy and one of two near copies were in the loss.
+    assert found.learnt == {"1": [2, 2], "3": [4, 6]}
 
 
 def planted(times: int) -> list[str]:
