@@ -18,6 +18,8 @@ from leakage_tasks.planning.passes import MERGED
 
 FEWEST = 5
 """A pilot of fewer would leave the range almost as wide as none."""
+TRIED = 5
+"""Canaries that are attacked together to see whether they share passes: two may not fill one."""
 Attacked = Callable[[Sequence[Canary]], list[Finding]]
 
 
@@ -54,12 +56,12 @@ def piloted(
 
 
 def merges(canaries: Sequence[Canary], alone: dict[str, Taken], attacked: Attacked, modules: Any) -> bool:
-    """Whether searches of different canaries share passes: tried with the two that took least alone."""
-    two = sorted(canaries, key=lambda canary: alone[canary.id].rows)[:2]
-    if len(two) < 2 or not modules:
+    """Whether searches of different canaries share passes: tried with the few that took least alone."""
+    few = sorted(canaries, key=lambda canary: alone[canary.id].rows)[:TRIED]
+    if len(few) < 2 or not modules:
         return False
-    _, both = taken_together(two, attacked, modules, 1)
-    return both.passes <= MERGED * sum(alone[canary.id].passes for canary in two)
+    _, met = taken_together(few, attacked, modules, 1)
+    return met.passes <= MERGED * sum(alone[canary.id].passes for canary in few)
 
 
 def taken_together(
