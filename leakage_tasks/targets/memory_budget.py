@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import size_words
 
 FREE_SHARE = 0.4
@@ -53,11 +53,11 @@ def _of_rows(device: torch.device, size: int) -> int:
 
 
 def check_one_row(device: torch.device, size: float) -> None:
-    """Raise TargetError where the memory that the user allows does not hold one row of ``size`` bytes."""
+    """Raise OptionError where the memory that the user allows does not hold one row of ``size`` bytes."""
     given = _given.get()
     if given is not None and size > BATCH_SHARE * given:
         least = size_words(1.1 * size / BATCH_SHARE)
-        raise TargetError(f"memory={size_words(given)} holds no row of this model: give {least} or more")
+        raise OptionError(f"memory={size_words(given)} holds no row of this model: give {least} or more")
 
 
 def free_on_gpu(device: torch.device) -> int:

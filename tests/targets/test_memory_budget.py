@@ -9,7 +9,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
@@ -93,7 +93,7 @@ def test_a_pass_holds_no_more_rows_than_it_allows(monkeypatch):
 
 def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with memory_within(100), pytest.raises(TargetError, match=r"memory=100 B holds no row of this model: give") as said:
+    with memory_within(100), pytest.raises(OptionError, match=r"memory=100 B holds no row of this model: give") as said:
         run_attack("exposure", target, SHORT)
     with memory_within(read_size(re.search(r"give (.*) or more", str(said.value))[1])):
         run_attack("exposure", target, SHORT)

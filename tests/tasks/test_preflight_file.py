@@ -12,7 +12,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import finding_from_json
-from leakage_tasks.canaries import make_canaries, manifest_hash, write_manifest
+from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
@@ -41,9 +41,14 @@ def look(folder: Path, in_loss: dict[str, int] | None = None, **changed: Any) ->
 
 
 def test_near_copies_count_as_copies_that_were_learnt_from(tmp_path: Path) -> None:
+    def first(canary: Canary) -> bool:
+        return canary.id.endswith("near-1")
+
     made = with_near_copies(MADE, 1, [f"{letter}word" for letter in string.ascii_lowercase] * 4, 0)
     readings = tuple(
-        CanaryReading(each.id, each.repetitions, each.kind, each.repetitions, in_loss=int(not each.id.endswith("near-1")))
+        CanaryReading(
+            each.id, each.repetitions, each.kind, each.repetitions, in_loss=int(not each.id.endswith("near-1"))
+        )
         for each in made
     )
     Preflight(readings, 10, 10, manifest_hash(made)).write(tmp_path / "preflight.json")
