@@ -20,7 +20,7 @@ class RowsBar:
     """A bar over the rows that all processes read for ``canaries``, shown by one of them.
 
     What is still to come is predicted from the canaries of the same kind (planted or control) that are done; until one
-    is, from the budget, which is the most. After the bar stands how many canaries are done, searched and to come.
+    is, from their spaces and the budget. After the bar stands how many canaries are done, searched and to come.
     """
 
     def __init__(
