@@ -67,6 +67,8 @@ class Registry(Mapping[str, Item]):
         Raises PluginError for a name that is taken. The same definition may register again, as a notebook's cell does.
         """
         made_of = item if definition is None else definition
+        while isinstance(made_of, functools.partial):
+            made_of = made_of.func
         module = getattr(made_of, "__module__", type(item).__module__)
         if module.partition(".")[0] not in _OURS:
             self._search()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +87,12 @@ def test_a_name_that_is_ours_cannot_be_registered_again(kinds: Registry[str]) ->
         kinds.register("one", "theirs", Package)
     kinds.register("mine", "first", Package)
     assert kinds.register("mine", "second", Package) == kinds["mine"] == "second"
+
+
+def test_a_partial_function_is_of_the_module_of_its_function() -> None:
+    """A room's own module that registers one must not have the whole room imported while it is being imported."""
+    made: Registry[str] = Registry("kind", "no.such.room")
+    assert made.register("one", "ours", partial(partial(check_callable), "what")) == "ours"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,10 @@ def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) 
 
 @dataclass(frozen=True)
 class MeasureContrast:
-    """A weighted sum of measures, its 95 % bootstrap interval, and p of it being 0, None where it is not defined."""
+    """A weighted sum of measures, its 95 % bootstrap interval, and p of it being 0.
+
+    p is the normal distribution's, with the draws' standard deviation; None where there are none.
+    """
 
     value: float
     low: float
@@ -157,8 +160,10 @@ def contrast(*terms: Term) -> MeasureContrast:
     if not len(known):
         return MeasureContrast(point, math.nan, math.nan)
     low, high = np.quantile(known, [0.025, 0.975])
-    tail = min((known <= ROUNDING).sum(), (known >= -ROUNDING).sum())
-    return MeasureContrast(point, float(low), float(high), float(min(1.0, 2 * (tail + 1) / (len(known) + 1))))
+    # Shares of the draws beyond 0 would end at 1 / RESAMPLES, too coarse to bear a correction for many tests.
+    error = float(known.std())
+    p = math.erfc(abs(point) / error / math.sqrt(2)) if error > ROUNDING else float(abs(point) <= ROUNDING)
+    return MeasureContrast(point, float(low), float(high), p)
 
 
 def difference(one: Side, other: Side) -> MeasureContrast:

@@ -35,8 +35,8 @@ Each table, figure and section with a claim has a row, and each of its claims ha
 - No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
 - Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
   study again.
-- **Minutes** are those of all trials, one after the other. **Made by** is the version of this package and a hash of the
-  study's code.
+- **Minutes** are those of all trials, one after the other, also where the machine did other work beside them. **Made
+  by** is the version of this package and a hash of the study's code.
 """
 _MAKE = """## Making this page
 
