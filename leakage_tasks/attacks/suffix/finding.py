@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from leakage_tasks.attacks.finding import LARGEST, Extra
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+
+if TYPE_CHECKING:
+    from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 HEADLINE = "none"
 """The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""
