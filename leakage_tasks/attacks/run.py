@@ -34,7 +34,7 @@ MOST_BITS = 400
 AUTO_CONTEXT = Context()
 
 
-class Share(Protocol):
+class SharedCanaries(Protocol):
     """What one of several processes attacks of a list of canaries, by their places."""
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
@@ -57,7 +57,7 @@ def run_attack(
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
     read: Read | None = None,
-    share: Share | None = None,
+    share: SharedCanaries | None = None,
     for_others: Collection[str] = (),
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
@@ -143,7 +143,7 @@ def _findings(
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
     read: Read | None,
-    share: Share | None,
+    share: SharedCanaries | None,
 ) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 

@@ -87,7 +87,7 @@ def pseudo() -> ArrayLike:
 
 def classified() -> ArrayLike:
     target = ClassifierTarget(tiny_bert(), wordpiece())
-    return target.label_costs(target.encode(["the cat sat on mat", "red", "dog runs", "tree", "the cat is red"]))
+    return target.label_costs(target.encode(["the cat sat on mat", "red", "dog", "tree", "the cat is red"]))
 
 
 def searched(cached: bool = True) -> ArrayLike:
@@ -184,7 +184,7 @@ def test_where_one_text_is_too_much_one_line_says_what_to_do(engine: str) -> Non
 
 def test_a_tagger_survives_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     target = TaggerTarget(tiny_tagger(False), words_tokenizer())
-    view, rows = target.tagged(pin("1", "2")), target.encode(["my pin code is 1 2", "call", "green 7", "code is 0"])
+    view, rows = target.tagged(pin("1", "2")), target.encode(["my pin code is 1 2", "call", "green 7", "call 0"])
     expected, read, refused = target.label_costs(rows), target.model.read, []
 
     def small(embedded: Any, mask: Any) -> Any:
