@@ -71,13 +71,13 @@ def test_taggers_whose_canaries_are_attacked_together(tmp_path, monkeypatch, att
     assert close(found, whole)
 
 
-def close(one, other):
+def close(one, other, rel=1e-9):
     """Company in a batch may round otherwise."""
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(close(one[name], other[name], rel) for name in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    return one == pytest.approx(other, rel=1e-9) if isinstance(one, float) else one == other
+        return len(one) == len(other) and all(close(*pair, rel) for pair in zip(one, other, strict=True))
+    return one == pytest.approx(other, rel=rel) if isinstance(one, float) else one == other
 
 
 def test_translation_models(tmp_path, monkeypatch, attacked):
@@ -87,7 +87,8 @@ def test_translation_models(tmp_path, monkeypatch, attacked):
     exposure = ["canary_exposure"]
     load = lambda: translating("bart")  # noqa: E731
     whole, found, left = goes_on(load, given, tmp_path / "kept", monkeypatch, attacked, 2, exposure)
-    assert (left, found) == ([1], whole)
+    assert left == [1]
+    assert close(found, whole, 1e-6)
 
 
 # -- suffix extraction ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import MASK, Canary
-from leakage_tasks.core.errors import LeakageError, TargetError
+from leakage_tasks.core.errors import CUT, LeakageError, TargetError
 
 
 class _Guard:
@@ -78,6 +78,11 @@ def without_secret(message: str, canary: Canary) -> str:
     values = {slots, "".join(canary.secret)}.union(*(slot.values for slot in canary.space.slots))
     for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
         message = message.replace(text, MASK)
+    before, cut, after = message.partition(CUT)
+    if cut:
+        # A text of which the cut has left a part is not found as a whole.
+        width = max(map(len, texts))
+        message = f"{before[: max(0, len(before) - width)]}{CUT}{after[width:]}"
     quoted = {form for value in values for form in (repr(value), f"'{value}'", f'"{value}"')}
     for text in sorted(quoted, key=len, reverse=True):
         message = message.replace(text, repr(MASK))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-LONGEST = 2_000
+LONGEST, CUT = 2_000, " … "
 """Characters of a message; what is cut out of a longer one is its middle, as the place comes first, the remedy last."""
 
 
@@ -55,10 +55,10 @@ class LeakageError(Exception):
 def one_line(text: str) -> str:
     """``text`` with its control characters escaped, without its middle where it is long."""
     if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+        text = f"{text[: LONGEST // 2]}{CUT}{text[-LONGEST // 2 :]}"
     told = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     # Escapes are longer than what they stand for.
-    return told if len(told) <= LONGEST + 3 else f"{told[: LONGEST // 2]} … {told[-LONGEST // 2 :]}"
+    return told if len(told) <= LONGEST + len(CUT) else f"{told[: LONGEST // 2]}{CUT}{told[-LONGEST // 2 :]}"
 
 
 class SpaceError(LeakageError):
