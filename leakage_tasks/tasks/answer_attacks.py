@@ -175,20 +175,21 @@ def _found(
             shown = finding if order["reveal"] else coarsened(finding)
             there.add(missing[number], finding.attack, shown.to_json())
 
-    found = run_attack(
-        order["attack"],
-        target,
-        attacked,
-        budget=order["budget"],
-        seed=order["seed"],
-        goal=order["goal"],
-        settings=order["settings"],
-        for_others=order["for_others"],
-        context=Context(**order["context"]),
-        done=add,
-        read=bar.read,
-        share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
-    )
+    with bar.ended_by_errors():
+        found = run_attack(
+            order["attack"],
+            target,
+            attacked,
+            budget=order["budget"],
+            seed=order["seed"],
+            goal=order["goal"],
+            settings=order["settings"],
+            for_others=order["for_others"],
+            context=Context(**order["context"]),
+            done=add,
+            read=bar.read,
+            share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
+        )
     return [*known.values(), *found]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from leakage_tasks.canaries import Canary
@@ -52,6 +53,15 @@ class RowsBar:
         self._searched.discard(place)
         self._news += Counter({f"{kind} rows": self._read[place], kind: 1})
         self._show(True)
+
+    @contextmanager
+    def ended_by_errors(self) -> Iterator[None]:
+        """Close the bar where the block ends in an error, which is to be the last line."""
+        try:
+            yield
+        except BaseException:
+            self._bar.close()
+            raise
 
     def _show(self, one_more: bool) -> None:
         now = time.monotonic()

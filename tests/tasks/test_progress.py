@@ -66,6 +66,13 @@ def test_it_is_of_all_processes() -> None:
         assert shown._bar.postfix == "canaries: 1 done, 1 searched, 3 to come"
 
 
+def test_an_error_ends_it() -> None:
+    bar = bar_of()
+    with pytest.raises(ValueError, match="broken"), bar.ended_by_errors():
+        raise ValueError("broken")
+    assert bar._bar.disable
+
+
 def test_its_rows_are_those_that_the_attack_says_it_read() -> None:
     rows: dict[int, int] = {}
     target = CausalTarget(tiny_gpt2(letters()), letters())
