@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import MASK, Canary
-from leakage_tasks.core.errors import CUT, LeakageError, TargetError
+from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, TargetError
 
 
 class _Guard:
@@ -75,18 +75,27 @@ def without_secret(message: str, canary: Canary) -> str:
     slots = canary.text[len(first) :].removesuffix(last)
     texts = [canary.text, canary.attack_space.fill(canary.secret), slots, "".join(canary.secret), canary.template]
     texts += [canary.source_text or "", *canary.space.pieces, *canary.attack_space.pieces]
+    was_cut = len(message) > LONGEST
     values = {slots, "".join(canary.secret)}.union(*(slot.values for slot in canary.space.slots))
     for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
         message = message.replace(text, MASK)
-    before, cut, after = message.partition(CUT)
-    if cut:
-        # A text of which the cut has left a part is not found as a whole.
-        width = max(map(len, texts))
-        message = f"{before[: max(0, len(before) - width)]}{CUT}{after[width:]}"
+    if was_cut:
+        # Texts of which the cut has left a part are not found as a whole.
+        message = _without_edges(message, max(map(len, texts)))
     quoted = {form for value in values for form in (repr(value), f"'{value}'", f'"{value}"')}
     for text in sorted(quoted, key=len, reverse=True):
         message = message.replace(text, repr(MASK))
     return message
+
+
+def _without_edges(message: str, width: int) -> str:
+    """A message without ``width`` characters on both sides of every place where it may have been cut."""
+    first, *rest = message.split(CUT)
+    parts = [first]
+    for part in rest:
+        parts[-1] = parts[-1][: max(0, len(parts[-1]) - width)]
+        parts.append(part[width:])
+    return CUT.join(parts)
 
 
 def without_its_words(error: Exception, canary: Canary) -> LeakageError:

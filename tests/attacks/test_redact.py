@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from leakage_tasks.attacks.redact import hiding, without_its_words, without_secret
@@ -84,3 +86,10 @@ def test_an_error_of_ours_about_a_batch_is_masked_for_each_natural_canary() -> N
 def test_errors_of_a_batch_without_natural_canaries_stay_as_they_are(error: type[Exception]) -> None:
     with pytest.raises(error, match="^cannot read the walrus pays 12-34$"), hiding([OTHER]):
         raise error("cannot read the walrus pays 12-34")
+
+
+@pytest.mark.parametrize("shift", range(24))
+def test_a_cut_message_shows_no_part_of_a_text(shift: int) -> None:
+    with pytest.raises(OptionError) as caught, hiding([NATURAL]):
+        raise OptionError("of a … list" + "." * shift + ", the walrus pays 12-34 today" * 200)
+    assert not re.search("wal|rus|pays|12-|34|today", str(caught.value))
