@@ -20,7 +20,7 @@ def read_size(text: Any) -> int:
     return size
 
 
-def size_words(size: float, digits: int = 3) -> str:
-    """Bytes in words that :func:`read_size` reads, to so many significant digits."""
+def size_words(size: float) -> str:
+    """Bytes in words that :func:`read_size` reads, to three digits."""
     unit, scale = next(((name, each) for name, each in reversed(_SHOWN.items()) if size >= each), ("B", 1))
-    return f"{size / scale:,.{digits}g} {unit}"
+    return f"{size / scale:.3g} {unit}"

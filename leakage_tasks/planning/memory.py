@@ -10,7 +10,7 @@ import numpy as np
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.targets.memory import LOGIT_BYTES
-from leakage_tasks.targets.memory_budget import StateBudget
+from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 
@@ -48,4 +48,4 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
     row = target.state_bytes(grown)
     # A pass copies the state of what its rows share, beside what they keep of their own.
     batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
-    return Memory(size, batch, min(StateBudget(getattr(target, "device", None)).most, row * order.budget))
+    return Memory(size, batch, min(MemoryBudget(getattr(target, "device", None)).most, row * order.budget))

@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit
-from leakage_tasks.targets.memory_budget import bytes_for_batch, check_one_row
+from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
@@ -60,7 +60,7 @@ class RowModel:
         self.device = torch.device(device if device is not None else model.device)
         self.max_length = max_length or room_of(model, tokenizer)
         self._batch_size, self._tokens = batch_size, tokens
-        self.limit = RowLimit(most_rows)
+        self.limit, self._memory = RowLimit(most_rows), MemoryBudget(self.device)
         self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
         """Share of a batch's own tokens that there may be of padding; what is cut off instead makes one more pass."""
         self._reads_padding: bool | None = None
@@ -80,8 +80,8 @@ class RowModel:
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
         row = max(length * (self._token_bytes + FULL_BYTES * self._heads * length), 1)
-        check_one_row(self.device, row)
-        most = min(self.limit.most, max(1, bytes_for_batch(self.device) // row))
+        check_one_row(row)
+        most = min(self.limit.most, max(1, self._memory.batch // row))
         return rows_at_once(self.device, length, self._batch_size, self.max_length, most, self._tokens)
 
     def row_costs(self, rows: Rows, width: int, ask: Ask, *beside: IntArray) -> FloatArray:

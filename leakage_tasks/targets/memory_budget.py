@@ -19,8 +19,7 @@ FREE_SHARE = 0.4
 BATCH_SHARE = 0.5
 """Of a run's memory, what the rows of one batch take; the rest is for states that searches go on from."""
 CPU_BYTES = 1 << 28
-"""The most that the rows of a search take in a batch on a CPU. Batches that part take more."""
-
+"""The most that the rows of a search take in a pass on a CPU, which gains nothing by more."""
 SPREAD_BYTES = 4 * 10**9
 """What a process of several that hold parts of one model takes unless told otherwise: for all the same."""
 
@@ -37,22 +36,7 @@ def memory_within(given: int | None) -> Iterator[None]:
         _given.reset(token)
 
 
-def bytes_for_batch(device: torch.device) -> int:
-    """Memory that a batch may take on ``device``."""
-    return int(BATCH_SHARE * (_given.get() or _free(device)))
-
-
-def bytes_for_rows(device: torch.device) -> int:
-    """The same for rows of a search where the user names no batch size; on a CPU many gain nothing."""
-    return _of_rows(device, _given.get() or _free(device))
-
-
-def _of_rows(device: torch.device, size: int) -> int:
-    most = int(BATCH_SHARE * size)
-    return most if device.type == "cuda" else min(CPU_BYTES, most)
-
-
-def check_one_row(device: torch.device, size: float) -> None:
+def check_one_row(size: float) -> None:
     """Raise OptionError where the memory that the user allows does not hold one row of ``size`` bytes."""
     given = _given.get()
     if given is not None and size > BATCH_SHARE * given:
@@ -67,12 +51,12 @@ def free_on_gpu(device: torch.device) -> int:
     return int(torch.cuda.mem_get_info(device)[0] + idle)
 
 
-class StateBudget:
-    """Model states that searches keep to go on from, all searches of one model together, within the run's memory.
+class MemoryBudget:
+    """What one model's passes, and the states that its searches keep to go on from, may take on ``device``.
 
-    What has ``memory`` is held until it is gone; where there is too much, the oldest loses its memory, which is None
-    from then on, and has to be computed again if it is needed. ``spread`` says that several processes hold parts of
-    the model, who must come to the same decisions.
+    A state is the ``memory`` of whoever holds it. Where all of them together are too much, the oldest holder loses its
+    memory, which is None from then on, and has to be computed again if it is needed. ``spread`` says that several
+    processes hold parts of the model, who must come to the same decisions.
     """
 
     def __init__(self, device: torch.device | None = None, spread: bool = False) -> None:
@@ -82,13 +66,18 @@ class StateBudget:
 
     @property
     def most(self) -> int:
-        """Bytes that may be held at once."""
+        """Bytes of states that may be held at once."""
         return int((1 - BATCH_SHARE) * self._all)
 
     @property
+    def batch(self) -> int:
+        """Bytes that a batch may take."""
+        return int(BATCH_SHARE * self._all)
+
+    @property
     def rows(self) -> int:
-        """Bytes that the rows of a pass may take."""
-        return _of_rows(self.device, self._all)
+        """Bytes that the rows of a search may take in a pass where the user names no batch size."""
+        return self.batch if self.device.type == "cuda" else min(CPU_BYTES, self.batch)
 
     @property
     def _all(self) -> int:

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
-from leakage_tasks.targets.memory_budget import StateBudget, bytes_for_rows, memory_within
+from leakage_tasks.targets.memory_budget import MemoryBudget, memory_within
 from leakage_tasks.targets.rounds import together
 from tests.oracles import letters, tiny_gpt2
 
@@ -37,38 +37,38 @@ def test_what_is_no_size_is_refused(words):
 
 
 def test_what_is_allowed_holds_inside_and_no_longer():
-    states = StateBudget()
+    states = MemoryBudget()
     usual = states.most
     with memory_within(1000):
-        assert (states.most, bytes_for_rows(CPU)) == (500, 500)
+        assert (states.most, states.rows) == (500, 500)
     assert states.most == usual
 
 
 def test_the_threads_of_attacks_keep_to_it_too():
     with memory_within(1000):
-        (found,) = together([lambda: bytes_for_rows(CPU)])
+        (found,) = together([lambda: MemoryBudget().rows])
     assert found.result == 500
 
 
 def test_unless_given_it_is_a_share_of_what_is_free_for_all_processes(monkeypatch):
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Free", (), {"available": 10**9}))
-    alone = StateBudget().most
+    alone = MemoryBudget().most
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert (alone, StateBudget().most) == (200_000_000, 50_000_000)
+    assert (alone, MemoryBudget().most) == (200_000_000, 50_000_000)
 
 
 @pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam"])
 def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
     plenty = run_attack(attack, CausalTarget(tiny_gpt2(letters()), letters()), PINS)
     target, most = CausalTarget(tiny_gpt2(letters()), letters()), []
-    hold = StateBudget.hold
+    hold = MemoryBudget.hold
 
     def watched(self, holder, size):
         hold(self, holder, size)
         # One batch may be held, whatever it takes: it is gone on from next.
         most.append(self.held <= self.most or len(self._holders) == 1)
 
-    monkeypatch.setattr(StateBudget, "hold", watched)
+    monkeypatch.setattr(MemoryBudget, "hold", watched)
     with memory_within(400_000):
         scarce = run_attack(attack, target, PINS)
     assert most

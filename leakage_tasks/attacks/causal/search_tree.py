@@ -18,7 +18,7 @@ from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_gue
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.memory_budget import StateBudget
+from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
@@ -90,7 +90,7 @@ class SearchTree:
         finite(self.prefix_cost + float(following.min()))
         no_path = np.zeros((1, 0), dtype=np.int64)
         self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
-        self._states = getattr(target, "states", None) or StateBudget()
+        self._states = getattr(target, "states", None) or MemoryBudget()
 
     def path_of(self, filling: Filling) -> tuple[int, ...]:
         """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""

@@ -106,7 +106,7 @@ class CausalTarget(CausalReader):
         else:
             held = sum(tensor.numel() * tensor.element_size() for tensor in state.prefix)
             self._row_bytes, self._token_bytes, self._shared_tokens = logits, held / state.length, state.length
-        check_one_row(self.device, self._row_bytes + self._token_bytes)
+        check_one_row(self._row_bytes + self._token_bytes)
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray

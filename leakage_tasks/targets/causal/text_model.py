@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.targets.memory import RowLimit
-from leakage_tasks.targets.memory_budget import StateBudget
+from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
 from leakage_tasks.targets.tokens.token_paths import token_pieces
 
@@ -44,7 +44,7 @@ class TextModel:
         self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
         spread = is_spread(model)
-        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), StateBudget(self.device, spread)
+        self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), MemoryBudget(self.device, spread)
         self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
-from leakage_tasks.targets.memory_budget import bytes_for_rows, check_one_row
+from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.suffix.growing_cache import GrowingCache, NoCache, growing_cache
 
 MOST_ROWS = {"cpu": 1024}
@@ -38,8 +38,8 @@ class SuffixSampler:
             with self.limit.halving(1), self.target.inference():
                 live, logits = self.begin([prefix], more)
                 self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
-            check_one_row(self.target.device, self._row_bytes[lengths])
-        affordable = bytes_for_rows(self.target.device) // self._row_bytes[lengths]
+            check_one_row(self._row_bytes[lengths])
+        affordable = self.target.states.rows // self._row_bytes[lengths]
         return max(1, min(self.limit.most, self.asked(sum(lengths)), affordable))
 
     def asked(self, length: int) -> int:

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.memory_budget import StateBudget
+from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.tokens import token_paths as layout
 from tests.attacks.written_down import DIGITS, at_random, beam, by_cost, canary, target
 from tests.oracles import letters, merging, tiny_gpt2
@@ -82,7 +82,7 @@ def test_a_wide_beam_in_small_parts_and_little_memory_is_the_same(monkeypatch):
     pin = Canary("c", "the pin is {digits:4}.", tuple("1234"))
     plenty = SearchTree(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
     expected = [guess.filling for guess in beam_search(plenty, 60, 10**6)]
-    monkeypatch.setattr(StateBudget, "most", 1)
+    monkeypatch.setattr(MemoryBudget, "most", 1)
     scarce = SearchTree(CausalTarget(tiny_gpt2(letters()), letters()), pin.space)
     scarce.rows = lambda depth: 7
     assert [guess.filling for guess in beam_search(scarce, 60, 10**6)] == expected
