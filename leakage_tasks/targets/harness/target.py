@@ -120,11 +120,11 @@ class HarnessTarget(HarnessScorer):
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
         asked = [request("generate_until", {}, (self.before + text, settings), 0)]
-        return asked_together(self._lm, self._alike(text), self._lm.generate_until, asked)[0]
+        return asked_together(self._lm, self._alike("complete", text), self._lm.generate_until, asked)[0]
 
-    def _alike(self, text: str) -> Hashable:
+    def _alike(self, what: str, text: str) -> Hashable:
         """What is equal in texts that are gone on with in one call: without padding, which some models read."""
-        return "generate", HarnessScorer.length(self, self.before + text)
+        return what, HarnessScorer.length(self, self.before + text)
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
         """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for models that do not draw."""
@@ -132,7 +132,7 @@ class HarnessTarget(HarnessScorer):
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
         asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
-        return self._drawn(self._alike(text), asked)
+        return self._drawn(self._alike("write", text), asked)
 
     def _drawn(self, kind: Hashable, asked: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
         """What the model writes after each text; a warning where it does not seem to draw."""
