@@ -1,8 +1,8 @@
 """Attacks on many canaries together against one canary after the other: passes, rows and time, and equal figures.
 
-``python -m benchmarks.together [--canaries 40] [--digits 6] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes a
-model, teaches it half of the canaries and attacks all of them both ways in one run. Beside the passes stands the least
-there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. The shapes of
+``python -m benchmarks.together [--canaries 40] [--taught 0.5] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes
+a model, teaches it a share of the canaries and attacks all of them both ways in one run. Beside the passes stands the
+least there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. The shapes of
 ``benchmarks.together_shapes`` (classifier, masked, tagger, seq2seq, harness) are not taught.
 """
 
@@ -41,6 +41,7 @@ class Measured:
     depth: int
     """Passes of the group that took most."""
     seconds: float
+    """Of the clock: what the user waits for."""
 
 
 class Counted:
@@ -68,7 +69,7 @@ def main() -> None:
     made = OTHER[options.shape](options.canaries, options.rows) if options.shape in OTHER else _taught(options)
     threads = torch.get_num_threads()
     print(f"{options.shape}, {len(made.canaries)} canaries; {made.rows} rows a pass; {threads} threads")
-    print("| attack | | passes | rows | least passes | of the least | CPU seconds |")
+    print("| attack | | passes | rows | least passes | of the least | seconds |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for attack, goal in made.attacks:
         both = [[made.canaries], [[canary] for canary in made.canaries]]
@@ -81,9 +82,10 @@ def main() -> None:
 
 
 def _taught(options: argparse.Namespace) -> Setup:
-    """A causal model that knows half of the canaries by heart."""
-    half = options.canaries // 2
-    canaries = make_canaries(f"The code of {{unique}} is {{digits:{options.digits}}}.", half, controls=half)
+    """A causal model that knows a share of the canaries by heart."""
+    taught = round(options.canaries * options.taught)
+    template = f"The code of {{unique}} is {{digits:{options.digits}}}."
+    canaries = make_canaries(template, taught, controls=options.canaries - taught)
     learnt = [canary.text for canary in canaries if canary.planted]
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
     model = _model(options.shape, len(tokenizer))
@@ -107,7 +109,7 @@ def _compared(attack: str, met: Measured, alone: Measured) -> str:
     )
     longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
     return (
-        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the CPU time, ranks differ by at "
+        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the time, ranks differ by at "
         f"most {apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
     )
 
@@ -116,6 +118,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     for name, default in (("canaries", 40), ("digits", 6), ("rows", 512), ("epochs", 150), ("budget", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--taught", type=float, default=0.5, help="share of the canaries that the model knows")
     parser.add_argument("--shape", choices=[*SHAPES, "lstm", *OTHER], default="gpt2-tiny")
     return parser.parse_args()
 
@@ -149,12 +152,12 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
     run_attack(attack, target, groups[0][:1], goal=goal, budget=budget)
     with metered(made.modules) as seen:
         counted: Any = seen if made.modules else Counted(target)
-        found, depth, started = [], 0, time.process_time()
+        found, depth, started = [], 0, time.perf_counter()
         for group in groups:
             before = counted.passes
             found += run_attack(attack, target, group, goal=goal, budget=budget)
             depth = max(depth, counted.passes - before)
-        return Measured(found, counted.passes, counted.rows, depth, time.process_time() - started)
+        return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started)
 
 
 if __name__ == "__main__":
