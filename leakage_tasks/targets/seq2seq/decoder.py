@@ -74,7 +74,7 @@ class Decoder:
         padded on the left.
         """
         if past_key_values is not None:
-            with at_positions(self._model.get_decoder(), position_ids):
+            with at_positions(self._model, position_ids):
                 return self._pass(input_ids, sources, use_cache, past_key_values, attention_mask)
         input_ids = torch.cat([self._before.expand(len(input_ids), -1), input_ids], dim=1)
         out = self._from_beginning(input_ids, sources, use_cache)

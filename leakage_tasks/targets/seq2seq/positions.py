@@ -16,12 +16,12 @@ NAME = "embed_positions"
 
 
 @contextlib.contextmanager
-def at_positions(decoder: Any, positions: Tensor | None) -> Iterator[None]:
-    """Have a ``decoder`` take each row's token for that at its own position ``[n, 1]`` within the block."""
+def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
+    """Have a ``model`` take each row's token for that at its own position ``[n, 1]`` within the block."""
     if positions is None:
         yield
         return
-    tables = [module for name, module in decoder.named_modules() if name.split(".")[-1] == NAME]
+    tables = [module for name, module in model.named_modules() if name.split(".")[-1] == NAME]
     hooks = [table.register_forward_hook(partial(_own, positions), with_kwargs=True) for table in tables]
     try:
         yield
@@ -36,5 +36,6 @@ def _own(positions: Tensor, table: Any, given: tuple[Any, ...], named: dict[str,
     for position in positions.unique().tolist():
         asked.arguments["past_key_values_length"] = position
         asked.arguments.pop("position_ids", None)
-        found = torch.where((positions == position)[..., None], table.forward(*asked.args, **asked.kwargs), found)
+        here = (positions == position)[..., None].to(found.device)
+        found = torch.where(here, table.forward(*asked.args, **asked.kwargs), found)
     return found
