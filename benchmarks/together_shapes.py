@@ -11,6 +11,8 @@ import torch
 from lm_eval.models.huggingface import HFLM
 from torch import nn
 from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertForMaskedLM,
     BertForSequenceClassification,
@@ -34,6 +36,7 @@ from tests.taggers import INTENTS, TAGS, words_tokenizer
 WIDTH, LAYERS, ROOM = 128, 4, 64
 SENTENCES = ("the pin is {}", "the small house number is {} on a mat", "pin {} is the red fast dog tree on the big mat")
 EXPOSURE, EXTRACTION = "exposure", "extraction"
+SPECIAL = {"vocab_size": len(letters()), "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,12 +118,26 @@ def harness(number: int, rows: int) -> Setup:
     return Setup(canaries, lambda: HarnessTarget(lm), modules_of(lm), attacks, rows or 1)
 
 
-def seq2seq(number: int, rows: int) -> Setup:
-    """A T5 whose canaries have a source sentence each, of different lengths."""
+def t5(number: int, rows: int) -> Setup:
+    """A T5, which looks at the distance between tokens."""
     size = {"d_model": WIDTH, "d_ff": 4 * WIDTH, "d_kv": 32, "num_layers": 2, "num_heads": 4}
-    special = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
-    model = T5ForConditionalGeneration(T5Config(vocab_size=len(letters()), **size, **special)).eval()
-    made = make_canaries("the pin is {digits:4}.", number, controls=0)
+    return _translator(T5ForConditionalGeneration(T5Config(**size, **SPECIAL)).eval(), number, rows)
+
+
+def bart(number: int, rows: int) -> Setup:
+    """A BART, whose tokens have positions."""
+    sides = {f"{side}_ffn_dim": 4 * WIDTH for side in ("encoder", "decoder")}
+    sides |= {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
+    size = {"d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 2 * ROOM}
+    return _translator(BartForConditionalGeneration(BartConfig(**size, **sides, **SPECIAL)).eval(), number, rows)
+
+
+def _translator(model: Any, number: int, rows: int) -> Setup:
+    """Canaries with a source sentence each, and beginnings, of different lengths."""
+    made = [
+        make_canaries(f"the {'red ' * (n % 3)}pin of {{unique}} is {{digits:4}}.", 1, controls=0, seed=n)[0]
+        for n in range(number)
+    ]
     names = make_canaries("{unique} {digits:1}", number, controls=0, seed=1)
     canaries = [
         dataclasses.replace(each, id=f"c{n}", source="pin " + name.text)
@@ -132,7 +149,8 @@ def seq2seq(number: int, rows: int) -> Setup:
         target.pass_size.rows, target.pass_size.note = rows, lambda rows, seconds: None  # type: ignore[method-assign]
         return target
 
-    return Setup(canaries, fresh, [model], [("exposure", EXPOSURE), ("shortest-path", EXTRACTION)], rows)
+    attacks = [("exposure", EXPOSURE), ("shortest-path", EXTRACTION)]
+    return Setup(canaries, fresh, [model, model.get_encoder()], attacks, rows)
 
 
-OTHER = {"classifier": classifier, "masked": masked, "tagger": tagger, "harness": harness, "seq2seq": seq2seq}
+OTHER = {"classifier": classifier, "masked": masked, "tagger": tagger, "harness": harness, "t5": t5, "bart": bart}

@@ -46,6 +46,7 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
     one = np.zeros(1, dtype=np.int64)
     grown, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
     row = target.state_bytes(grown)
-    # A pass copies the state of what its rows share, beside what they keep of their own.
-    batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
+    # A pass copies what its rows share, and of a translation what they look at, beside what they keep of their own.
+    source = getattr(getattr(target, "source", None), "nbytes", 0)
+    batch = at_once * (row + target.state_bytes(state) + source + LOGIT_BYTES * width)
     return Memory(size, batch, min(MemoryBudget(getattr(target, "device", None)).most, row * order.budget))

@@ -26,7 +26,7 @@ FULL_BYTES = 4
 READ, READ_IN_HALF = 1e-3, 0.1
 """Bits by which padding may change an answer before it counts as read, the latter in half precision."""
 PROBED = 4
-"""Padding tokens, at most, that tell whether a model reads them."""
+"""Padding tokens, if there is room for so many, that tell whether a model reads them."""
 
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
@@ -110,44 +110,51 @@ class RowModel:
         if isinstance(rows, np.ndarray):
             return self._equally_long(rows, width, ask, more)
         found = np.zeros((len(rows), width))
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        first = 0
-        while first < len(order):
-            # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
-            ahead = order[min(first + self.batch(len(rows[order[first]])), len(order)) - 1]
-            chosen = order[first : first + self.batch(len(rows[ahead]))]
+        left = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        known: list[int] = []
+        while left:
+            chosen = self._next(rows, left, bool(known))
             check_fits(len(rows[chosen[-1]]), self.max_length)
-            own = [each[chosen] for each in more]
-            if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
-                chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
-            chosen = chosen[: self._least_padding([len(rows[place]) for place in chosen])]
-            own = [each[: len(chosen)] for each in own]
+            mixed = len(rows[chosen[0]]) < len(rows[chosen[-1]])
+            proving = mixed and self._reads_padding is None
             with self.limit.halving(len(chosen)):
-                found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
-                first += len(chosen)
+                read = chosen + known if proving else chosen
+                ids, mask = padded([rows[place] for place in read], self.padding, self._room(rows[read[-1]], proving))
+                answers = _answer(ids, mask, ask, [each[read] for each in more])
+                if proving:
+                    apart = np.abs(answers[len(chosen) :] - found[known]).max()
+                    # Not "apart > noise": what is no number agrees with nothing.
+                    self._reads_padding = not apart <= self._noise
+                if not (mixed and self._reads_padding):
+                    found[chosen], left = answers[: len(chosen)], left[len(chosen) :]
+                    # The shortest row of all has been read without padding: it tells whether a model reads that.
+                    known = known or chosen[:1]
         return found
+
+    def _next(self, rows: Rows, left: Sequence[int], known: bool) -> list[int]:
+        """Which of the rows ``left``, shortest first, are read next: of one length where padding is or may be read.
+
+        A batch that tells whether it is has a row more, which must be ``known``.
+        """
+        # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
+        ahead = left[min(self.batch(len(rows[left[0]])), len(left)) - 1]
+        chosen = list(left[: self.batch(len(rows[ahead]))])
+        alike = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
+        if self._reads_padding or (self._reads_padding is None and not known):
+            return alike
+        if self._reads_padding is None and len(alike) < len(chosen):
+            chosen = chosen[: max(1, self.batch(len(rows[ahead])) - 1)]
+        return chosen[: self._least_padding([len(rows[place]) for place in chosen])]
+
+    def _room(self, row: Sequence[int], proving: bool) -> int:
+        """How wide a batch must be, at the least, for ``row`` to tell whether padding after it changes its answer."""
+        return min(len(row) + PROBED, self.max_length or len(row) + PROBED) if proving else 0
 
     def _least_padding(self, lengths: Sequence[int]) -> int:
         """How many of rows of these lengths, shortest first, are padded by no more than :attr:`most_padding`."""
         tokens = np.cumsum(lengths)
         padding = np.arange(1, len(lengths) + 1) * lengths - tokens
         return int(np.flatnonzero(padding <= self.most_padding * tokens)[-1]) + 1
-
-    def _padding_counts(self, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]) -> bool:
-        """Whether padding after a row changes what is answered to it; found out once, with a row that has room.
-
-        The row is the first of those that ``beside`` is of.
-        """
-        if self._reads_padding is None:
-            ids, mask = padded([row], self.padding)
-            room = PROBED if self.max_length is None else min(PROBED, self.max_length - len(row))
-            longer, covered = ids.new_full((1, room), self.padding), mask.new_zeros((1, room))
-            own = [each[:1] for each in beside]
-            with self.limit.halving(1):
-                alone = _answer(ids, mask, ask, own)
-                among = _answer(torch.cat([ids, longer], dim=1), torch.cat([mask, covered], dim=1), ask, own)
-                self._reads_padding = bool(np.abs(alone - among).max() > self._noise)
-        return bool(self._reads_padding)
 
     def _equally_long(self, rows: IntArray, width: int, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
         if not len(rows):
@@ -227,10 +234,10 @@ def texts_at_once(asked: int | str | None) -> int | None:
     return int(asked)
 
 
-def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
-    """Token ids and attention mask of rows of any lengths, both ``[rows, longest]``, padded on the right."""
+def padded(rows: Sequence[Sequence[int]], padding: int, least: int = 0) -> tuple[Tensor, Tensor]:
+    """Token ids and attention mask of rows of any lengths, both ``[rows, longest or least]``, padded on the right."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64)
-    real = np.arange(lengths.max()) < lengths[:, None]
+    real = np.arange(max(least, lengths.max())) < lengths[:, None]
     ids = np.full(real.shape, padding, dtype=np.int64)
     ids[real] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
     return torch.from_numpy(ids), torch.from_numpy(real.astype(np.int64))

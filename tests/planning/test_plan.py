@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.planning.bounds import Bounds, Range
@@ -17,6 +18,7 @@ from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, estimate_
 from leakage_tasks.planning.report import table
 from leakage_tasks.stats.totals import Stratum, total_range
 from tests.oracles import letters, tiny_gpt2
+from tests.targets.seq2seq.test_target import ending, tiny
 from tests.targets.text_models import TextOnly, hf
 
 TASK = "canary_exposure"
@@ -105,6 +107,18 @@ def test_merged_searches_share_their_passes() -> None:
     assert estimate_of([made_up(True)], "seconds").likely == pytest.approx(10 * 0.5 + 15 * 0.15)
     assert estimate_of([made_up(False)], "seconds").likely == pytest.approx(20)
     assert estimate_of([made_up(True)], "rows").likely == 200
+
+
+def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path) -> None:
+    made = make_canaries("pin {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
+    canaries = [dataclasses.replace(each, source=f"pin {'ab ' * (n % 4)}x") for n, each in enumerate(made)]
+    translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
+    planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
+    (kind,) = planner.kinds()
+    _, took = taken_together([order.canary for _, order in planner.pairs], planner.attacked, planner.modules, 1)
+    found = kind.estimate("passes")
+    assert kind.merged
+    assert found.low <= took.passes <= found.high
 
 
 def test_every_quantity_has_a_total(lm: Any, manifest: str) -> None:

@@ -21,7 +21,7 @@ class RowState:
 
     ``tensors`` have the batch as their first dimension. ``prefix`` is the one-row cache of the shared prefix
     whose ``length`` tokens are left out of ``tensors`` (attention caches), or None (all else). ``read`` says of how
-    many tokens a text is.
+    many tokens a text is, ``source`` what all of them look at besides (a translation model's source sentence), or None.
     """
 
     shell: Any
@@ -29,6 +29,7 @@ class RowState:
     prefix: list[Tensor] | None = None
     length: int = 0
     read: int = 0
+    source: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -55,17 +56,23 @@ class RowState:
         return _map_tensors(self.shell, lambda _: next(left))
 
 
-def of_prefixes(cache: Any, read: int) -> list[RowState]:
-    """The state of each of several prefixes of ``read`` tokens, one row each, from what the model returned for them."""
+def of_prefixes(cache: Any, read: int, sources: Sequence[Any] = (None,)) -> list[RowState]:
+    """The state of each of several prefixes of ``read`` tokens, one row each, from what the model returned for them.
+
+    ``sources`` are what each looks at besides, or the one thing that all do.
+    """
     columns = [tensor.split(1) for tensor in tensors_of(cache)]
     rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
     if len(rows) > 1:
         # A row of its own memory: the others' is free once they are done.
         rows = [[tensor.clone() for tensor in row] for row in rows]
+    each = zip(rows, [*sources] * (len(rows) // len(sources)), strict=True)
     if not attention_only(cache):
-        return [RowState(cache, row, read=read) for row in rows]
+        return [RowState(cache, row, read=read, source=source) for row, source in each]
     length = columns[0][0].shape[-2]
-    return [RowState(cache, [tensor[..., length:, :] for tensor in row], row, length, read) for row in rows]
+    return [
+        RowState(cache, [tensor[..., length:, :] for tensor in row], row, length, read, source) for row, source in each
+    ]
 
 
 def of_rows(cache: Any) -> RowState:
@@ -79,7 +86,7 @@ def after(previous: RowState, cache: Any) -> RowState:
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
     shell = cache if previous.prefix is None else previous.shell
-    return RowState(shell, tensors, previous.prefix, previous.length, previous.read + 1)
+    return replace(previous, shell=shell, tensors=tensors, read=previous.read + 1)
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
@@ -108,6 +115,11 @@ def likeness(state: RowState) -> Hashable:
     plain: list[Hashable] = []
     _map_tensors(state.shell, lambda tensor: tensor, plain.append)
     return tuple(tensor.shape[1:] for tensor in state.tensors), tuple(plain)
+
+
+def looked_at(sources: Sequence[Any], counts: Sequence[int]) -> dict[str, Any]:
+    """What a forward pass is told of what its rows look at besides, so many rows at each of ``sources``."""
+    return {} if sources[0] is None else {"sources": list(zip(sources, counts, strict=True))}
 
 
 def attention_only(cache: Any) -> bool:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from leakage_tasks.targets.causal.cache import RowState, tensors_of
+from leakage_tasks.targets.causal.cache import RowState, looked_at, tensors_of
 
 
 class PaddedBatch:
@@ -31,13 +31,19 @@ class PaddedBatch:
         ]
         return self._states[0].filled(joined)
 
-    def told(self, device: torch.device) -> dict[str, Tensor]:
-        """What the forward pass is told besides: which places are padding ``[n, k + 1]``, and positions ``[n, 1]``."""
+    def told(self, device: torch.device) -> dict[str, Any]:
+        """What the forward pass is told besides: which places are padding ``[n, k + 1]``, and positions ``[n, 1]``.
+
+        Where nothing is padded it is told neither. Sources are those of the states.
+        """
+        beside = looked_at([state.source for state in self._states], self._counts)
+        if len(set(self._lengths)) == 1:
+            return beside
         lengths = torch.tensor(self._lengths, device=device).repeat_interleave(
             torch.tensor(self._counts, device=device)
         )[:, None]
         places = torch.arange(self._longest + 1, device=device)[None]
-        return {"attention_mask": (places >= self._longest - lengths).long(), "position_ids": lengths}
+        return {"attention_mask": (places >= self._longest - lengths).long(), "position_ids": lengths, **beside}
 
     def parts(self, rows: Tensor) -> list[Tensor]:
         """What belongs to each state of a tensor of the batch's rows."""

@@ -2,20 +2,22 @@
 
 Attention models read all rows in one pass, whatever their prefixes: sharing these (``shared``), else with keys and
 values padded to one length (``padded``). The way that is tried is held against one pass for each state, and steps aside
-where it differs. All other models read those rows in one pass whose states are alike.
+where it differs: when first used, and when prefixes of several lengths, or several source sentences, first meet in it.
+All other models read those rows in one pass whose states are alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from operator import ge
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import RowState, after, join, likeness
+from leakage_tasks.targets.causal.cache import RowState, after, join, likeness, looked_at
 from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
@@ -43,7 +45,8 @@ class Passes:
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
         self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
         """Ways not found wrong, best first, for one state and for several."""
-        self._proven = {False: False, True: False}
+        self._proven: list[tuple[bool, bool, bool]] = []
+        """For several states or one, of several lengths, of several sources: what has been checked."""
 
     @property
     def shares(self) -> bool:
@@ -65,9 +68,9 @@ class Passes:
         groups: dict[Hashable, list[int]] = {}
         for place, state in enumerate(states):
             if state.prefix is None:
-                kind: Hashable = likeness(state)
+                kind: Hashable = likeness(state), id(state.source)
             else:
-                kind = "any length" if self._ways[True] else state.read
+                kind = "any length" if self._ways[True] else _likeness_of_prefix(state)
             groups.setdefault(kind, []).append(place)
         return list(groups.values())
 
@@ -80,28 +83,30 @@ class Passes:
             if found is not None:
                 return found
             del self._ways[several][0]
-        if several and len({state.read for state in states}) == 1:
+        if several and len(set(map(_likeness_of_prefix, states))) == 1:
             return self._equally_long(states, fed)
         return self.step(states, fed) if several else self._each(states, fed)
 
     def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
-        """What comes of one way; None where it does not agree with a pass for each state, the first time it is used."""
+        """What comes of one way; None where it does not agree with a pass for each state, when it is first used so."""
+        kind = several, len({state.read for state in states}) > 1, len({id(state.source) for state in states}) > 1
+        proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
         try:
             found = way(states, fed)
         except Exception as error:
-            if self._proven[several] or out_of_memory(error):
+            if proven or out_of_memory(error):
                 raise
             log.debug("a shared pass cannot be made: %s", error)
             return None
-        if not self._proven[several]:
-            plain = self._each(states, fed)
-            pairs = zip(found[0], plain[0], strict=True)
-            apart = max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
+        if not proven:
+            some = _unlike(states)
+            plain, _ = self._each([states[place] for place in some], [fed[place] for place in some])
+            apart = how_far_apart([found[0][place] for place in some], plain)
             # Not "apart > noise": what is no number agrees with nothing.
             if not apart <= self._noise:
                 log.debug("a shared pass is off by %s nats", apart)
                 return None
-            self._proven[several] = True
+            self._proven.append(kind)
         return found
 
     # -- the ways ---------------------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ class Passes:
         """A pass for each state, its prefix copied for each row."""
         logits, grown = [], []
         for state, tokens in zip(states, fed, strict=True):
-            said, cache = self._read(state.rebuild(), tokens)
+            said, cache = self._read(state.rebuild(), tokens, **looked_at([state.source], [len(tokens)]))
             logits.append(said[:, -1])
             grown.append(after(state, cache))
         return logits, grown
@@ -143,5 +148,26 @@ class Passes:
     def _equally_long(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """One pass over states of one length, with nothing padded."""
         batch = PaddedBatch(states)
-        said, cache = self._read(batch.cache(), torch.cat(list(fed)))
+        said, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
         return batch.parts(said[:, -1]), batch.split(cache)
+
+
+def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
+    """The most by which log-probabilities of two ways differ, in nats, from logits ``[n, …, V]`` of each."""
+    pairs = zip(found, plain, strict=True)
+    return max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
+
+
+def _likeness_of_prefix(state: RowState) -> Hashable:
+    return state.read, id(state.source)
+
+
+def _unlike(states: Sequence[RowState]) -> list[int]:
+    """The places of those states that differ most, in what a way might get wrong."""
+    sizes: list[Callable[[int], int]] = [
+        lambda place: states[place].read,
+        lambda place: len(states[place].tensors[0]),
+        lambda place: getattr(states[place].source, "length", 0),
+    ]
+    places = range(len(states))
+    return sorted({end(places, key=size) for size in sizes for end in (min, max)})

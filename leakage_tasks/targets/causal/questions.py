@@ -47,7 +47,7 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
 
     def read(part: slice) -> list[tuple[Any, float, FloatArray]]:
         some = asked[part]
-        states, own, logits = engine.read_first([each.tokens for each in some])
+        states, own, logits = engine.read_first([each.tokens for each in some], [each.target.source for each in some])
         found = []
         for row, (each, state) in enumerate(zip(some, states, strict=True)):
             each.target.weigh(state, logits.shape[-1])

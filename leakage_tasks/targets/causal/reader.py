@@ -16,7 +16,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision
-from leakage_tasks.targets.causal.cache import of_prefixes, pick
+from leakage_tasks.targets.causal.cache import looked_at, of_prefixes, pick
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Step
 from leakage_tasks.targets.causal.text_model import TextModel
@@ -59,18 +59,28 @@ class CausalReader(TextModel):
         with super().inference(), contextlib.nullcontext() if self._adapted else self.model.disable_adapter():
             yield
 
-    def read_first(self, rows: Sequence[Sequence[int]]) -> tuple[list[Any], Tensor, Tensor]:
+    @property
+    def source(self) -> Any:
+        """What all texts of this view look at besides, as a translation model's source sentence; None for nothing."""
+        return None
+
+    def read_first(
+        self, rows: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)
+    ) -> tuple[list[Any], Tensor, Tensor]:
         """Read texts of one length from their first token: a state each, all costs in bits, and the last logits.
 
-        The costs are of each token after the first ``[n, length − 1]``, the logits ``[n, V]``.
+        The costs are of each token after the first ``[n, length − 1]``, the logits ``[n, V]``. ``sources`` are
+        :attr:`source` of each, if they have any.
         """
         tokens = torch.tensor(rows, device=self.device)
         with self.inference():
-            out = self.model(input_ids=tokens, use_cache=self.cached)
+            out = self.model(input_ids=tokens, use_cache=self.cached, **looked_at(sources, [1] * len(sources)))
             logits = out.logits[:, -tokens.shape[1] :].float()
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
             states: Any
-            states = of_prefixes(self._cache_of(out), tokens.shape[1]) if self.cached else list(tokens.split(1))
+            states = (
+                of_prefixes(self._cache_of(out), tokens.shape[1], sources) if self.cached else list(tokens.split(1))
+            )
         return states, own, logits[:, -1]
 
     def gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
@@ -85,7 +95,10 @@ class CausalReader(TextModel):
             fed = [torch.from_numpy(part.tokens).to(self.device)[:, None] for part in parts]
             picked = [self.gather(part.states, part.which, part.rows) for part in parts]
             states: Sequence[Any]
-            logits, states = (self._taking_steps().step if self.cached else self._read_anew)(picked, fed)
+            if self.cached:
+                logits, states = self._taking_steps().step(picked, fed)
+            else:
+                logits, states = self._read_anew(picked, fed, [part.target.source for part in parts])
             return list(zip(states, self._costs_of_each(logits, [part.columns for part in parts]), strict=True))
 
     def _taking_steps(self) -> Passes:
@@ -94,14 +107,18 @@ class CausalReader(TextModel):
             self._passes[self._adapted] = Passes(self.read_on, self._stepper, half)
         return self._passes[self._adapted]
 
-    def _read_anew(self, texts: Sequence[Tensor], fed: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def _read_anew(
+        self, texts: Sequence[Tensor], fed: Sequence[Tensor], sources: Sequence[Any]
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Logits after one token more, of texts read from their beginning, those of one length in one pass."""
         grown = [torch.cat([text, more], dim=1) for text, more in zip(texts, fed, strict=True)]
         logits: dict[int, Tensor] = {}
         for length in {text.shape[1] for text in grown}:
             same = [place for place, text in enumerate(grown) if text.shape[1] == length]
-            said = self.read(torch.cat([grown[place] for place in same]), 1, remember=False)[0][:, -1]
-            logits |= dict(zip(same, said.split([len(grown[place]) for place in same]), strict=True))
+            counts = [len(grown[place]) for place in same]
+            beside = looked_at([sources[place] for place in same], counts)
+            said, _ = self.read(torch.cat([grown[place] for place in same]), 1, remember=False, **beside)
+            logits |= dict(zip(same, said[:, -1].split(counts), strict=True))
         return [logits[place] for place in range(len(grown))], grown
 
     def _costs_of_each(self, logits: Sequence[Tensor], columns: Sequence[IntArray]) -> list[FloatArray]:
@@ -128,18 +145,18 @@ class CausalReader(TextModel):
                 return getattr(out, name)
         raise TargetError("the model returns no cache to continue from")
 
-    def read(self, tokens: Tensor, keep: int, remember: bool = True) -> tuple[Tensor, Any]:
+    def read(self, tokens: Tensor, keep: int, remember: bool = True, **told: Any) -> tuple[Tensor, Any]:
         """Read texts ``[n, P]`` from their first token, behind the soft prompt if there is one.
 
         Returns logits after each of the last ``keep`` tokens in float32, ``[n, keep, V]``, and the model's cache (None
-        for ``cached=False``).
+        for ``cached=False``). ``told`` are further arguments of the forward pass.
         """
         kept = {"logits_to_keep": keep} if self._keeps_logits else {}
         remember = remember and self.cached
-        out = self.model(input_ids=tokens, use_cache=remember, **kept)
+        out = self.model(input_ids=tokens, use_cache=remember, **kept, **told)
         return out.logits[:, -keep:].float(), self._cache_of(out) if remember else None
 
-    def read_on(self, cache: Any, tokens: Tensor, **told: Tensor) -> tuple[Tensor, Any]:
+    def read_on(self, cache: Any, tokens: Tensor, **told: Any) -> tuple[Tensor, Any]:
         """Read ``tokens`` ``[n, k]`` after what ``cache`` remembers: logits ``[n, k, V]`` and the cache after them.
 
         ``told`` are further arguments of the forward pass.

@@ -13,7 +13,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
-from leakage_tasks.targets.causal.cache import RowState
+from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
@@ -106,6 +106,7 @@ class CausalTarget(CausalReader):
         else:
             held = sum(tensor.numel() * tensor.element_size() for tensor in state.prefix)
             self._row_bytes, self._token_bytes, self._shared_tokens = logits, held / state.length, state.length
+            self._row_bytes += getattr(state.source, "nbytes", 0)
         check_one_row(self._row_bytes + self._token_bytes)
 
     def extend(
@@ -146,7 +147,8 @@ class CausalTarget(CausalReader):
         width = tokens.shape[1]
         mask[:, : self.unscored] = 0
         with self.inference():
-            logits = self.model(input_ids=tokens[:, :-1], use_cache=False).logits[:, 1 - width :].float()
+            beside = looked_at([self.source], [len(tokens)])
+            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **beside).logits[:, 1 - width :].float()
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
 

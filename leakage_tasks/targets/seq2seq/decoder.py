@@ -3,73 +3,159 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.causal.cache import RowState, of_rows
+from leakage_tasks.core.log import log
+from leakage_tasks.targets.batches import in_half_precision, padded
+from leakage_tasks.targets.causal.cache import RowState, join, of_rows, pick
+from leakage_tasks.targets.causal.passes import SAME, SAME_IN_HALF, how_far_apart
+from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.seq2seq.positions import at_positions
+from leakage_tasks.targets.seq2seq.source import (
+    Sources,
+    SourceSentence,
+    encoder_outputs,
+    keys_and_values,
+    mask_of,
+    spread,
+)
 
 
 class Decoder:
-    """An encoder-decoder model after one source sentence, to be called as a causal model is.
+    """An encoder-decoder model, to be called as a causal model is; rows may look at different source sentences.
 
-    The encoder reads the source once, at the first call; what cross-attention looks at is kept once too. A cache is
-    that of self-attention alone, so that its rows are picked and shared as any causal model's are. Tokens of ``before``
-    are read ahead of every text that is read from its beginning, and their logits left out.
+    A source is read once, and so is what cross-attention looks at, for as long as somebody holds it. A cache is that of
+    self-attention alone, so that its rows are picked and shared as any causal model's are. Tokens of ``before`` are
+    read ahead of every text that is read from its beginning, and their logits left out.
+
+    Sources of several lengths are padded to one, and the padding masked. That is held against each source alone when it
+    is first done; where it differs, those of one length alone are read together.
     """
 
-    def __init__(self, model: Any, source: Sequence[int], device: torch.device, before: Sequence[int] = ()) -> None:
+    def __init__(self, model: Any, device: torch.device, before: Sequence[int] = (), autocast: Any = None) -> None:
         self.config = model.config
         self.device = device
         self._model = model
-        self._source = source
         self._before = torch.tensor([list(before)], dtype=torch.long, device=device)
-        self._across: RowState | None = None
+        self._noise = SAME_IN_HALF if in_half_precision(model, autocast) else SAME
+        self._pads: bool | None = None
+        self._sources: WeakValueDictionary[tuple[int, ...], SourceSentence] = WeakValueDictionary()
 
-    @cached_property
-    def _encoded(self) -> Any:
-        """What the encoder makes of the source, of its own output's kind: hidden states ``[1, S, d]``."""
-        ids = torch.tensor([list(self._source)], device=self.device)
-        return self._model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids))
+    def source(self, tokens: Sequence[int]) -> SourceSentence:
+        """The source sentence of these tokens; one for all who ask, who then need not read it again."""
+        found = self._sources.get(tuple(tokens))
+        if found is None:
+            found = self._sources[tuple(tokens)] = SourceSentence(tuple(tokens))
+        return found
 
     def modules(self) -> Iterator[torch.nn.Module]:
         """The whole model's parts, which say in what precision it computes."""
         return iter(self._model.modules())
 
-    def __call__(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
-        return self.forward(input_ids, use_cache, past_key_values)
+    def __call__(self, input_ids: Tensor, **told: Any) -> Any:
+        return self.forward(input_ids, **told)
 
-    def forward(self, input_ids: Tensor, use_cache: bool = False, past_key_values: Any = None) -> Any:
-        """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them."""
+    def forward(
+        self,
+        input_ids: Tensor,
+        sources: Sources,
+        use_cache: bool = False,
+        past_key_values: Any = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Any:
+        """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them.
+
+        ``attention_mask`` and ``position_ids`` are for rows of which the cache holds more of some than of others,
+        padded on the left.
+        """
+        if past_key_values is not None:
+            with at_positions(self._model, position_ids):
+                return self._pass(input_ids, sources, use_cache, past_key_values, attention_mask)
+        input_ids = torch.cat([self._before.expand(len(input_ids), -1), input_ids], dim=1)
+        out = self._from_beginning(input_ids, sources, use_cache)
+        out.logits = out.logits[:, self._before.shape[1] :]
+        return out
+
+    def _pass(
+        self, input_ids: Tensor, sources: Sources, use_cache: bool, cache: Any = None, mask: Tensor | None = None
+    ) -> Any:
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
-        rows, read = len(input_ids), input_ids.shape[1]
-        if past_key_values is None:
-            input_ids = torch.cat([self._before.expand(rows, -1), input_ids], dim=1)
+        self._read([source for source, _ in sources])
         out = self._model(
-            encoder_outputs=type(self._encoded)(last_hidden_state=self._encoded.last_hidden_state.expand(rows, -1, -1)),
+            encoder_outputs=encoder_outputs(sources),
+            attention_mask=mask_of(sources, self.device),
             decoder_input_ids=input_ids,
-            past_key_values=None if past_key_values is None else self._both(past_key_values, rows),
+            decoder_attention_mask=mask,
+            past_key_values=None if cache is None else keys_and_values(cache, sources),
             use_cache=use_cache,
         )
-        logits = out.logits[:, -read:]
         if not use_cache:
-            return CausalLMOutputWithPast(logits=logits)
-        cache = out.past_key_values
-        if self._across is None:
-            across = of_rows(cache.cross_attention_cache)
-            # The same for all rows, of which the first pass may have had several.
-            self._across = replace(across, tensors=[tensor[:1].clone() for tensor in across.tensors])
-        return CausalLMOutputWithPast(logits=logits, past_key_values=cache.self_attention_cache)
+            return CausalLMOutputWithPast(logits=out.logits)
+        spread(sources, out.past_key_values.cross_attention_cache)
+        return CausalLMOutputWithPast(logits=out.logits, past_key_values=out.past_key_values.self_attention_cache)
 
-    def _both(self, cache: Any, rows: int) -> Any:
-        """The cache of self-attention with that of cross-attention, which is the same for all rows."""
-        from transformers import EncoderDecoderCache
+    def _read(self, sources: Sequence[SourceSentence]) -> None:
+        """Have the encoder read those sources that it has not read yet."""
+        left = list(dict.fromkeys(source for source in sources if source.read is None))
+        if not left:
+            return
+        ids, mask = (part.to(self.device) for part in padded([source.tokens for source in left], 0))
+        out = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
+        for place, source in enumerate(left):
+            hidden = out.last_hidden_state[place : place + 1, : source.length]
+            source.read, source.output = hidden if len(left) == 1 else hidden.clone(), type(out)
 
-        across = self._across
-        assert across is not None
-        shared = [tensor.expand(rows, *tensor.shape[1:]) for tensor in across.tensors]
-        return EncoderDecoderCache(cache, RowState(across.shell, shared).rebuild())
+    # -- sources of several lengths ---------------------------------------------------------------------------
+
+    def _from_beginning(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
+        """A pass over whole texts: one where their sources may be padded, else one for those of each length."""
+        if len({source.length for source, _ in sources}) == 1:
+            return self._pass(input_ids, sources, use_cache)
+        if self._pads is not False:
+            try:
+                out = self._pass(input_ids, sources, use_cache)
+                self._pads = self._pads or self._agrees(out.logits, input_ids, sources)
+            except Exception as error:
+                if self._pads or out_of_memory(error):
+                    raise
+                log.debug("sources of several lengths cannot share a pass: %s", error)
+                self._pads = False
+            if self._pads:
+                return out
+            for source, _ in sources:
+                source.forget()
+        return self._by_length(input_ids, sources, use_cache)
+
+    def _agrees(self, logits: Tensor, input_ids: Tensor, sources: Sources) -> bool:
+        """Whether the shortest and the longest source by themselves come to the same ``logits``."""
+        rows = input_ids.split([count for _, count in sources])
+        found = logits.split([count for _, count in sources])
+        ends = [end(range(len(sources)), key=lambda place: sources[place][0].length) for end in (min, max)]
+        alone = [
+            self._pass(rows[place], [(SourceSentence(sources[place][0].tokens), len(rows[place]))], False)
+            for place in ends
+        ]
+        apart = how_far_apart([found[place] for place in ends], [out.logits for out in alone])
+        log.debug("sources of several lengths in one pass are off by %s nats", apart)
+        return apart <= self._noise
+
+    def _by_length(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
+        rows = torch.arange(len(input_ids), device=self.device).split([count for _, count in sources])
+        chosen, outs = [], []
+        for length in sorted({source.length for source, _ in sources}):
+            same = [place for place, (source, _) in enumerate(sources) if source.length == length]
+            chosen.append(torch.cat([rows[place] for place in same]))
+            outs.append(self._pass(input_ids[chosen[-1]], [sources[place] for place in same], use_cache))
+        back = torch.argsort(torch.cat(chosen))
+        out = outs[0]
+        out.logits = torch.cat([each.logits for each in outs])[back]
+        if use_cache:
+            whole: RowState = join([of_rows(each.past_key_values) for each in outs])
+            out.past_key_values = pick([whole], torch.zeros_like(back), back).rebuild()
+        return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -16,11 +15,13 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.target import ROWS, CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
+from leakage_tasks.targets.seq2seq.source import SourceSentence
 from leakage_tasks.targets.tokens.automaton import parse
 
 Source = Callable[[str], str]
@@ -86,7 +87,8 @@ class Seq2SeqTarget(TextModel):
         self.opening = spoken.opening
         self.marked = spoken.marked
         self.source_tokens = encode_source or spoken.tokenizer.encode
-        self._decoders: WeakValueDictionary[tuple[int, ...], Decoder] = WeakValueDictionary()
+        self.decoder = Decoder(self.model, self.device, self.opening[:-1], self.autocast)
+        self.passes: dict[bool, Passes] = {}
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
@@ -115,13 +117,6 @@ class Seq2SeqTarget(TextModel):
             )
         return tokens
 
-    def decoder(self, source: Sequence[int]) -> Decoder:
-        """The decoder after a source sentence; one for all who ask, whose texts then share passes."""
-        found = self._decoders.get(tuple(source))
-        if found is None:
-            found = self._decoders[tuple(source)] = Decoder(self.model, source, self.device, self.opening[:-1])
-        return found
-
     def teacher_forced_logits(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
         """Logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
         with self.inference():
@@ -135,14 +130,16 @@ class Seq2SeqTarget(TextModel):
 
 
 class GivenSource(CausalTarget):
-    """A translation model after one source sentence, which it has read: its decoder is searched as a causal model is.
+    """A translation model after one source sentence: its decoder is searched as a causal model is.
+
+    Searches after all sources share passes.
 
     Implements ``ScoresSequences`` and ``PredictsNextToken``.
     """
 
     def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
         super().__init__(
-            family.decoder(source),
+            family.decoder,
             family.tokenizer,
             device=family.device,
             batch_size=family.batch_size,
@@ -151,9 +148,21 @@ class GivenSource(CausalTarget):
             autocast=family.autocast,
             cached=family.cached,
         )
-        self._family = family
+        self._family, self._source_tokens = family, tuple(source)
         self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
-        self.states, self.pass_size = family.states, family.pass_size
+        self.states, self.pass_size, self._passes = family.states, family.pass_size, family.passes
+
+    @property
+    def source(self) -> SourceSentence:
+        """The source sentence; what the model made of it is known for as long as a search holds it."""
+        return self._family.decoder.source(self._source_tokens)
+
+    def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
+        """See :class:`CausalTarget`; the source is read once for all."""
+        held = self.source
+        costs = super().row_costs(encoded)
+        del held
+        return costs
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of target sentences, without special ones."""

@@ -150,7 +150,7 @@ def test_the_room_for_a_text_is_less_by_what_is_forced() -> None:
 def test_a_fast_way_that_differs_gives_way_to_plain_passes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgetful(decoder: Any, input_ids: Any, use_cache: bool = False, past_key_values: Any = None) -> Any:
+    def forgetful(decoder: Any, input_ids: Any, **told: Any) -> Any:
         raise RuntimeError("no encoder output is taken")
 
     monkeypatch.setattr("leakage_tasks.targets.seq2seq.decoder.Decoder.forward", forgetful)

@@ -1,0 +1,41 @@
+"""Positions of their own for the rows of a decoder that gives all rows the same."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NAME = "embed_positions"
+"""What transformers' encoder-decoder models call their table of positions. Others look at distances alone (T5)."""
+
+
+@contextlib.contextmanager
+def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
+    """Have a ``model`` take each row's token for that at its own position ``[n, 1]`` within the block."""
+    if positions is None:
+        yield
+        return
+    tables = [module for name, module in model.named_modules() if name.split(".")[-1] == NAME]
+    hooks = [table.register_forward_hook(partial(_own, positions), with_kwargs=True) for table in tables]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _own(positions: Tensor, table: Any, given: tuple[Any, ...], named: dict[str, Any], found: Tensor) -> Tensor:
+    """What a table of positions says of each row, ``[n, 1, d]``, in place of what it ``found`` for all."""
+    asked = inspect.signature(table.forward).bind(*given, **named)
+    for position in positions.unique().tolist():
+        asked.arguments["past_key_values_length"] = position
+        asked.arguments.pop("position_ids", None)
+        here = (positions == position)[..., None].to(found.device)
+        found = torch.where(here, table.forward(*asked.args, **asked.kwargs), found)
+    return found
