@@ -14,7 +14,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 
 TOKENS_ON_CPU = 1 << 11
@@ -120,18 +120,12 @@ class RowModel:
             own = [each[chosen] for each in more]
             if len(rows[chosen[0]]) < len(rows[chosen[-1]]) and self._padding_counts(rows[chosen[0]], ask, own):
                 chosen = [place for place in chosen if len(rows[place]) == len(rows[chosen[0]])]
-            chosen = chosen[: self._least_padding([len(rows[place]) for place in chosen])]
+            chosen = chosen[: least_padding([len(rows[place]) for place in chosen], self.most_padding)]
             own = [each[: len(chosen)] for each in own]
             with self.limit.halving(len(chosen)):
                 found[chosen] = _answer(*padded([rows[place] for place in chosen], self.padding), ask, own)
                 first += len(chosen)
         return found
-
-    def _least_padding(self, lengths: Sequence[int]) -> int:
-        """How many of rows of these lengths, shortest first, are padded by no more than :attr:`most_padding`."""
-        tokens = np.cumsum(lengths)
-        padding = np.arange(1, len(lengths) + 1) * lengths - tokens
-        return int(np.flatnonzero(padding <= self.most_padding * tokens)[-1]) + 1
 
     def _padding_counts(self, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]) -> bool:
         """Whether padding after a row changes what is answered to it; found out once, with a row that has room.
