@@ -14,7 +14,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 
 TOKENS_ON_CPU = 1 << 11
@@ -144,17 +144,11 @@ class RowModel:
             return alike
         if self._reads_padding is None and len(alike) < len(chosen):
             chosen = chosen[: max(1, self.batch(len(rows[ahead])) - 1)]
-        return chosen[: self._least_padding([len(rows[place]) for place in chosen])]
+        return chosen[: least_padding([len(rows[place]) for place in chosen], self.most_padding)]
 
     def _room(self, row: Sequence[int], proving: bool) -> int:
         """How wide a batch must be, at the least, for ``row`` to tell whether padding after it changes its answer."""
         return min(len(row) + PROBED, self.max_length or len(row) + PROBED) if proving else 0
-
-    def _least_padding(self, lengths: Sequence[int]) -> int:
-        """How many of rows of these lengths, shortest first, are padded by no more than :attr:`most_padding`."""
-        tokens = np.cumsum(lengths)
-        padding = np.arange(1, len(lengths) + 1) * lengths - tokens
-        return int(np.flatnonzero(padding <= self.most_padding * tokens)[-1]) + 1
 
     def _equally_long(self, rows: IntArray, width: int, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
         if not len(rows):

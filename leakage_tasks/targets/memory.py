@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -88,17 +89,34 @@ class RowLimit:
         return found
 
     def by_length(
-        self, lengths: Sequence[int], at_once: int, ask: Callable[..., FloatArray], *beside: Sequence[Any]
+        self,
+        lengths: Sequence[int],
+        at_once: Callable[[int], int],
+        ask: Callable[..., FloatArray],
+        *beside: Sequence[Any],
+        most_padding: float = math.inf,
     ) -> FloatArray:
         """What ``ask`` answers to texts of ``lengths`` ``[n]``, of which those of about one length share a batch.
 
-        It is given of each sequence ``beside`` what belongs to the batch's texts.
+        A batch has ``at_once`` texts of its longest one's length, and no more padding than ``most_padding`` times its
+        tokens. ``ask`` is given of each sequence ``beside`` what belongs to the batch's texts.
         """
         order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-
-        def ask_part(part: slice) -> FloatArray:
-            return ask(*([each[place] for place in order[part]] for each in beside))
-
         found = np.zeros(len(lengths))
-        found[order] = np.concatenate([*self.parts(len(order), ask_part, at_once), found[:0]])
+        first = 0
+        while first < len(order):
+            # A batch is as long as its last text, so it is sized by a text it may not reach: never too large.
+            ahead = order[min(first + at_once(lengths[order[first]]), len(order)) - 1]
+            chosen = order[first : first + min(self.most, at_once(lengths[ahead]))]
+            chosen = chosen[: least_padding([lengths[place] for place in chosen], most_padding)]
+            with self.halving(len(chosen)):
+                found[chosen] = ask(*([each[place] for place in chosen] for each in beside))
+                first += len(chosen)
         return found
+
+
+def least_padding(lengths: Sequence[int], most: float) -> int:
+    """How many of rows of ``lengths``, shortest first, are padded by no more than ``most`` times their tokens."""
+    tokens = np.cumsum(lengths)
+    padding = np.arange(1, len(lengths) + 1) * lengths - tokens
+    return int(np.flatnonzero(padding <= most * tokens)[-1]) + 1

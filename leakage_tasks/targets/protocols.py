@@ -274,8 +274,13 @@ class DrawsSuffixes(Protocol):
     ) -> list[SuffixCosts]:
         """Costs of each suffix's tokens after its prefix; all prefixes have one length, and so have the suffixes."""
 
-    def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
-        """Own costs in bits of the tokens of each continuation, of any length, after one prefix."""
+    def costs_after(
+        self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
+    ) -> list[FloatArray]:
+        """Own costs in bits of the tokens of each continuation, of any length, after its prefix, all of one length."""
+
+    def pairs_at_once(self, pair: Pair, samples: int) -> int:
+        """How many pairs as long as ``pair`` had best be given at once, to be drawn after ``samples`` times each."""
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts of token rows."""

@@ -17,6 +17,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered, modules_of
+from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, MaskedGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.harness.target import HarnessTarget
@@ -31,6 +32,7 @@ from tests.translators import random_model, tokenizer_of
 
 BATCH = 16
 PINS = make_canaries("pin of {unique} is {digits:2}.", 6, controls=3, seed=1)
+PINS_OF_ONE = make_canaries("pin {unique} is {digits:1}.", 4, controls=3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,14 @@ def plain_gpt2() -> tuple[Any, Any]:
 
 def plain_lstm() -> tuple[Any, Any]:
     return harness(lstm())
+
+
+def causal() -> tuple[Any, Any]:
+    return itself(CausalTarget(tiny_gpt2(letters()), letters()))
+
+
+def causal_lstm() -> tuple[Any, Any]:
+    return itself(CausalTarget(lstm(), letters()))
 
 
 ALPHABETS = {"word": word_list("word", WORDS[:9])}
@@ -129,6 +139,9 @@ CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
     "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "sampled", "exposure", {"histogram": 5}),
     "lstm through the harness, greedy": Case(plain_lstm, PINS, "greedy", "extraction"),
+    "causal, sampled": Case(causal, PINS, "sampled", "exposure", {"histogram": 5}),
+    "causal, brute force": Case(causal, PINS_OF_ONE, "brute-force", "extraction"),
+    "causal lstm, sampled": Case(causal_lstm, PINS, "sampled", "exposure"),
     "classifier, class loss": Case(classifier, WORDY, "class-loss", "exposure"),
     "classifier, label search": Case(classifier, WORDY, "label-search", "extraction", {"beam": 3}),
     "generator, mix and match": Case(generating, WORDY, "mix-and-match", "extraction", {"beam": 2}),

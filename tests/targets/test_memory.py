@@ -135,7 +135,7 @@ ENGINES: dict[str, tuple[Callable[[], Any], Callable[[], ArrayLike]]] = {
     "suffixes": (lambda: model_of("gpt2"), scored_suffixes),
     "continuations": (
         lambda: model_of("gpt2"),
-        lambda: np.concatenate(costs_after(sampler_of(), [5, 6, 7], prefixes_of(9, 4))),
+        lambda: np.concatenate(costs_after(sampler_of(), [[5, 6, 7]] * 9, prefixes_of(9, 4))),
     ),
 }
 

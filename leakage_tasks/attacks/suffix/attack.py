@@ -19,7 +19,7 @@ import numpy as np
 from leakage_tasks.attacks.suffix import confidences
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
-from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples
+from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples, compare, read_lowered
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
 from leakage_tasks.core.arrays import FloatArray
@@ -28,10 +28,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 
-TOGETHER, DRAWS_TOGETHER = 64, 6_400
-"""Pairs given to a target at once, and draws of them, as long as draws after one prefix differ."""
-ALIKE, GROWN = 0.25, 16
-"""Share of all tokens drawn below which a group's rows let the next be twice as large, up to so many times."""
+FILLED, GROWN = 8, 16
+"""Passes that the rows of a group's step are to fill, where draws are alike, and so many times the pairs for it."""
 
 
 def attack_pairs(
@@ -68,7 +66,7 @@ def attack_pairs(
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    for group in _groups(pairs, unfit, order, progress, found):
+    for group in _groups(target, pairs, unfit, order, progress, found):
         if known.keys() >= set(group):
             found |= {place: known[place] for place in group}
             continue
@@ -90,7 +88,7 @@ def fit_confidence(
     attack = _Attack(target, order, None, None)
     unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    for group in _groups(pairs, unfit, order, progress):
+    for group in _groups(target, pairs, unfit, order, progress):
         some = [pairs[place] for place in group]
         for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
             examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
@@ -127,6 +125,7 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
 
 
 def _groups(
+    target: DrawsSuffixes,
     pairs: Sequence[Pair],
     left_out: Collection[int],
     order: SuffixRequest,
@@ -142,10 +141,10 @@ def _groups(
     for place, pair in enumerate(pairs):
         if place not in left_out:
             by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
-    size = max(1, min(TOGETHER, DRAWS_TOGETHER // order.draws))
     bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
     for (_, length), places in by_length.items():
-        first, now = 0, size
+        first, size = 0, target.pairs_at_once(pairs[places[0]], order.draws)
+        now = size
         while first < len(places):
             group = places[first : first + now]
             first += len(group)
@@ -153,7 +152,8 @@ def _groups(
             if bar is not None:
                 bar.update(len(group))
             rows = sum(found[place].nodes for place in group if place in found)
-            now = min(2 * now, GROWN * size) if 0 < rows <= ALIKE * size * order.draws * length else size
+            filling = FILLED * size * length * len(group) // rows if rows else size
+            now = max(size, min(filling, GROWN * size))
     if bar is not None:
         bar.close()
 
@@ -184,8 +184,9 @@ class _Attack:
     def findings(self, pairs: Sequence[Pair]) -> list[SuffixFinding]:
         """Findings of pairs of equal lengths."""
         started = time.perf_counter()
-        full = len(pairs[0].prefix)
+        full, suffix = len(pairs[0].prefix), len(pairs[0].suffix)
         whole = self.drawn(pairs, None)
+        self._read_besides(whole, suffix, whole=True)
         views = [
             self._views(pair, drawn, scored)
             for pair, drawn, scored in zip(pairs, whole, self._scored(pairs, None), strict=True)
@@ -195,6 +196,7 @@ class _Attack:
             fit = [place for place, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
             some = [pairs[place] for place in fit]
             drawn = [whole[place] for place in fit] if length == full else self.drawn(some, length)
+            self._read_besides(drawn, suffix, whole=length == full)
             for place, each, scored in zip(fit, drawn, self._scored(some, length), strict=True):
                 views[place][f"prefix_{length}"] = self._view(pairs[place], each, scored, self.order.draws, None)
         seconds = (time.perf_counter() - started) / len(pairs)
@@ -222,6 +224,18 @@ class _Attack:
         numbers = np.stack([uniforms(self.order.seed, pair, self.order.samples) for pair in pairs])
         found = self.target.draw(prefixes, numbers, self.order.scheme)
         return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
+
+    def _read_besides(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
+        """Have what confidences need besides read for all draws together, of suffixes of ``length`` tokens."""
+        if self.target.only_writes or not drawn:
+            return
+        if self.compared_with is not None:
+            compare(drawn)
+        chooses = self.order.confidence == "lowercase"
+        lengths = [length] * (chooses or (whole and self.order.lowercase))
+        lengths += self.order.suffix_lengths if chooses and whole else ()
+        for each in dict.fromkeys(lengths):
+            read_lowered(drawn, [own.to_lower(self.order.draws, each) for own in drawn])
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:

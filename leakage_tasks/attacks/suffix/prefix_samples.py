@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +12,9 @@ from leakage_tasks.attacks.suffix.candidates import Candidates
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
+
+Lowered = dict[tuple[int, int], str]
+"""Texts in lower case, by the draw and how many of its tokens they are of."""
 
 
 @dataclass
@@ -25,6 +27,7 @@ class PrefixSamples:
     compared_with: DrawsSuffixes | None = None
     calls: int = field(init=False)
     _lower: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
+    _compared: FloatArray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         # What only writes is asked for every draw, what scores is read for every distinct one.
@@ -50,35 +53,66 @@ class PrefixSamples:
             margin=_mean(self.draws.margin, rows, length),
             entropy=_mean(self.draws.entropy, rows, length),
             lowered=self._lowered(texts, rows, own) if lowered else None,
-            compared=None if self.compared_with is None else self._compared[rows, :length].mean(1),
+            compared=None if self.compared_with is None else self._costs_compared()[rows, :length].mean(1),
         )
 
-    @cached_property
-    def _compared(self) -> FloatArray:
+    def _costs_compared(self) -> FloatArray:
         """Costs a token of every distinct draw under the second model, ``[n, L]``; spread where a draw ended early."""
-        assert self.compared_with is not None
-        assert self.draws.own is not None
-        rows = [[token for token in row if token >= 0] for row in self.draws.tokens.tolist()]
-        found = np.zeros_like(self.draws.own)
-        kept = [place for place, row in enumerate(rows) if row]
-        costs = self.compared_with.costs_after(self.prefix, [rows[place] for place in kept]) if kept else []
-        for place, cost in zip(kept, costs, strict=True):
-            found[place] = cost if len(cost) == len(found[place]) else cost.mean()
-        return found
+        if self._compared is None:
+            compare([self])
+        assert self._compared is not None
+        return self._compared
 
     def _lowered(self, texts: Sequence[str], rows: IntArray, own: FloatArray) -> FloatArray:
         """Bits a token of the lower-cased texts; those that are in lower case already cost what they do."""
         length = int(own.shape[1])
-        changed = {int(row): text.lower() for row, text in zip(rows, texts, strict=True) if text.lower() != text}
-        new = [row for row in changed if (row, length) not in self._lower]
-        room = (self.target.max_length or 1 << 30) - len(self.prefix)
-        encoded = [tokens[:room] for tokens in self.target.encode([changed[row] for row in new])]
-        read = [(row, tokens) for row, tokens in zip(new, encoded, strict=True) if tokens]
-        costs = self.target.costs_after(self.prefix, [tokens for _, tokens in read])
-        self._lower |= {(row, length): float(cost.mean()) for (row, _), cost in zip(read, costs, strict=True)}
-        self.calls += len(read)
+        read_lowered([self], [self._to_lower(texts, rows, length)])
         means = own.mean(1)
         return np.array([self._lower.get((int(row), length), mean) for row, mean in zip(rows, means, strict=True)])
+
+    def to_lower(self, samples: int, length: int) -> Lowered:
+        """What of the distinct beginnings among the first ``samples`` draws is another text in lower case."""
+        rows, _ = self.draws.first(samples, length)
+        return self._to_lower(self.target.decode(self.draws.tokens[rows, :length].tolist()), rows, length)
+
+    def _to_lower(self, texts: Sequence[str], rows: IntArray, length: int) -> Lowered:
+        lowered = {(int(row), length): text.lower() for row, text in zip(rows, texts, strict=True) if not _is_low(text)}
+        return {key: text for key, text in lowered.items() if key not in self._lower}
+
+
+def _is_low(text: str) -> bool:
+    return text.lower() == text
+
+
+def read_lowered(several: Sequence[PrefixSamples], texts: Sequence[Lowered]) -> None:
+    """Have the ``texts`` of each of ``several``, draws of one target after prefixes of one length, read together."""
+    asked = [(each, key, text) for each, own in zip(several, texts, strict=True) for key, text in own.items()]
+    if not asked:
+        return
+    target = several[0].target
+    room = (target.max_length or 1 << 30) - len(several[0].prefix)
+    encoded = [tokens[:room] for tokens in target.encode([text for _, _, text in asked])]
+    read = [(each, key, tokens) for (each, key, _), tokens in zip(asked, encoded, strict=True) if tokens]
+    costs = target.costs_after([each.prefix for each, _, _ in read], [tokens for _, _, tokens in read])
+    for (each, key, _), cost in zip(read, costs, strict=True):
+        each._lower[key] = float(cost.mean())
+        each.calls += 1
+
+
+def compare(several: Sequence[PrefixSamples]) -> None:
+    """Have the second model read the draws of ``several`` together, after prefixes of one length."""
+    model = several[0].compared_with
+    assert model is not None
+    asked = []
+    for each in several:
+        assert each.draws.own is not None
+        each._compared = np.zeros_like(each.draws.own)
+        rows = [[token for token in row if token >= 0] for row in each.draws.tokens.tolist()]
+        asked += [(each, place, row) for place, row in enumerate(rows) if row]
+    costs = model.costs_after([each.prefix for each, _, _ in asked], [row for _, _, row in asked])
+    for (each, place, _), cost in zip(asked, costs, strict=True):
+        assert each._compared is not None
+        each._compared[place] = cost if len(cost) == each._compared.shape[1] else cost.mean()
 
 
 def _mean(figures: FloatArray | None, rows: IntArray, length: int) -> FloatArray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,14 @@ class Step:
     def part(self, rows: slice) -> Step:
         """Some of the texts."""
         return replace(self, which=self.which[rows], rows=self.rows[rows], tokens=self.tokens[rows])
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Whole texts to be scored by a ``target``: all that is read for each."""
+
+    target: Any
+    rows: Sequence[list[int]]
 
 
 def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
@@ -81,6 +90,20 @@ def extend_all(asked: Sequence[Step]) -> list[Reached]:
 
     engine.limit.parts(int(ends[-1]), read, at_once)
     return [_put_together(step, parts) for step, parts in zip(asked, found, strict=True)]
+
+
+def score_all(asked: Sequence[Texts]) -> list[FloatArray]:
+    """Costs in bits of the texts of all, ``[n]`` each."""
+    engine, counts = asked[0].target, [len(each.rows) for each in asked]
+    rows = [row for each in asked for row in each.rows]
+    unscored = np.repeat([each.target.unscored for each in asked], counts)
+    sources = [each.target.source for each in asked for _ in each.rows]
+    lengths = [len(row) for row in rows]
+    # Texts of one canary hardly differ in length.
+    padding = engine.most_padding if len(asked) > 1 else math.inf
+    beside = rows, unscored, sources
+    found = engine.whole_texts.by_length(lengths, engine.text_rows, engine.score, *beside, most_padding=padding)
+    return np.split(found, np.cumsum(counts)[:-1])
 
 
 def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:

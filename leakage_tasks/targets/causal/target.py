@@ -7,20 +7,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.batches import check_fits, padded, row_bits
+from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
+from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.rounds import ask
+from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.tokens.token_paths import lay_out
 
 ROWS = 512
@@ -138,16 +139,27 @@ class CausalTarget(CausalReader):
         """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
-        # A whole text needs logits at every position, a frontier row at one only.
-        size = max(1, min(self.rows(longest), 4 * ROWS // longest))
-        return self.whole_texts.by_length([len(tokens) for tokens in encoded], size, self._score, encoded)
+        size = share_of_whole_texts(len(encoded), self.text_rows(longest))
+        return ask(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
 
-    def _score(self, encoded: Sequence[list[int]]) -> FloatArray:
+    def text_rows(self, length: int) -> int:
+        """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token."""
+        tokens = 4 * ROWS
+        if self.device.type != "cpu":
+            logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
+            tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
+        return max(1, min(self.rows(length), tokens // length))
+
+    def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
+        """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.
+
+        ``sources`` ``[n]`` are what each looks at besides, or None.
+        """
         tokens, mask = (part.to(self.device) for part in padded(encoded, 0))
         width = tokens.shape[1]
-        mask[:, : self.unscored] = 0
+        mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
         with self.inference():
-            beside = looked_at([self.source], [len(tokens)])
+            beside = looked_at(sources, [1] * len(sources))
             logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **beside).logits[:, 1 - width :].float()
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
@@ -195,13 +207,10 @@ class CausalInContext(CausalTarget):
 
 def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
     """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
-    rows = [target.token_rows(own) for target, own in zip(targets, texts, strict=True)]
-    found = np.zeros((len(rows), len(rows[0])))
-    for unscored in {target.unscored for target in targets}:
-        same = [place for place, target in enumerate(targets) if target.unscored == unscored]
-        costs = targets[same[0]].row_costs([row for place in same for row in rows[place]])
-        found[same] = costs.reshape(len(same), -1)
-    return found
+    asked = [Texts(target, target.token_rows(own)) for target, own in zip(targets, texts, strict=True)]
+    for each in asked:
+        check_fits(max(map(len, each.rows)) - 1, each.target.max_length)
+    return np.stack(score_all(asked))
 
 
 def reads_alike(target: CausalTarget, context: Context) -> bool:

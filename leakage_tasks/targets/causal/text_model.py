@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import torch
 
+from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.memory import RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
@@ -45,6 +47,8 @@ class TextModel:
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
         spread = is_spread(model)
         self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), MemoryBudget(self.device, spread)
+        self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
+        """Share of a batch's own tokens that there may be of padding, where whole texts share it."""
         self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""

@@ -31,6 +31,8 @@ MISSING = -1
 RESERVED = 2
 """Tokens of the context that may not be there for us: a BOS token, and the one that a model must generate to score."""
 UNSAID_VOCABULARY = 1 << 16
+TOGETHER, DRAWS_TOGETHER = 64, 6_400
+"""Pairs whose draws are asked for at once, and draws of them."""
 ALIKE = 200
 """So many draws and never two that differ after one prefix: the model may not be sampling at all."""
 
@@ -130,10 +132,16 @@ class HarnessSuffixes:
             _survives(self.unfit(Pair(0, tuple(prefix), tuple(suffix))))
         return [SuffixCosts(own, own if scheme.plain else None) for own in self._costs(asked)]
 
-    def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def costs_after(
+        self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
+    ) -> list[FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`; a continuation's bits spread evenly over it."""
-        self._prefix_texts([prefix])
-        return self._costs([(prefix, row) for row in continuations])
+        self._prefix_texts(list(dict.fromkeys(map(tuple, prefixes))))
+        return self._costs(list(zip(prefixes, continuations, strict=True)))
+
+    def pairs_at_once(self, pair: Pair, samples: int) -> int:
+        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
+        return max(1, min(TOGETHER, DRAWS_TOGETHER // samples))
 
     def _check_differing(self, samples: int, distinct: Sequence[int]) -> None:
         if samples > 1 and max(distinct) == 1 and samples * len(distinct) >= ALIKE:

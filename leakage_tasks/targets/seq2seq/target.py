@@ -206,7 +206,7 @@ class FilledSource:
         """Costs of several lists of pairs, ``[n]`` each, ``size`` pairs a pass."""
         lengths = [each for own, _, _ in asked for each in own]
         sources, targets = ([each for own in asked for each in own[part]] for part in (1, 2))
-        found = self._family.whole_texts.by_length(lengths, size, self._score, sources, targets)
+        found = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
         return np.split(found, np.cumsum([len(own[0]) for own in asked])[:-1])
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:

@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from leakage_tasks.targets.batches import TOKENS_ON_CPU
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
-from leakage_tasks.targets.suffix.growing_cache import GrowingCache, NoCache, growing_cache
+from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, NoCache, growing_cache
 
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
+PASSES_HELD = 8
+"""Passes' worth of rows that are held between passes: so many that hardly one of them is not full."""
+MOST_PARTED = 4
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many rows one pass may have (``most``), and for how many there is memory between passes (``all``)."""
+
+    most: int
+    all: int
+
+    @property
+    def held(self) -> int:
+        """Rows that one batch may grow to. Where it is parted, the parts that wait are held besides."""
+        return self.most * max(1, min(PASSES_HELD, self.all // (2 * self.most)))
+
+    def prefixes(self, samples: int) -> int:
+        """After how many prefixes to draw ``samples`` times at once, as long as nothing is known of their draws.
+
+        A pass' worth, as if all were alike; fewer where memory would not do if all differed: a batch that is parted so
+        often is twice as large each time.
+        """
+        parted = min(max(self.all // self.held - 1, 1), MOST_PARTED)
+        return max(1, min(self.most, (self.held << parted) // samples))
 
 
 class SuffixSampler:
@@ -29,51 +57,65 @@ class SuffixSampler:
         self.vocabulary = int(target.model.config.get_text_config().vocab_size)
         self.max_length = target.max_length - len(self.before)
         self.limit = RowLimit(MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE))
+        self.tokens = TOKENS_ON_CPU
+        """Tokens of whole texts that a pass has at most on a CPU."""
         self._row_bytes: dict[tuple[int, int], int] = {}
 
     def bound(self, prefix: Sequence[int], more: int) -> int:
-        """Rows that memory allows of prefixes as long as ``prefix`` with ``more`` tokens to come, one at least."""
+        """Rows of such a prefix and ``more`` tokens to come that memory allows in a pass, one at least."""
+        row = self._bytes_held(prefix, more) + LOGIT_BYTES * self.vocabulary
+        return max(1, min(self.limit.most, self.asked(len(prefix) + more), self.target.states.rows // row))
+
+    def room(self, prefix: Sequence[int], more: int) -> Room:
+        """What passes and memory hold of such rows."""
+        return Room(self.bound(prefix, more), self.target.states.most // max(self._bytes_held(prefix, more), 1))
+
+    def _bytes_held(self, prefix: Sequence[int], more: int) -> int:
+        """What one row takes between passes, found out once for each length."""
         lengths = len(prefix), more
         if lengths not in self._row_bytes:
             with self.limit.halving(1), self.target.inference():
-                live, logits = self.begin([prefix], more)
-                self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
-            check_one_row(self._row_bytes[lengths])
-        affordable = self.target.states.rows // self._row_bytes[lengths]
-        return max(1, min(self.limit.most, self.asked(sum(lengths)), affordable))
+                self._row_bytes[lengths] = self.begin([prefix], more)[0].row_bytes
+            check_one_row(self._row_bytes[lengths] + LOGIT_BYTES * self.vocabulary)
+        return self._row_bytes[lengths]
 
     def asked(self, length: int) -> int:
         """Rows of ``length`` tokens that the user's batch size comes to; the harness' own default of 1 asks nothing."""
         size = self.target.batch_size or 1
         return max(1, size * self.target.max_length // length) if size > 1 else self.limit.most
 
-    def begin(self, prefixes: Sequence[Sequence[int]], more: int) -> tuple[GrowingCache, Tensor]:
-        """Read prefixes of one length, with room for ``more`` tokens: their state and logits ``[prefixes, V]``."""
+    def begin(
+        self, prefixes: Sequence[Sequence[int]], more: int, at_once: int | None = None
+    ) -> tuple[GrowingCache, Tensor]:
+        """Read prefixes of one length, ``at_once`` a pass, with room for ``more`` tokens.
+
+        Returns their state and logits ``[prefixes, V]``.
+        """
         tokens = self.tensor([[*self.before, *prefix] for prefix in prefixes])
-        logits, cache = self.target.read(tokens, 1)
-        live = growing_cache(cache, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
-        return live, logits[:, -1]
+        logits, caches = zip(*(self.target.read(part, 1) for part in tokens.split(at_once or len(tokens))), strict=True)
+        live = growing_cache(caches, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
+        return live, torch.cat(logits)[:, -1]
 
-    def go_on(self, live: GrowingCache, tokens: Tensor) -> Tensor:
-        """Append ``tokens`` ``[rows]``: logits ``[rows, V]`` after them."""
-        return self.read_more(live, tokens[:, None])[:, -1]
+    def go_on(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
+        """Append ``tokens`` ``[n]`` to n of the rows: logits ``[n, V]`` after them."""
+        return self.read_more(live, tokens[:, None], rows)[:, -1]
 
-    def read_more(self, live: GrowingCache, tokens: Tensor) -> Tensor:
-        """Append ``tokens`` ``[rows, k]``: logits ``[rows, k, V]`` after each."""
+    def read_more(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
+        """Append ``tokens`` ``[n, k]`` to n of the rows: logits ``[n, k, V]`` after each. Of some rows k is 1."""
         if isinstance(live, NoCache):
-            grown = torch.cat([live.tokens, tokens], dim=1)
+            grown = torch.cat([live.feed(rows), tokens], dim=1)
             logits = self.target.read(grown, tokens.shape[1])[0]
-            live.tokens = grown
+            live.took(grown)
             return logits
         # Recurrent models may take several tokens at once for the beginning of a text.
         parts = [tokens] if live.many_tokens else tokens.split(1, dim=1)
         found = []
         for part in parts:
-            logits, cache = self.target.read_on(live.feed(), part)
+            logits, cache = self.target.read_on(live.feed(rows), part)
             live.took(cache)
             found.append(logits)
         return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
-    def tensor(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Token rows of one length, on the model's device."""
+    def tensor(self, rows: Any) -> Tensor:
+        """Whole numbers, such as token rows of one length, on the model's device."""
         return torch.tensor(rows, dtype=torch.long, device=self.target.device)

@@ -1,8 +1,10 @@
 """The sampling engine: many suffixes of many prefixes at once, from a causal model.
 
 A prefix is read once. Draws that are still identical are one row of the batch; where they part, the row's state is
-copied. Each draw has its own stream of uniform numbers, turned into tokens by the inverse of the distribution function,
-which splits a row's draws as a multinomial does and makes the first k of K draws those of a run with k.
+copied. Rows of many prefixes go on step by step, each step in as few passes as hold them, and part after part where
+they become too many to be held. Each draw has its own stream of uniform numbers, turned into tokens by the inverse of
+the distribution function, which splits a row's draws as a multinomial does and makes the first k of K draws those of a
+run with k.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.causal import Room, SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
@@ -38,27 +40,22 @@ def draw_suffixes(
     last: list[SampledSuffixes] = []
     with sampler.target.inference():
         while len(found) < len(prefixes):
-            bound = sampler.bound(prefixes[0], length)
-            # Prefixes whose draws part from each other at once; more where the last ones' hardly did.
-            safe = max(1, min(bound, 2 * bound // samples))
+            room = sampler.room(prefixes[0], length)
             rows = sum(len(each.tokens) for each in last)
-            at_once = max(safe, min(GROWTH * len(last), len(last) * bound // max(rows, 1), bound))
+            # More prefixes where the last ones' draws hardly parted from each other.
+            at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(found), len(found) + at_once)
-            with sampler.limit.halving(min(bound, len(prefixes[part]) * samples)):
-                last = _Drawing(sampler, scheme, uniforms[part], bound).run(prefixes[part])
+            with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)):
+                last = _Drawing(sampler, scheme, uniforms[part], room).run(prefixes[part])
                 found += last
     return found
 
 
 @dataclass
 class _Front:
-    """A batch of partly drawn suffixes: draw ``draws[i]`` has become row ``row_of[i]`` of ``live`` and ``path``.
-
-    ``logits`` are those after the last token of each row, once it has been read.
-    """
+    """A batch of partly drawn suffixes: draw ``draws[i]`` has become row ``row_of[i]`` of ``live`` and ``path``."""
 
     live: GrowingCache
-    logits: Tensor
     path: PartialDraws
     draws: IntArray
     row_of: IntArray
@@ -75,10 +72,11 @@ class _Chosen:
 
 
 class _Drawing:
-    """One batch of prefixes being drawn after, with no more than ``most`` rows at a time."""
+    """One batch of prefixes being drawn after."""
 
-    def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, most: int) -> None:
-        self.sampler, self.scheme, self.most = sampler, scheme, most
+    def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, room: Room) -> None:
+        self.sampler, self.scheme = sampler, scheme
+        self.most, self.held = room.most, room.held
         self.device = sampler.target.device
         self.count, self.samples, self.length = uniforms.shape
         self.uniforms = uniforms.reshape(-1, self.length)
@@ -87,9 +85,10 @@ class _Drawing:
 
     def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
         """Draw all suffixes; one result a prefix."""
-        live, logits = self.sampler.begin(prefixes, self.length)
+        live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws = np.arange(len(self.uniforms))
-        self._draw(_Front(live, logits, PartialDraws.empty(self.count, self.length), draws, draws // self.samples), 0)
+        front = _Front(live, PartialDraws.empty(self.count, self.length), draws, draws // self.samples)
+        self._draw(front, self._choose(front, draws, 0, logits, 0))
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -100,36 +99,47 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _draw(self, front: _Front, step: int) -> None:
-        """Draw the tokens from ``step`` on, for which the logits are at hand."""
+    def _draw(self, front: _Front, chosen: _Chosen, step: int = 0) -> None:
+        """Draw all tokens from ``step`` on, whose own are ``chosen`` and not yet taken."""
         while True:
-            chosen = self._choose(front, step)
+            # Each row's position is booked on one of its draws, and so on its prefix.
+            self.nodes[front.draws[np.unique(chosen.which, return_index=True)[1]]] += 1
             if step == self.length - 1:
                 path = front.path.select(chosen.parents)
                 path.write(step, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
                 self.finished.append((path, front.draws, chosen.which))
                 return
-            if len(chosen.tokens) > self.most:
+            if len(chosen.tokens) > self.held:
                 break
             self._follow(front, chosen, step)
-            self._read(front, step)
+            chosen = self._read(front, step)
             step += 1
         for part in self._parts(front, chosen, step):
-            self._read(part, step)
-            self._draw(part, step + 1)
+            self._draw(part, self._read(part, step), step + 1)
 
-    def _choose(self, front: _Front, step: int) -> _Chosen:
-        """Give every draw its token of ``step``."""
-        found = cut(front.logits, self.scheme)
-        uniforms = torch.from_numpy(self.uniforms[front.draws, step]).to(self.device)
-        drawn = draw(found, torch.from_numpy(front.row_of).to(self.device), uniforms).cpu().numpy()
-        vocabulary = front.logits.shape[1]
-        pairs, which = np.unique(front.row_of * vocabulary + drawn, return_inverse=True)
-        parents, tokens = np.divmod(pairs, vocabulary)
-        which = which.reshape(-1)
-        # Each row's position is booked on one of its draws, and so on its prefix.
-        self.nodes[front.draws[np.unique(which, return_index=True)[1]]] += 1
-        return _Chosen(parents, tokens, _figures(front.logits, found, parents, tokens), which)
+    def _read(self, front: _Front, step: int) -> _Chosen:
+        """Have the model read the tokens of ``step``, and give every draw its next one."""
+        which, parts = np.empty_like(front.row_of), []
+        first = rows = 0
+        while first < front.live.rows:
+            part = slice(first, first + evenly(front.live.rows, self.most))
+            tokens = torch.from_numpy(front.path.tokens[part, step]).to(self.device)
+            here = np.flatnonzero((front.row_of >= part.start) & (front.row_of < part.stop))
+            chosen = self._choose(front, here, first, self.sampler.go_on(front.live, tokens, part), step + 1)
+            which[here] = chosen.which + rows
+            parts.append(chosen)
+            first, rows = part.stop, rows + len(chosen.tokens)
+        columns = (np.concatenate(each) for each in zip(*((one.parents, one.tokens) for one in parts), strict=True))
+        return _Chosen(*columns, np.concatenate([one.figures for one in parts], axis=1), which)
+
+    def _choose(self, front: _Front, draws: IntArray, first: int, logits: Tensor, step: int) -> _Chosen:
+        """Give ``draws`` of a front their tokens of ``step`` by ``logits`` ``[n, V]`` of its rows from ``first`` on."""
+        rows, found = front.row_of[draws] - first, cut(logits, self.scheme)
+        uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
+        drawn = draw(found, torch.from_numpy(rows).to(self.device), uniforms).cpu().numpy()
+        pairs, which = np.unique(rows * logits.shape[1] + drawn, return_inverse=True)
+        parents, tokens = np.divmod(pairs, logits.shape[1])
+        return _Chosen(parents + first, tokens, _figures(logits, found, parents, tokens), which.reshape(-1))
 
     def _follow(self, front: _Front, chosen: _Chosen, step: int) -> None:
         """Let every row go its first way and add a row for each other one."""
@@ -144,22 +154,24 @@ class _Drawing:
         front.path.write(step, place, chosen.tokens, chosen.figures)
 
     def _parts(self, front: _Front, chosen: _Chosen, step: int) -> Iterator[_Front]:
-        """Fronts with as few rows that each may grow to twice as many, made when they are asked for."""
-        front.logits = front.logits[:0]
-        size = max(1, self.most // 2)
-        for first in range(0, len(chosen.tokens), size):
-            part = slice(first, first + size)
-            own = (chosen.which >= first) & (chosen.which < first + size)
+        """Fronts of so few draws, or rows, that each may grow to twice as many; made when they are asked for."""
+        draws = np.bincount(chosen.which).cumsum()
+        first = last = 0
+        while last < len(chosen.tokens):
+            first, before = last, draws[last - 1] if last else 0
+            last = max(first + 1, first + self.held // 2, int(np.searchsorted(draws, before + self.held, side="right")))
+            part = slice(first, last)
+            own = (chosen.which >= first) & (chosen.which < last)
             parents = chosen.parents[part]
             path = front.path.select(parents)
             path.write(step, np.arange(len(parents)), chosen.tokens[part], chosen.figures[:, part])
             live = front.live.select(torch.from_numpy(parents).to(self.device))
-            yield _Front(live, front.logits, path, front.draws[own], chosen.which[own] - first)
+            yield _Front(live, path, front.draws[own], chosen.which[own] - first)
 
-    def _read(self, front: _Front, step: int) -> None:
-        """Have the model read the tokens of ``step``."""
-        tokens = torch.from_numpy(front.path.tokens[:, step]).to(self.device)
-        front.logits = self.sampler.go_on(front.live, tokens)
+
+def evenly(rows: int, most: int) -> int:
+    """The size of parts of ``rows`` rows: as few parts as hold ``most`` each, of about one size."""
+    return -(-rows // -(-rows // most))
 
 
 def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:

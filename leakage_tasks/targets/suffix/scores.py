@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, rows_at_once
 from leakage_tasks.targets.suffix.causal import SuffixSampler
@@ -41,7 +41,9 @@ def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     most = sampler.limit.most
     if target.device.type != "cpu":
         most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
-    return rows_at_once(target.device, length, None, target.max_length, min(most, sampler.asked(length)))
+    return rows_at_once(
+        target.device, length, None, target.max_length, min(most, sampler.asked(length)), sampler.tokens
+    )
 
 
 def _score(
@@ -84,22 +86,49 @@ def _bits(parts: Sequence[Tensor]) -> FloatArray:
 
 
 def costs_after(
-    sampler: SuffixSampler, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
 ) -> list[FloatArray]:
-    """Own costs in bits of the tokens of each continuation, of any lengths, after one prefix that is read once."""
+    """Own costs in bits of the tokens of each continuation, of any length, after its prefix; these have one length.
+
+    A prefix that several continuations have is read once.
+    """
+    together: dict[tuple[int, ...], list[int]] = {}
+    for place, prefix in enumerate(prefixes):
+        together.setdefault(tuple(prefix), []).append(place)
     longest = max(map(len, continuations), default=1)
-    at_once = min(sampler.bound(prefix, longest), _rows(sampler, longest, longest))
-    parts = sampler.limit.parts(len(continuations), lambda part: _after(sampler, prefix, continuations[part]), at_once)
-    return list(itertools.chain.from_iterable(parts))
+    several, costs = list(together), [np.zeros(0)] * len(continuations)
+
+    def read(part: slice) -> None:
+        some = several[part]
+        places = [place for prefix in some for place in together[prefix]]
+        parents = np.repeat(np.arange(len(some)), [len(together[prefix]) for prefix in some])
+        found = _after(sampler, some, parents, [continuations[place] for place in places], longest)
+        for place, each in zip(places, found, strict=True):
+            costs[place] = each
+
+    sampler.limit.parts(len(several), read, sampler.bound(several[0], longest) if several else 1)
+    return costs
 
 
-def _after(sampler: SuffixSampler, prefix: Sequence[int], batch: Sequence[Sequence[int]]) -> list[FloatArray]:
-    tokens = padded(batch, 0)[0].to(sampler.target.device)
+def _after(
+    sampler: SuffixSampler,
+    prefixes: Sequence[Sequence[int]],
+    parents: IntArray,
+    batch: Sequence[Sequence[int]],
+    longest: int,
+) -> list[FloatArray]:
+    """Costs of the tokens of each of a ``batch`` after the prefix of its number among ``parents``."""
     with sampler.target.inference():
-        live, logits = sampler.begin([prefix], tokens.shape[1])
-        bits = _bits([_own(logits.expand(len(batch), -1), tokens[:, 0])])[:, None]
-        if tokens.shape[1] > 1:
-            after = sampler.read_more(live.select(tokens.new_zeros(len(batch))), tokens[:, :-1])
-            later = _bits([_own(part, tokens[place, 1:]) for place, part in enumerate(after)])
-            bits = np.concatenate([bits, later.reshape(len(batch), -1)], axis=1)
-    return [bits[place, : len(each)] for place, each in enumerate(batch)]
+        live, logits = sampler.begin(prefixes, longest)
+
+        def read(part: slice) -> list[FloatArray]:
+            rows, tokens = sampler.tensor(parents[part]), padded(batch[part], 0)[0].to(sampler.target.device)
+            bits = _bits([_own(logits[rows], tokens[:, 0])])[:, None]
+            if tokens.shape[1] > 1:
+                after = sampler.read_more(live.select(rows), tokens[:, :-1])
+                later = _bits([_own(part, tokens[place, 1:]) for place, part in enumerate(after)])
+                bits = np.concatenate([bits, later.reshape(len(rows), -1)], axis=1)
+            return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+
+        at_once = min(sampler.bound(prefixes[0], longest), _rows(sampler, longest, longest))
+        return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))

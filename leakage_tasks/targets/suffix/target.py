@@ -51,9 +51,15 @@ class CausalSuffixes:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         return score_suffixes(self.sampler, prefixes, suffixes, scheme)
 
-    def costs_after(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+    def costs_after(
+        self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
+    ) -> list[FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
-        return costs_after(self.sampler, prefix, continuations)
+        return costs_after(self.sampler, prefixes, continuations)
+
+    def pairs_at_once(self, pair: Pair, samples: int) -> int:
+        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`: those whose prefixes fill a pass."""
+        return self.sampler.bound(pair.prefix, len(pair.suffix))
 
     def unfit(self, pair: Pair) -> str | None:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`; token ids need no way through text."""
@@ -113,7 +119,7 @@ def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
     """Whether the model's cache continues a text as reading it anew does."""
     prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
     try:
-        found = [costs_after(SuffixSampler(each), prefix, rest) for each in (target, uncached)]
+        found = [costs_after(SuffixSampler(each), [prefix] * len(rest), rest) for each in (target, uncached)]
     except Exception:  # a cache that cannot be continued fails in many ways
         return False
     share = 0.02 if in_half_precision(target.model) else 0.0

@@ -168,7 +168,7 @@ def test_the_true_suffix_costs_what_token_ids_do(scheme, told):
 
 def test_costs_after_a_prefix_are_those_of_token_ids():
     prefix, rows = ids("the pin "), [ids("is"), ids("x"), (*ids("ab"), MISSING)]
-    found = HarnessSuffixes(TextOnly(hf(letters()))).costs_after(prefix, rows)
+    found = HarnessSuffixes(TextOnly(hf(letters()))).costs_after([prefix] * len(rows), rows)
     assert [len(each) for each in found] == [2, 1, 3]
     model = tiny_gpt2(letters())
     expected = [direct_bits(model, prefix, [token for token in row if token != MISSING]) for row in rows]
@@ -223,7 +223,7 @@ def test_unfit_pairs_are_errors_where_they_are_used():
     for use in (
         lambda: draw(target, split, 2, 2),
         lambda: target.score([split], [(9, 9)], PLAIN),
-        lambda: target.costs_after(split, [(9, 9)]),
+        lambda: target.costs_after([split], [(9, 9)]),
     ):
         with pytest.raises(TargetError, match="way through text .*--model hf"):
             use()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
@@ -48,12 +49,21 @@ def test_greedy_decoding_draws_its_own_suffix_for_certain_and_no_other():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "mamba", "lstm"])
-def test_continuations_of_any_length_after_one_prefix(name):
-    sampler, (prefix,) = sampler_of(name), prefixes_of(1, 6)
+def test_continuations_of_any_length_after_prefixes(name):
+    sampler, some = sampler_of(name), prefixes_of(3, 6)
     continuations = [each[: 1 + place % 7] for place, each in enumerate(prefixes_of(12, 7, seed=2))]
-    for each, found in zip(continuations, costs_after(sampler, prefix, continuations), strict=True):
+    prefixes = [some[place % 5 % 3] for place in range(12)]
+    for prefix, each, found in zip(prefixes, continuations, costs_after(sampler, prefixes, continuations), strict=True):
         expected = bits_of(direct_logits(sampler.target.model, prefix, [each]), [each])[0]
         assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_prefix_that_several_continue_is_read_once():
+    sampler, some = sampler_of(), prefixes_of(2, 6)
+    with metered([sampler.target.model]) as count:
+        costs_after(sampler, [some[0], some[1], some[0]], prefixes_of(3, 4))
+    # One prefix more tells what a row takes of memory.
+    assert (count.passes, count.rows) == (3, 1 + 2 + 3)
 
 
 def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):

@@ -1,0 +1,114 @@
+"""Suffix extraction on many pairs together against one pair after the other: passes, rows, time, and equal figures.
+
+``python -m benchmarks.together_pairs [--pairs 200] [--draws 32] [--rows 256] [--sharpness 8] [--shape gpt2|lstm]``
+makes a model of random weights, the sharper the more alike its draws, and attacks all pairs both ways in one run.
+Beside the passes stands the least there can be: the longest chain of passes of one pair, or all rows over the rows of
+a pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from leakage_tasks.attacks.suffix.attack import attack_pairs
+from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding
+from leakage_tasks.attacks.suffix.request import SuffixRequest
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.pairs import Pair
+from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.suffix.target import CausalSuffixes
+from tests.oracles import merging, tiny_gpt2
+
+PREFIX, SUFFIX, SEED = 12, 16, 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way to attack all pairs; ``depth`` is the passes of the group that took most."""
+
+    found: list[SuffixFinding]
+    passes: int
+    rows: int
+    depth: int
+    seconds: float
+
+
+def main() -> None:
+    """Make the model, attack both ways, print the table."""
+    options = _options()
+    model = _model(options.shape, options.sharpness)
+    some = _pairs(options.pairs)
+    met, alone = (_measured(options, model, groups) for groups in ([some], [[pair] for pair in some]))
+    least = max(alone.depth, alone.rows / options.rows)
+    share = sum(each.nodes for each in met.found) / (len(some) * options.draws * SUFFIX)
+    print(f"{options.shape}, {len(some)} pairs, {options.draws} draws, {share:.3f} of their tokens distinct")
+    print("| | passes | rows | least passes | of the least | CPU seconds |\n|---|---:|---:|---:|---:|---:|")
+    for name, one in (("together", met), ("one by one", alone)):
+        print(f"| {name} | {one.passes} | {one.rows} | {least:.0f} | {one.passes / least:.2f} | {one.seconds:.1f} |")
+    print(f"{met.rows / alone.rows:.4f} times the rows; {_compared(met.found, alone.found)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    for name, default in (("pairs", 200), ("draws", 32), ("rows", 256)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--sharpness", type=float, default=8.0)
+    parser.add_argument("--shape", choices=["gpt2", "lstm"], default="gpt2")
+    return parser.parse_args()
+
+
+def _model(shape: str, sharpness: float) -> Any:
+    if shape == "gpt2":
+        return tiny_gpt2(merging(), sharpness=sharpness)
+    torch.manual_seed(SEED)
+    model = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(merging()), hidden_size=16, num_layers=2)).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(sharpness)
+    return model
+
+
+def _pairs(number: int) -> list[Pair]:
+    stream = random.Random(SEED)
+    rows = [[stream.randrange(4, len(merging())) for _ in range(PREFIX + SUFFIX)] for _ in range(number)]
+    return [Pair(place, tuple(row[:PREFIX]), tuple(row[PREFIX:])) for place, row in enumerate(rows)]
+
+
+def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence[Pair]]) -> Measured:
+    target = CausalSuffixes(CausalTarget(model, merging()))
+    # Passes have so many rows at most, also of whole texts, as on a GPU.
+    target.sampler.limit.most, target.sampler.tokens = options.rows, 1 << 30
+    order = SuffixRequest(samples=options.draws)
+    # Once for nothing: what is found out about a model the first time belongs to neither way.
+    attack_pairs(target, groups[0][:1], order)
+    found, depth, started = [], 0, time.process_time()
+    with metered([model]) as count:
+        for group in groups:
+            before = count.passes
+            found += attack_pairs(target, group, order)
+            depth = max(depth, count.passes - before)
+    return Measured(found, count.passes, count.rows, depth, time.process_time() - started)
+
+
+def _compared(some: Sequence[SuffixFinding], others: Sequence[SuffixFinding]) -> str:
+    pairs = [(one.views[HEADLINE], other.views[HEADLINE]) for one, other in zip(some, others, strict=True)]
+    apart = max(abs(one.own_bits - other.own_bits) for one, other in pairs)
+    surest = [(one.choices["calibrated"], other.choices["calibrated"]) for one, other in pairs]
+    sure = max(abs(one.confidence - other.confidence) for one, other in surest)
+    same = all(
+        (one.nodes, one.model_calls) == (two.nodes, two.model_calls) for one, two in zip(some, others, strict=True)
+    )
+    equal = same and all(one.distinct == other.distinct for one, other in pairs)
+    return f"costs {apart:.1e} bits, confidences {sure:.1e} apart, draws {'equal' if equal else 'NOT EQUAL'}"
+
+
+if __name__ == "__main__":
+    main()
