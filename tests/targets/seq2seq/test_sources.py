@@ -18,7 +18,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 from leakage_tasks.targets import Seq2SeqTarget
-from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
+from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
 from tests.targets.seq2seq.test_languages import told
 from tests.targets.seq2seq.test_target import FAMILIES, ending, tiny
 from tests.translators import opening_of, tokenizer_of
@@ -98,6 +98,17 @@ def test_different_sources_and_lengths_are_one_pass(kind: str) -> None:
         stepped(family, UNEVEN)
     assert count.passes == len({len(text) for text in BEFORE}) + max(UNEVEN)
     assert count.rows == len(SOURCES) + sum(rows * depth for rows, depth in zip(ROWS, UNEVEN, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_texts_asked_about_together_keep_the_costs_after_their_own_sources(kind: str) -> None:
+    family = target_of(kind)
+    views = [family.after(source) for source in SOURCES]
+    rows = [view.token_rows([before, f"{before}b"]) for view, before in zip(views, BEFORE, strict=True)]
+    found = score_all([Texts(view, own) for view, own in zip(views, rows, strict=True)])
+    alone = [view.row_costs(own) for view, own in zip(views, rows, strict=True)]
+    assert np.abs(np.subtract(found, alone)).max() < 1e-4
+    assert len(np.unique(np.round(alone, 3))) > len(SOURCES)
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])
