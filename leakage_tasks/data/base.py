@@ -44,6 +44,10 @@ class Format(ABC):
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read the dataset once. Raises PlantingError if it is damaged or lacks a column."""
 
+    def outline(self, source: Path, wanted: Columns) -> Layout:
+        """What :meth:`write_back` has to know of data that :meth:`write` made; all else may be left out."""
+        return self.survey(source, wanted)
+
     @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy the dataset to ``output`` with the rows of ``points`` in their gaps."""
@@ -92,6 +96,12 @@ class Format(ABC):
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
         """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""
         return map("\n".join, self.texts(path, layout, wanted))
+
+    def characters(self, path: Path, layout: Layout, wanted: Columns) -> int:
+        """Those of all texts; the file is read for it unless the survey, which found ``layout``, has counted them."""
+        if layout.characters is not None:
+            return layout.characters
+        return sum(len(turn) for turns in self.texts(path, layout, wanted) for turn in turns)
 
     def labels(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str | None]:
         """The class of every row by the name a manifest or a model would use for it; None where there is none.

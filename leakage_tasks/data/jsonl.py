@@ -10,7 +10,7 @@ from typing import Any
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.chat import is_chat
+from leakage_tasks.data.chat import is_chat, turns_of
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -21,7 +21,7 @@ from leakage_tasks.data.layout import (
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
+from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
 from leakage_tasks.data.turns import json_with_addition
 
 
@@ -35,7 +35,7 @@ class JsonLinesFormat(LineFormat):
         """Parse every row. Raises PlantingError naming line and column."""
         facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
-        layout.unpacked_sha256 = facts.unpacked
+        layout.unpacked_sha256, layout.characters = facts.unpacked, 0
         columns: dict[str, None] = {}
         for number, row in objects(source):
             columns.update(dict.fromkeys(row))
@@ -46,11 +46,16 @@ class JsonLinesFormat(LineFormat):
             if wanted.label is not None:
                 note_label(layout.labels, row.get(wanted.label))
             layout.rows += 1
+            layout.characters += sum(map(len, turns_of(row.get(layout.text))))
         if not layout.rows:
             raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
         layout.columns = tuple(columns)
         check_columns(source, layout.columns, wanted, layout.text)
         return layout
+
+    def outline(self, source: Path, wanted: Columns) -> Layout:
+        """How the file begins."""
+        return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
         """JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""

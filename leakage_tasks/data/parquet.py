@@ -42,7 +42,7 @@ class ArrowFormat(Format):
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
         schema, rows = self.schema_and_rows(source, wanted)
-        layout = _layout_of(source, schema, rows, wanted)
+        layout = layout_of(source, schema, rows, wanted)
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -183,7 +183,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
+def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:

@@ -1,0 +1,30 @@
+"""Commands on shards that are ended by KILL, once so many of their results are kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+COMMAND = [sys.executable, "-c", "from leakage_tasks.cli import main; main()"]
+
+
+def killed(state: str, folder: Path, after: int, *arguments: object) -> bool:
+    """Run ``leakage`` until ``after`` results are kept in folders like ``state``, then kill it; False if it ended."""
+    words = [*COMMAND, *map(str, arguments)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as running:
+        while running.poll() is None and results(state, folder) < after:
+            time.sleep(0.0005)
+        ended = running.poll() is None
+        # Its processes too, as a machine that goes down ends them.
+        if ended:
+            os.killpg(running.pid, signal.SIGKILL)
+    return ended
+
+
+def results(state: str, folder: Path) -> int:
+    """How many results are kept."""
+    return sum(not any(part.startswith(".") for part in path.parts) for path in folder.glob(f"{state}/*.json"))
