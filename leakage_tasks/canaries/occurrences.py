@@ -100,8 +100,8 @@ def scan(task: FileScan) -> Occurrences:
 def _scan(task: FileScan, digest: str) -> Occurrences:
     planted, wanted = task.planted, task.wanted
     kind = format_of(planted)
-    layout = kind.survey(planted, wanted)
-    texts, finder = kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries)
+    layout, texts = kind.reading(planted, wanted)
+    finder = Finder(canary.text for canary in task.canaries)
     shared = layout.chat and task.shared
     spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
     copies: list[Span] | None = None if task.chunk is None else []

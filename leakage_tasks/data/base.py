@@ -97,6 +97,14 @@ class Format(ABC):
         """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""
         return map("\n".join, self.texts(path, layout, wanted))
 
+    def reading(self, source: Path, wanted: Columns) -> tuple[Layout, Iterator[Turns]]:
+        """What :meth:`survey` and :meth:`texts` give; the layout is whole once all texts have been read.
+
+        What the text column is, and whether it holds chats, it says before.
+        """
+        layout = self.survey(source, wanted)
+        return layout, self.texts(source, layout, wanted)
+
     def characters(self, path: Path, layout: Layout, wanted: Columns) -> int:
         """Those of all texts; the file is read for it unless the survey, which found ``layout``, has counted them."""
         if layout.characters is not None:

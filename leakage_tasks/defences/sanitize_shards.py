@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
     source, state = task
     with unchanged(source):
         digest = sha256_of(source)
-        key = ["rank", digest, repr(settings)]
+        key = ["rank", digest, repr(replace(settings, fit=None)), getattr(settings.fit, "__qualname__", None)]
         if (earlier := kept(state, key)) is not None:
             return {**earlier, "again": True}
         kind = format_of(source)

@@ -9,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "from leakage_tasks.cli import main; main()"]
+COMMAND = "from leakage_tasks.cli import main; main()"
 
 
-def killed(state: str, folder: Path, after: int, *arguments: object) -> bool:
+def killed(state: str, folder: Path, after: int, *arguments: object, program: str = COMMAND) -> bool:
     """Run ``leakage`` until ``after`` results are kept in folders like ``state``, then kill it; False if it ended."""
-    words = [*COMMAND, *map(str, arguments)]
+    words = [sys.executable, "-c", program, *map(str, arguments)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as running:
         while running.poll() is None and results(state, folder) < after:
             time.sleep(0.0005)
