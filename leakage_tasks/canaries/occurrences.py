@@ -71,7 +71,10 @@ class Occurrences:
     def joined(cls, files: Sequence[Self]) -> Self:
         """What is in several files together, whose hashes are apart."""
         rows = sum(each.rows for each in files)
-        return cls(rows, "", *(sum((getattr(each, name) for each in files), Counter()) for name in _COUNTS))
+        counts: dict[str, Counter[str]] = {
+            name: sum((getattr(each, name) for each in files), Counter()) for name in _COUNTS
+        }
+        return cls(rows, "", **counts)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.kept import keeping_folder
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.workers import each, workers
 from leakage_tasks.data import Layout, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
 
@@ -55,13 +55,13 @@ def plant_shards(
     places = [ShardPlace(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names]
     for place in places:
         _folder_of(place.output)
-    known: list[Known] = each(count, places, jobs, dask)
-    _check_alike(places, known)
     copies = {canary.id: canary.repetitions for canary in planted}
-    rows = [one.rows for one in known]
-    gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-    tasks = _tasks(job, places, known, deal(gaps, rows), canaries, planted)
-    done: list[Written] = each(plant_one, tasks, jobs, dask)
+    with workers(len(places), jobs, dask) as each_of:
+        known: list[Known] = each_of(count, places)
+        _check_alike(places, known)
+        rows = [one.rows for one in known]
+        gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
+        done: list[Written] = each_of(plant_one, _tasks(job, places, known, deal(gaps, rows), canaries, planted))
     record = _record(job, shards, known, done, planted, canaries)
     heights = {name: height for one in done for name, height in one.heights.items()}
     record = replace(record, heights=heights or None)
@@ -135,7 +135,7 @@ def _record(
     kind = format_of(shards.path(shards.names[0]))
     layout = Layout(sum(one.rows for one in known), (), first.text, first.label, chat=first.chat)
     layout.role = job.wanted.role or layout.role
-    each_of = {
+    each_of: dict[str, dict[str, Any]] = {
         name: {
             "rows": one.rows,
             "input_sha256": one.input_sha256,

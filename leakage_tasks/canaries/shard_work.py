@@ -98,13 +98,13 @@ class Written:
 def plant_one(task: ShardPlanting) -> Written:
     """Write a shard's planted copy unless an earlier run did."""
     place, known = task.place, task.known
+    kind = format_of(place.source)
     state = place.state / f"{place.name}.planted.json"
     key = ["plant", known.input_sha256, asdict(place.wanted), task.key]
     with unchanged(place.source):
         _check_stamp(task)
         if (earlier := _written(state, key, place.output)) is not None:
             return earlier
-        kind = format_of(place.source)
         layout = known.layout or kind.survey(place.source, place.wanted)
         layout = replace(layout, labels=task.labels, role=place.wanted.role or layout.role)
         rows = {name: layout.row(canary) for name, canary in task.canaries.items()}

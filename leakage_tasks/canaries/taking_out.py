@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.errors import PlantingError
@@ -49,7 +51,7 @@ def _unpacked_hash(path: Path) -> str:
     if codec_of(path) is None:
         return sha256_of(path)
     with closing(open_source(path)) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashlib.file_digest(cast(io.BufferedIOBase, stream), "sha256").hexdigest()
 
 
 def _other(planted: Path, why: str) -> PlantingError:

@@ -58,7 +58,8 @@ def check_utf8(path: Path) -> TextFacts:
     with open_source(path) as source:
         while block := source.read(BLOCK):
             characters += _decode(decoder, block, path, lines, read)
-            characters -= block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
+            if b"\r" in block or last == b"\r":
+                characters -= block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
             if digest is not None:
                 digest.update(block)
             if not read and block.startswith(BOM):
@@ -102,7 +103,7 @@ def open_source(path: Path) -> BinaryIO:
     codec = codec_of(path)
     try:
         check_file(path)
-        return path.open("rb") if codec is None else open_packed(path, codec)
+        return path.open("rb", BLOCK) if codec is None else open_packed(path, codec)
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
 

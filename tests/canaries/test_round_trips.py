@@ -7,7 +7,6 @@ import decimal
 import gzip
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ from leakage_tasks.canaries import make_canaries, plant, verify, write_manifest
 from leakage_tasks.canaries.removing import remove
 from tests.canaries.test_shards import read_table, unpack
 
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 ODD = ["a", "é", "😀", "\u2028", "\x85", "\x0b", "\x0c", "\t", '"', "\\", "\\n", "\ufeff", "\r", " ", "\0", "{", ","]
 TEXTS = st.lists(st.sampled_from(ODD), max_size=6).map("".join)
 PACKED = st.lists(st.integers(0, 60), max_size=3)
+PACKINGS = st.sampled_from(["", ".gz", ".zst"])
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,6 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("canaries") / "canaries.jsonl"
     write_manifest(make_canaries("The é of {unique} is {digits:4}.", 3, repetitions=(1, 4), controls=1, seed=1), path)
     return path
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
 
 
 def packed(content: bytes, cuts: list[int], ending: str) -> bytes:
@@ -59,12 +53,11 @@ def there_and_back(canaries: Path, source: Path, seed: int) -> Path:
     return back
 
 
-def check_bytes(canaries: Path, content: bytes, kind: str, cuts: list[int], seed: int) -> None:
+def check_bytes(canaries: Path, content: bytes, ending: str, cuts: list[int], seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        for ending in ("", ".gz", ".zst"):
-            source = Path(name) / f"in.{kind}{ending}"
-            source.write_bytes(packed(content, cuts, ending[1:]) if ending else content)
-            assert unpack(there_and_back(canaries, source, seed)) == content
+        source, (_, _, packing) = Path(name) / f"in.{ending}", ending.partition(".")
+        source.write_bytes(packed(content, cuts, packing) if packing else content)
+        assert unpack(there_and_back(canaries, source, seed)) == content
 
 
 @st.composite
@@ -79,13 +72,13 @@ def line_files(draw: st.DrawFn, rows: st.SearchStrategy[str], blank: list[str]) 
 
 
 @FEW
-@given(line_files(TEXTS, [""]), PACKED, st.integers(0, 9))
-@example(b"", [], 0)
-@example(b"\xef\xbb\xbf", [1], 0)
-@example(b"a\r\nb\nc\r", [2, 3], 1)
-@example(b"a\r", [1], 2)
-def test_lines_of_text(canaries: Path, content: bytes, cuts: list[int], seed: int) -> None:
-    check_bytes(canaries, content, "txt", cuts, seed)
+@given(line_files(TEXTS, [""]), PACKINGS, PACKED, st.integers(0, 9))
+@example(b"", ".gz", [], 0)
+@example(b"\xef\xbb\xbf", ".zst", [1], 0)
+@example(b"a\r\nb\nc\r", ".gz", [2, 3], 1)
+@example(b"a\r", "", [], 2)
+def test_lines_of_text(canaries: Path, content: bytes, packing: str, cuts: list[int], seed: int) -> None:
+    check_bytes(canaries, content, f"txt{packing}", cuts, seed)
 
 
 VALUES = st.recursive(
@@ -118,12 +111,12 @@ def json_files(draw: st.DrawFn) -> bytes:
 
 
 @FEW
-@given(json_files(), PACKED, st.integers(0, 9))
-@example(b'{"text": "a", "text": "b", "n": 1e400}', [3], 0)
-@example(b'{"text": "\\ud800", "n": 12345678901234567890123456789}\r\n\r\n{"text": null}', [9, 30], 1)
-@example(b'\n\n{"text": ""}\n\n', [], 2)
-def test_json_lines(canaries: Path, content: bytes, cuts: list[int], seed: int) -> None:
-    check_bytes(canaries, content, "jsonl", cuts, seed)
+@given(json_files(), PACKINGS, PACKED, st.integers(0, 9))
+@example(b'{"text": "a", "text": "b", "n": 1e400}', ".gz", [3], 0)
+@example(b'{"text": "\\ud800", "n": 12345678901234567890123456789}\r\n\r\n{"text": null}', ".zst", [9, 30], 1)
+@example(b'\n\n{"text": ""}\n\n', "", [], 2)
+def test_json_lines(canaries: Path, content: bytes, packing: str, cuts: list[int], seed: int) -> None:
+    check_bytes(canaries, content, f"jsonl{packing}", cuts, seed)
 
 
 @FEW
@@ -131,15 +124,16 @@ def test_json_lines(canaries: Path, content: bytes, cuts: list[int], seed: int) 
     st.lists(st.lists(TEXTS.map(lambda text: text.replace("\0", "")), min_size=2, max_size=2), max_size=5),
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
+    PACKINGS,
     PACKED,
     st.integers(0, 9),
 )
 def test_comma_separated(
-    canaries: Path, rows: list[list[str]], end: str, finished: bool, cuts: list[int], seed: int
+    canaries: Path, rows: list[list[str]], end: str, finished: bool, packing: str, cuts: list[int], seed: int
 ) -> None:
     cells = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
     content = end.join(["text,other", *cells]) + end * finished
-    check_bytes(canaries, content.encode(), "csv", cuts, seed)
+    check_bytes(canaries, content.encode(), f"csv{packing}", cuts, seed)
 
 
 NESTED = pa.struct({"a": pa.list_(pa.struct({"b": pa.int64()})), "c": pa.map_(pa.string(), pa.float64())})
@@ -185,7 +179,8 @@ def tables(draw: st.DrawFn) -> pa.Table:
 def check_rows(canaries: Path, source: Path, how: str, seed: int) -> None:
     before, after = read_table(source, how), read_table(there_and_back(canaries, source, seed), how)
     assert after.schema.equals(before.schema, check_metadata=True)
-    assert after.equals(before)
+    # Of equal rows the dictionaries may differ, chunk by chunk.
+    assert after.to_pylist() == before.to_pylist()
 
 
 @FEW

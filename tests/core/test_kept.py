@@ -56,5 +56,5 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_where_nothing_can_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for make in (lambda: keeping_folder(tmp_path / "file" / "state"), lambda: keep(tmp_path / "file" / "a", KEY, {})):
-        with pytest.raises(LeakageError, match="Not a directory.*choose another place"):
+        with pytest.raises(LeakageError, match="cannot be written.*choose another place"):
             make()
