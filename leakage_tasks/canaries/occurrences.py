@@ -71,10 +71,9 @@ class Occurrences:
     def joined(cls, files: Sequence[Self]) -> Self:
         """What is in several files together, whose hashes are apart."""
         rows = sum(each.rows for each in files)
-        counts: dict[str, Counter[str]] = {
-            name: sum((getattr(each, name) for each in files), Counter()) for name in _COUNTS
-        }
-        return cls(rows, "", **counts)
+        empty: Counter[str] = Counter()
+        whole, inside, wrong, cut = (sum((getattr(each, name) for each in files), empty) for name in _COUNTS)
+        return cls(rows, "", whole, inside, wrong, cut)
 
 
 @dataclass(frozen=True)

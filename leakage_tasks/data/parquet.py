@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.dictionaries import in_dictionaries_of
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -139,19 +141,21 @@ def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
 def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
     """Record batches with the rows of ``points`` in their gaps. Raises PlantingError if they are too few."""
 
-    def inserted(place: int) -> Any:
-        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
+    def inserted(place: int, beside: Any) -> Any:
+        made = pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
+        return made if beside is None else in_dictionaries_of(beside, made)
 
     place, row = 0, 0
+    first = next(batches, None)
     while place < len(points) and points[place][0] == 0:
-        yield inserted(place)
+        yield inserted(place, first)
         place += 1
-    for batch in batches:
+    for batch in chain(() if first is None else (first,), batches):
         start = 0
         while place < len(points) and points[place][0] <= row + len(batch):
             end = points[place][0] - row
             yield batch.slice(start, end - start)
-            yield inserted(place)
+            yield inserted(place, batch)
             start, place = end, place + 1
         yield batch.slice(start)
         row += len(batch)
