@@ -32,7 +32,7 @@ _MAYBE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")
 
 
 def _expected() -> str:
-    suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder)
+    suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder and not kind.pointer)
     folders = [kind.folder for kind in FORMATS.values() if kind.folder]
     return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (lines may be packed: .gz, .zst)"
 
@@ -64,7 +64,7 @@ def format_of(path: Path) -> Format:
         raise PlantingError(f"{path}: no such file: check the path{hub}")
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
-    found = file_kind(path) or next((kind for kind in FORMATS.values() if kind.folder and kind.holds(path)), None)
+    found = file_kind(path) or next((kind for kind in FORMATS.values() if kind.pointer and kind.holds(path)), None)
     if found is None:
         raise PlantingError(f"{path}: unknown kind of file {ending_of(path)!r}: expected {_expected()}")
     return found()

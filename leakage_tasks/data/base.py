@@ -20,6 +20,8 @@ class Format(ABC):
     """What a report calls the format."""
     folder: ClassVar[str] = ""
     """Of a kind of folder, what messages call one, such as ``a folder saved by 'datasets'``."""
+    pointer: ClassVar[bool] = False
+    """Whether its files stand for data that are elsewhere."""
     running: ClassVar[bool] = False
     """Whether the dataset is one running text, its rows being lines of any length."""
 
@@ -32,7 +34,7 @@ class Format(ABC):
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether an existing folder is one of this kind."""
+        """Whether an existing folder, or pointer, is one of this kind."""
         return False
 
     @classmethod

@@ -60,7 +60,7 @@ class HubFormat(ArrowFormat):
     """A pointer; what is written of it is a parquet file."""
 
     name = "parquet"
-    folder = f"a data set of the hub ({SCHEME}owner/name)"
+    pointer = True
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
