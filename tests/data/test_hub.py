@@ -158,7 +158,7 @@ def test_never_the_whole_in_memory(tmp_path: Path, manifest: Path) -> None:
 def test_killed_it_goes_on(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     plant(manifest, Path(f"hub:{data}"), tmp_path / "whole")
     command = ("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
-    assert killed("out.leakage-shards", tmp_path, 4, *command)
+    killed("out.leakage-shards", tmp_path, 4, *command)
     code, out, err = leakage(*command)
     assert code == 0, err
     assert "; 3 of 3 shards were counted by an earlier run" in out
@@ -167,7 +167,7 @@ def test_killed_it_goes_on(tmp_path: Path, manifest: Path, data: Path, leakage: 
 
 def test_a_changed_data_set_is_read_anew(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     command = ("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
-    assert killed("out.leakage-shards", tmp_path, 3, *command)
+    killed("out.leakage-shards", tmp_path, 3, *command)
     with (data / "mails" / "train-1.jsonl").open("a") as file:
         file.write('{"text": "late", "n": 1, "tags": []}\n')
     code, out, _ = leakage(*command)

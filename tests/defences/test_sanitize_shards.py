@@ -13,7 +13,7 @@ from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import Shards, shards_of
 from leakage_tasks.defences import sanitize_shards as module
 from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
-from tests.canaries.killed import killed, results
+from tests.canaries.killed import killed
 from tests.canaries.test_shards import contents
 
 
@@ -80,12 +80,11 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     shards = shards_of(tmp_path / "in")
     assert shards is not None
     sanitize_shards(shards, tmp_path / "whole", settings(40))
-    for number in (3, 14, 18):
-        assert killed("out.leakage-shards", tmp_path, number, tmp_path / "in", tmp_path / "out", program=PROGRAM)
-        there = results("out.leakage-shards", tmp_path)
+    for number in (3, 14, 16):
+        there = killed("out.leakage-shards", tmp_path, number, tmp_path / "in", tmp_path / "out", program=PROGRAM)
     done = sanitize_shards(shards, tmp_path / "out", settings(40))
     assert done.again[0] == 12
-    assert there - 12 <= done.again[1] < 12
+    assert 4 <= there - 12 <= done.again[1] <= 12
     assert "; 12 of 12 shards were ranked by an earlier run" in done.summary()
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
