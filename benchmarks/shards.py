@@ -1,8 +1,11 @@
 """Planting into shards, checking them and taking canaries out: wall time of two processes beside one, and peak memory.
 
 ``python -m benchmarks.shards --gigabytes 10 --folder /scratch`` writes so much text to a new folder there, runs
-``leakage plant``, ``verify`` and ``plant --remove`` with one job and with two, and prints the ratio of their times, the
-peak resident memory of each process, and whether the outputs are the same bytes. Run it on an idle machine.
+``leakage plant``, ``verify`` and ``plant --remove`` with one job and with two, and prints the time, the megabytes a
+second and the peak resident memory of each process, then for each command the ratio of the times, and whether the
+outputs are the same bytes and the originals came back. Files are removed as soon as nothing needs them: at most three
+times the text is on the disk. Exit code 1 where a ratio is below 1.7, a process had more than 500 MB, or bytes differ.
+Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ import time
 from pathlib import Path
 
 LEAKAGE = "from leakage_tasks.cli import main; main()"
-WORDS = 5_000
+WORDS, TEXTS = 5_000, 20_000
+GOAL, MOST_MEMORY = 1.7, 500
+"""The least ratio of the times, and the most MB of a process."""
 
 
 def main() -> None:
@@ -34,37 +39,52 @@ def main() -> None:
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="shards-", dir=asked.folder))
     try:
-        compare(folder, asked.gigabytes, asked.shards, asked.kind)
+        good = compare(folder, asked.gigabytes, asked.shards, asked.kind)
     finally:
         shutil.rmtree(folder)
+    raise SystemExit(not good)
 
 
-def compare(folder: Path, gigabytes: float, shards: int, kind: str) -> None:
-    """Both commands with one job and with two."""
+def compare(folder: Path, gigabytes: float, shards: int, kind: str) -> bool:
+    """The three commands with one job and with two; whether all goals are met."""
     source, manifest = folder / "in", folder / "canaries.jsonl"
     write(source, int(gigabytes * 1e9 / shards), shards, kind)
     run("canaries", "--template", "The random number of {unique} is {digits:9}.", "-o", manifest)
     print(f"{gigabytes} GB of text in {shards} files of .{kind}, {os.cpu_count()} processors", flush=True)
-    hashes = {}
+    before = None if "." in kind else hashes_of(source)
+    planted: dict[int, list[str]] = {}
     times: dict[tuple[str, int], float] = {}
+    largest, same = 0, True
     for jobs in (1, 2):
-        output = folder / f"out-{jobs}"
-        commands = {
-            "plant": ("plant", manifest, source, "-o", output),
-            "verify": ("verify", output, manifest),
-            "plant --remove": ("plant", "--remove", output, "-o", folder / f"back-{jobs}"),
-        }
-        for name, words in commands.items():
-            seconds, peaks = run(*words, "--jobs", jobs)
-            times[name, jobs] = seconds
-            told = ", ".join(f"{peak} MiB" for peak in peaks)
-            print(f"{name}, --jobs {jobs}: {seconds:.1f} s; peak of each process: {told}", flush=True)
-        hashes[jobs] = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(output.iterdir())]
-        for place in (output, folder / f"back-{jobs}"):
+        output, back = folder / f"out-{jobs}", folder / f"back-{jobs}"
+        for name, words in commands(manifest, source, output, back).items():
+            times[name, jobs], peaks = run(*words, "--jobs", jobs)
+            largest = max(largest, *peaks)
+            told = ", ".join(map(str, peaks))
+            speed = gigabytes * 1e3 / times[name, jobs]
+            print(
+                f"{name}, --jobs {jobs}: {times[name, jobs]:.1f} s, {speed:.0f} MB/s; peak of each process: {told} MB",
+                flush=True,
+            )
+        planted[jobs] = hashes_of(output)
+        same = same and before in (None, hashes_of(back))
+        for place in (output, back):
             shutil.rmtree(place)
-    for name in commands:
-        print(f"{name}: two processes are {times[name, 1] / times[name, 2]:.2f} times one")
-    print("same bytes" if hashes[1] == hashes[2] else "OTHER BYTES")
+    ratios = {name: times[name, 1] / times[name, 2] for name in commands(manifest, source, source, source)}
+    for name, ratio in ratios.items():
+        print(f"{name}: two processes are {ratio:.2f} times one")
+    same = same and planted[1] == planted[2]
+    print(f"{'same bytes' if same else 'OTHER BYTES'}; at most {largest} MB a process")
+    return same and largest <= MOST_MEMORY and min(ratios.values()) >= GOAL
+
+
+def commands(manifest: Path, source: Path, output: Path, back: Path) -> dict[str, tuple[object, ...]]:
+    """What is timed, by name, in this order."""
+    return {
+        "plant": ("plant", manifest, source, "-o", output),
+        "verify": ("verify", output, manifest),
+        "plant --remove": ("plant", "--remove", output, "-o", back),
+    }
 
 
 def write(folder: Path, size: int, shards: int, kind: str) -> None:
@@ -74,18 +94,28 @@ def write(folder: Path, size: int, shards: int, kind: str) -> None:
     folder.mkdir()
     stream = random.Random(0)
     words = ["".join(stream.choices("abcdefghijklmnopqrstuvwxyz", k=stream.randint(2, 9))) for _ in range(WORDS)]
+    texts = [" ".join(stream.choices(words, k=150)) for _ in range(TEXTS)]
+    lines = [(f"{text}\n" if kind == "txt" else json.dumps({"text": text}) + "\n").encode() for text in texts]
     for shard in range(shards):
         left = size
         with open_output(folder / f"{shard:03}.{kind}") as out:
             while left > 0:
-                text = " ".join(stream.choices(words, k=150))
-                line = f"{text}\n" if kind == "txt" else json.dumps({"text": text}) + "\n"
-                out.write(line.encode())
+                line = stream.choice(lines)
+                out.write(line)
                 left -= len(line)
 
 
+def hashes_of(folder: Path) -> list[str]:
+    """Those of the files, by name; a file is read in blocks."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return found
+
+
 def run(*words: object) -> tuple[float, list[int]]:
-    """Seconds that ``leakage`` took, and the peaks in MiB of its process and those that it started."""
+    """Seconds that ``leakage`` took, and the peaks in MB of it and the processes it started, the largest first."""
     begun = time.perf_counter()
     command = [sys.executable, "-c", LEAKAGE, *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -93,10 +123,11 @@ def run(*words: object) -> tuple[float, list[int]]:
     while running.poll() is None:
         for process in [running.pid, *started_by(running.pid)]:
             peaks[process] = max(peaks.get(process, 0), peak_of(process))
-        time.sleep(0.05)
+        time.sleep(0.02)
+    seconds = time.perf_counter() - begun
     if running.returncode:
         raise SystemExit(f"leakage {' '.join(map(str, words))}: exit {running.returncode}")
-    return time.perf_counter() - begun, sorted(peaks.values(), reverse=True)
+    return seconds, sorted(peaks.values(), reverse=True)
 
 
 def started_by(process: int) -> list[int]:
@@ -108,12 +139,12 @@ def started_by(process: int) -> list[int]:
 
 
 def peak_of(process: int) -> int:
-    """MiB of resident memory that a process had at most."""
+    """MB of resident memory that a process had at most."""
     try:
         found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     except OSError:
         return 0
-    return int(found[1]) >> 10 if found else 0
+    return int(found[1]) * 1_024 // 1_000_000 if found else 0
 
 
 if __name__ == "__main__":

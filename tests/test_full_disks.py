@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.disks import fill, small_disk
 from tests.killing.commands import COMMANDS, Command
 from tests.killing.folders import contents
 from tests.killing.inputs import make_inputs
@@ -31,22 +30,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A small disk of its own."""
-    place = tmp_path_factory.mktemp("disk")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)]
-    if os.geteuid() or shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no right to mount a disk")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "filling").open("wb", buffering=0) as out:
-        try:
-            while out.write(b"\0" * 4096):
-                pass
-        except OSError:
-            pass
+    with small_disk(tmp_path_factory.mktemp("disk"), "8m") as place:
+        yield place
 
 
 def check(outcome: tuple[int, str, str], reason: str) -> None:
@@ -70,11 +55,11 @@ def begun(command: Command, inputs: Path, out: Path, leakage: Leakage) -> dict[s
 def test_a_full_disk(command: Command, inputs: Path, disk: Path, leakage: Leakage) -> None:
     shutil.rmtree(disk / "out", ignore_errors=True)
     before = begun(command, inputs, disk / "out", leakage)
-    fill(disk)
+    filling = fill(disk)
     try:
         outcome = leakage(*command.arguments(inputs, disk / "out", AGAIN.get(command.name, command.older)))
     finally:
-        (disk / "filling").unlink()
+        filling.unlink()
     check(outcome, "No space left on device")
     assert contents(disk / "out") == before
     assert not list((disk / "out").glob(".leakage-*"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.search import (
@@ -18,9 +18,12 @@ from leakage_tasks.canaries.search import (
     spans_in_rows,
 )
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
+from leakage_tasks.core.kept import keep, kept
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Turns, format_of
 from leakage_tasks.data.chat import turns_of
+
+_COUNTS = ("whole", "inside", "wrong", "cut")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class FileScan:
     chunk: int | None
     tokenizer: str | None
     shared: bool = False
+    state: Path | None = None
+    """Where what is found is kept, None for nowhere."""
+    key: Any = None
+    """What the result follows from besides the file and the other fields."""
 
 
 @dataclass
@@ -45,13 +52,28 @@ class Occurrences:
     inside: Counter[str]
     wrong: Counter[str]
     cut: Counter[str]
+    again: bool = False
+    """Whether an earlier run found it out."""
+
+    @classmethod
+    def of_kept(cls, found: Mapping[str, Any], texts: Sequence[str]) -> Self:
+        """What :meth:`to_keep` gave."""
+        counts = {name: Counter({texts[place]: times for place, times in found[name]}) for name in _COUNTS}
+        return cls(found["rows"], found["sha256"], **counts, again=True)
+
+    def to_keep(self, texts: Sequence[str]) -> dict[str, Any]:
+        """As JSON holds it, each text by its place in ``texts``: some are secret."""
+        places = {text: place for place, text in enumerate(texts)}
+        counts = {name: [(places[text], times) for text, times in getattr(self, name).items()] for name in _COUNTS}
+        return {"rows": self.rows, "sha256": self.sha256, **counts}
 
     @classmethod
     def joined(cls, files: Sequence[Self]) -> Self:
         """What is in several files together, whose hashes are apart."""
         rows = sum(each.rows for each in files)
-        names = ("whole", "inside", "wrong", "cut")
-        return cls(rows, "", *(sum((getattr(each, name) for each in files), Counter()) for name in names))
+        empty: Counter[str] = Counter()
+        whole, inside, wrong, cut = (sum((getattr(each, name) for each in files), empty) for name in _COUNTS)
+        return cls(rows, "", whole, inside, wrong, cut)
 
 
 @dataclass(frozen=True)
@@ -64,30 +86,40 @@ class CopyCount:
 
 
 def scan(task: FileScan) -> Occurrences:
-    """Read a file through, as often as what is asked for takes."""
+    """Read a file through, as often as what is asked for takes, or take what an earlier run found in the same file."""
+    texts = [canary.text for canary in task.canaries]
+    with unchanged(task.planted):
+        digest = sha256_of(task.planted)
+        key = ["verify", digest, asdict(task.wanted), task.chunk, task.tokenizer, task.shared, task.key]
+        if task.state is not None and (earlier := kept(task.state, key)) is not None:
+            return Occurrences.of_kept(earlier, texts)
+        found = _scan(task, digest)
+    if task.state is not None:
+        keep(task.state, key, found.to_keep(texts))
+    return found
+
+
+def _scan(task: FileScan, digest: str) -> Occurrences:
     planted, wanted = task.planted, task.wanted
-    with unchanged(planted):
-        kind = format_of(planted)
-        layout = kind.survey(planted, wanted)
-        texts, finder = kind.texts(planted, layout, wanted), Finder(canary.text for canary in task.canaries)
-        shared = layout.chat and task.shared
-        spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
-        copies: list[Span] | None = None if task.chunk is None else []
-        rows, inside = _count(task.canaries, spans, copies)
-        wrong: Counter[str] = Counter()
-        if layout.source is not None:
-            beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
-            wrong = _wrong_sources(
-                zip(kind.texts(planted, layout, wanted), beside, strict=True), _sources(task.canaries)
-            )
-        cut: list[Span] = []
-        if task.chunk is not None and copies is not None:
-            if task.tokenizer is None:
-                cut = cut_by_characters(copies, task.chunk)
-            else:
-                texts = kind.texts(planted, layout, wanted)
-                cut = cut_by_tokens(texts, kind.running, copies, task.chunk, task.tokenizer)
-        return Occurrences(layout.rows, sha256_of(planted), rows, inside, wrong, Counter(span.text for span in cut))
+    kind = format_of(planted)
+    layout, texts = kind.reading(planted, wanted)
+    finder = Finder(canary.text for canary in task.canaries)
+    shared = layout.chat and task.shared
+    spans = spans_in_blocks(texts, finder) if kind.running else spans_in_rows(texts, finder, shared)
+    copies: list[Span] | None = None if task.chunk is None else []
+    rows, inside = _count(task.canaries, spans, copies)
+    wrong: Counter[str] = Counter()
+    if layout.source is not None:
+        beside = map(turns_of, kind.values(planted, layout, wanted, layout.source))
+        wrong = _wrong_sources(zip(kind.texts(planted, layout, wanted), beside, strict=True), _sources(task.canaries))
+    cut: list[Span] = []
+    if task.chunk is not None and copies is not None:
+        if task.tokenizer is None:
+            cut = cut_by_characters(copies, task.chunk)
+        else:
+            texts = kind.texts(planted, layout, wanted)
+            cut = cut_by_tokens(texts, kind.running, copies, task.chunk, task.tokenizer)
+    return Occurrences(layout.rows, digest, rows, inside, wrong, Counter(span.text for span in cut))
 
 
 def _count(

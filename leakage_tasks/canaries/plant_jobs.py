@@ -16,6 +16,7 @@ from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
+from leakage_tasks.data.shards import of_earlier_run
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,8 @@ class PlantReport:
     """How many conversations had no turn to plant in, where the copies go into turns that are there."""
     validation: PlantReport | None = None
     """The report of the validation part, if there is one."""
+    again: tuple[int, int] = (0, 0)
+    """How many shards an earlier run had counted and planted."""
 
     def summary(self) -> str:
         """One line for people."""
@@ -175,6 +178,8 @@ class PlantReport:
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
+            + of_earlier_run(self.again[0], len(record.shards or ()), "counted")
+            + of_earlier_run(self.again[1], len(record.shards or ()))
         )
 
     def _about_turns(self) -> str:

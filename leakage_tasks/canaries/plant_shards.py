@@ -13,14 +13,24 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
-from leakage_tasks.canaries.shard_work import Known, Removal, ShardPlace, ShardPlanting, count, plant_one, remove_one
+from leakage_tasks.canaries.shard_work import (
+    Known,
+    Removal,
+    ShardPlace,
+    ShardPlanting,
+    Written,
+    count,
+    plant_one,
+    remove_one,
+)
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
 from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.kept import keeping_folder
+from leakage_tasks.core.workers import each, workers
 from leakage_tasks.data import Layout, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
+from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
 
 _HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
 """What the record has of each shard, its number of rows apart."""
@@ -39,24 +49,21 @@ def plant_shards(
     Every row of all shards together is as likely to have a copy before it. Output and record do not depend on ``jobs``.
     A run that was ended goes on where it was. Raises LeakageError; the shards that are done by then are kept for that.
     """
-    output, state = job.output.absolute(), state_of(job.output)
+    output = job.output.absolute()
     _check(job, shards)
-    places = [
-        ShardPlace(name, shards.path(name).absolute(), output / name, state / f"{name}.json", job.wanted)
-        for name in shards.names
-    ]
+    state = keeping_folder(state_of(output))
+    places = [ShardPlace(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names]
     for place in places:
         _folder_of(place.output)
-        _folder_of(place.state)
-    known: list[Known] = each(count, places, jobs, dask)
-    _check_alike(places, known)
     copies = {canary.id: canary.repetitions for canary in planted}
-    rows = [one.rows for one in known]
-    gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-    tasks = _tasks(job, places, known, deal(gaps, rows), canaries, planted)
-    done = each(plant_one, tasks, jobs, dask)
-    record = _record(job, shards, [one for one, _ in done], copies, planted, canaries)
-    heights = {name: height for _, each_of in done for name, height in each_of.items()}
+    with workers(len(places), jobs, dask) as each_of:
+        known: list[Known] = each_of(count, places)
+        _check_alike(places, known)
+        rows = [one.rows for one in known]
+        gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
+        done: list[Written] = each_of(plant_one, _tasks(job, places, known, deal(gaps, rows), canaries, planted))
+    record = _record(job, shards, known, done, planted, canaries)
+    heights = {name: height for one in done for name, height in one.heights.items()}
     record = replace(record, heights=heights or None)
     with replacing(job.record_path) as beside:
         write_sidecar(record, beside)
@@ -64,7 +71,10 @@ def plant_shards(
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
-    return PlantReport(job.output, job.record_path, record, controls, natural=natural, labels_unused=unused)
+    again = (sum(one.again for one in known), sum(one.again for one in done))
+    return PlantReport(
+        job.output, job.record_path, record, controls, natural=natural, labels_unused=unused, again=again
+    )
 
 
 def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None = None) -> str:
@@ -79,14 +89,17 @@ def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None =
         gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
         [known["rows"] for known in shards.values()],
     )
+    state = keeping_folder(state_of(output))
     tasks = []
     for (name, known), gaps in zip(shards.items(), dealt, strict=True):
         hashes = {part: known[part] for part in _HASHES}
         own = replace(record, input_rows=known["rows"], shards=None, **hashes)
         _folder_of(output / name)
-        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own, gaps))
-    each(remove_one, tasks, jobs, dask)
-    return summary(output, record)
+        own_state = state / f"{name}.removed.json"
+        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own_state, own, gaps))
+    done: list[Written] = each(remove_one, tasks, jobs, dask)
+    clear(state, output)
+    return summary(output, record) + of_earlier_run(sum(one.again for one in done), len(done))
 
 
 def _tasks(
@@ -113,41 +126,49 @@ def _tasks(
 def _record(
     job: PlantJob,
     shards: Shards,
-    done: Sequence[Known],
-    copies: dict[str, int],
+    known: Sequence[Known],
+    done: Sequence[Written],
     planted: Sequence[Canary],
     canaries: Sequence[Canary],
 ) -> Sidecar:
-    first = done[0]
+    first = known[0]
     kind = format_of(shards.path(shards.names[0]))
-    layout = Layout(sum(one.rows for one in done), (), first.text, first.label, chat=first.chat)
+    layout = Layout(sum(one.rows for one in known), (), first.text, first.label, chat=first.chat)
     layout.role = job.wanted.role or layout.role
-    before = sha256_of_all({name: one.input_sha256 for name, one in zip(shards.names, done, strict=True)})
-    after = sha256_of_all({name: one.output_sha256 or "" for name, one in zip(shards.names, done, strict=True)})
-    characters = sum(one.characters for one in done)
+    each_of: dict[str, dict[str, Any]] = {
+        name: {
+            "rows": one.rows,
+            "input_sha256": one.input_sha256,
+            "output_sha256": written.output_sha256,
+            "unpacked_sha256": one.unpacked_sha256,
+        }
+        for name, one, written in zip(shards.names, known, done, strict=True)
+    }
+    before, after = (
+        sha256_of_all({name: hashes[part] for name, hashes in each_of.items()})
+        for part in ("input_sha256", "output_sha256")
+    )
+    characters = sum(one.characters for one in known)
     characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in planted)
+    copies = {canary.id: canary.repetitions for canary in planted}
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
-    each_of = {
-        name: {part: getattr(one, part) for part in ("rows", *_HASHES)}
-        for name, one in zip(shards.names, done, strict=True)
-    }
-    return replace(record, input=shards.root.resolve().name, split=None, shards=each_of)
+    return replace(record, input=shards.called, split=shards.split, shards=each_of)
 
 
 def _check(job: PlantJob, shards: Shards) -> None:
     """Raise PlantingError for an output that cannot be written to, or holds what is no shard of this data."""
     for ours in (job.output, job.record_path):
-        for theirs, what in ((shards.root, "input"), (job.manifest, "manifest")):
-            if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.root):
+        for theirs, what in ((shards.home, "input"), (job.manifest, "manifest")):
+            if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.home):
                 raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
     if job.output.is_file() or job.output.suffix:
         raise PlantingError(f"{job.output}: must be a folder, as there are several shards: name one")
     check_strangers(job.output, shards.names, PlantingError)
     check_place(job.output, PlantingError)
-    earlier = read_sidecar(sidecar_path(shards.root))
+    earlier = read_sidecar(sidecar_path(shards.home))
     if earlier is not None and earlier.shards is not None:
-        raise PlantingError(f"{shards.root}: is planted already: plant into {earlier.input} instead")
+        raise PlantingError(f"{shards.home}: is planted already: plant into {earlier.input} instead")
 
 
 def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:

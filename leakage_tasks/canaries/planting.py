@@ -22,6 +22,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of, turn_of
+from leakage_tasks.data.hub import is_hub, shards_for
 from leakage_tasks.data.shards import shards_of
 
 
@@ -69,14 +70,16 @@ def plant(
     parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
 
     ``source`` may be a folder of files, or a pattern: its files are shards of one data set, and ``output`` is a folder
-    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`); ``jobs`` and ``dask`` are for those alone.
+    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`); ``jobs`` and ``dask`` are for those alone. So it may be
+    a data set of the hub (:mod:`leakage_tasks.data.hub`), ``hub:owner/name``, whose shards are streamed.
 
     Raises LeakageError, leaving nothing behind but shards that are done, if anything is unreadable, unwritable, does
     not fit or changes while it is read.
     """
     wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"))
-    shards, where = shards_of(Path(source)), turn_of(turn, "--turn")
-    if shards is not None:
+    source, where = Path(source), turn_of(turn, "--turn")
+    shards = None if is_hub(source) else shards_of(source)
+    if is_hub(source) or shards is not None:
         given = {"validation": validation, "label": label, "fuzzy": fuzzy, "turn": None if where == "new" else where}
         for name, value in given.items():
             if value is not None:
@@ -84,7 +87,8 @@ def plant(
         with unchanged(Path(manifest)):
             canaries = read_manifest(Path(manifest))
             planted = _to_plant(canaries, Path(manifest), source_column)
-            job = PlantJob(Path(manifest), Path(source), named(Path(output)), seed, wanted)
+            job = PlantJob(Path(manifest), source, named(Path(output)), seed, wanted)
+            shards = shards or shards_for(source, wanted, job.output)
             return plant_shards(job, shards, canaries, planted, jobs, dask)
     if where != "new":
         check_turns(where, label_column, source_column, label)
@@ -137,9 +141,10 @@ def _plant(
     record_beside = files.enter_context(replacing(job.record_path, like=job.source))
     beside = files.enter_context(replacing(job.output, like=job.source))
     skipped = _write_copies(job, beside, layout, here)
-    read = job.source if job.turn == "new" else beside
-    characters = sum(len(turn) for turns in job.kind.texts(read, layout, job.wanted) for turn in turns)
-    if job.turn == "new":
+    if job.turn != "new":
+        characters = job.kind.characters(beside, replace(layout, characters=None), job.wanted)
+    else:
+        characters = job.kind.characters(job.source, layout, job.wanted)
         # A line of running text ends in a character of it.
         characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
     copies = {canary.id: canary.repetitions for canary in here}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data import Columns, Layout, format_of
+from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data.lines import open_source
+from leakage_tasks.data.packed import codec_of
 
 
 def summary(output: Path, record: Sidecar) -> str:
@@ -32,17 +38,20 @@ def write_back(planted: Path, output: Path, record: Sidecar, dropped: set[int]) 
     """Write what was planted into to ``output``. Raises PlantingError where that is not what the record says."""
     kind = format_of(planted)
     wanted = Columns(record.text_column, None, record.split or Columns.split, record.source_column)
-    layout = kind.survey(planted, wanted)
-    if layout.rows != record.input_rows + len(dropped):
+    layout = kind.outline(planted, wanted)
+    if not kind.exact and layout.rows != record.input_rows + len(dropped):
         raise _other(planted, f"{layout.rows:,} rows instead of {record.input_rows + len(dropped):,}")
     kind.write_back(planted, output, layout, wanted, dropped)
-    expected = record.unpacked_sha256 or record.input_sha256
-    if kind.exact and _unpacked_hash(output, kind.survey(output, wanted)) != expected:
+    if kind.exact and _unpacked_hash(output) != (record.unpacked_sha256 or record.input_sha256):
         raise _other(planted, "what is left is not what was planted into")
 
 
-def _unpacked_hash(path: Path, layout: Layout) -> str:
-    return layout.unpacked_sha256 or sha256_of(path)
+def _unpacked_hash(path: Path) -> str:
+    """Of what a file holds, unpacked where it is packed; of a folder as of other folders."""
+    if codec_of(path) is None:
+        return sha256_of(path)
+    with closing(open_source(path)) as stream:
+        return hashlib.file_digest(cast(io.BufferedIOBase, stream), "sha256").hexdigest()
 
 
 def _other(planted: Path, why: str) -> PlantingError:

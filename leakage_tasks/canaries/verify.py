@@ -12,7 +12,8 @@ from leakage_tasks.canaries.discrepancies import (
     against_sources,
 )
 from leakage_tasks.canaries.manifest import read_manifest
-from leakage_tasks.canaries.occurrences import CopyCount, FileScan, Occurrences, copy_counts, scan
+from leakage_tasks.canaries.occurrences import CopyCount, FileScan, Occurrences, copy_counts
+from leakage_tasks.canaries.scanning import scan_all
 from leakage_tasks.canaries.sidecar import (
     TRAINED_AFTER,
     Before,
@@ -22,9 +23,8 @@ from leakage_tasks.canaries.sidecar import (
 )
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns
-from leakage_tasks.data.shards import shards_of
+from leakage_tasks.data.shards import of_earlier_run
 
 
 @dataclass
@@ -49,6 +49,10 @@ class VerifyReport:
     """What it counts."""
     before: Before | None = None
     """What stands before a copy, None where no record says it."""
+    shards: int = 1
+    """How many files were looked through."""
+    again: int = 0
+    """In how many of them an earlier run, which was ended, had done so."""
 
     @property
     def ok(self) -> bool:
@@ -61,7 +65,8 @@ class VerifyReport:
         copies = sum(count.rows for count in self.counts.values())
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
         basis = "hashes checked" if self.recorded else "no record beside it, so hashes not checked"
-        yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}"
+        again = of_earlier_run(self.again, self.shards)
+        yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
         if self.before is not None:
             yield f"the training meets each copy {TRAINED_AFTER[self.before]}"
         if self.cut is None:
@@ -95,7 +100,8 @@ def verify(
     each copy must stand beside its canary's source sentence. With ``chunk``, also how many copies a chunk of that many
     characters, or tokens of ``tokenizer``, of the text column concatenated in order would cut in two.
 
-    Of a folder of shards each file is looked through, ``jobs`` at once; chunks begin anew with each.
+    Of a folder of shards each file is looked through, ``jobs`` at once; chunks begin anew with each. What is found is
+    kept beside the manifest until all are done, so a run that was ended goes on where it was.
 
     Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
     """
@@ -119,17 +125,12 @@ def _check_planted(
     canaries = read_manifest(manifest)
     record = read_sidecar(sidecar_path(planted))
     part, before = (record.part, record.before) if record else (None, None)
-    wanted = _columns(record, *asked)
-    shards = shards_of(planted)
-    files = [planted] if shards is None else [shards.path(name) for name in shards.names]
     # Without a record nobody knows whether copies stand in turns of others.
     shared = record is None or record.turn in ("last", "random")
-    tasks = [FileScan(file.absolute(), wanted, canaries, *chunks, shared) for file in files]
-    found: list[Occurrences] = each(scan, tasks, jobs, dask)
+    task = FileScan(planted.absolute(), _columns(record, *asked), canaries, *chunks, shared)
+    hashes, found = scan_all(planted, manifest, task, jobs, dask)
     joined = Occurrences.joined(found)
     counts = copy_counts(canaries, joined, part)
-    sums = [one.sha256 for one in found]
-    hashes = sums[0] if shards is None else dict(zip(shards.names, sums, strict=True))
     problems = [
         *against_record(record, planted, canaries, hashes),
         *against_manifest(canaries, counts, part),
@@ -139,6 +140,7 @@ def _check_planted(
     if chunks[0] is not None:
         report.unit = "characters" if chunks[1] is None else "tokens"
         report.cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}
+    report.again, report.shards = sum(one.again for one in found), len(found)
     return report
 
 

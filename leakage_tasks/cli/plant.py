@@ -12,7 +12,8 @@ from leakage_tasks.cli.shard_options import Dask, Jobs
 
 _SOURCE = (
     ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', one with "
-    "seq.in, seq.out and label, or shards: a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'."
+    "seq.in, seq.out and label, shards (a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'), or a "
+    "data set of the hub, hub:owner/name, hub:owner/name:subset@revision or hub:FOLDER."
 )
 
 
@@ -48,7 +49,7 @@ def plant_command(
         str | None,
         typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
     ] = None,
-    split: Annotated[str, typer.Option(help="Split of a saved folder with several that gets the canaries.")] = "train",
+    split: Annotated[str, typer.Option(help="Split, of data with several, that gets the canaries.")] = "train",
     fuzzy: Annotated[
         int | None,
         typer.Option(help="Change so many words around the secret in all copies but one; the manifest gets them too."),

@@ -16,7 +16,8 @@ def sanitize_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help=".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or of seq.in, or one of shards."
+            help=".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets' or of seq.in, one of shards, or a "
+            "data set of the hub (hub:owner/name)."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where what is kept goes, in the same format.")],
@@ -44,17 +45,18 @@ def sanitize_command(
     """
     given = {name: value for name, value in locals().items() if name not in ("data", "jobs", "dask")}
     from leakage_tasks.data import Columns
+    from leakage_tasks.data.hub import is_hub, shards_for
     from leakage_tasks.data.shards import shards_of
     from leakage_tasks.defences.sanitize import sanitize
 
-    shards = shards_of(data)
+    wanted = Columns(text_column, None, split)
+    shards = shards_for(data, wanted, output) if is_hub(data) else shards_of(data)
     if shards is not None:
         from leakage_tasks.core.errors import OptionError
         from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
 
         if report is not None:
             raise OptionError("--report is not for shards: sanitize one file to see its samples")
-        wanted = Columns(text_column, None, split)
         settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return

@@ -53,4 +53,8 @@ def write_json_lines(values: Iterable[Any], out: IO[str], *, ascii_only: bool = 
 
 
 def _decoded(line: str | bytes) -> str:
-    return line if isinstance(line, str) else line.decode(json.detect_encoding(line), "surrogatepass")
+    if isinstance(line, str):
+        return line
+    # What begins so the library would find to be no other encoding, after a long look.
+    plain = line.startswith(b"{") and line[1:2] != b"\0"
+    return line.decode("utf-8" if plain else json.detect_encoding(line), "surrogatepass")

@@ -24,7 +24,7 @@ def changed(path: Path) -> ChangedError:
 
 @contextmanager
 def unchanged(*paths: Path) -> Iterator[None]:
-    """Raise ChangedError at the end if a file, or a file in a folder, is not what it was at the start.
+    """Raise ChangedError, which names it, at the end if a file, or one in a folder, is not what it was at the start.
 
     A file is what it was while its size, time of writing and place on the disk are: nothing is read for that. Whatever
     a change made fail is told as the change. What is new in a folder is not told: it was not there to be read. Enter it
@@ -42,8 +42,9 @@ def unchanged(*paths: Path) -> Iterator[None]:
 def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
     for path, stamps in before.items():
         now = _stamps(path)
-        if any(now.get(file) != stamp for file, stamp in stamps.items()):
-            raise changed(path) from None
+        for file, stamp in stamps.items():
+            if now.get(file) != stamp:
+                raise changed(file) from None
 
 
 def _stamps(path: Path) -> dict[Path, _Stamp]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -71,17 +72,29 @@ def each(
 
     Raises OptionError for less than one job.
     """
+    with workers(len(tasks), jobs, dask, kept) as each_of:
+        return each_of(function, tasks)
+
+
+@contextmanager
+def workers(
+    tasks: int, jobs: int = 1, dask: str | None = None, kept: str = "shards"
+) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+    """As :func:`each` for several functions in turn, of so many ``tasks`` each, which share the processes."""
     if jobs < 1:
         raise OptionError(f"--jobs is {jobs}: give 1 or more")
-    calls = [(function, place, task) for place, task in enumerate(tasks)]
     if dask is not None and tasks:
-        with dask_cluster(dask, _versions(), _versions, kept) as (cluster, workers):
-            found = dict(answers(cluster, workers, _answer, calls))
-    elif min(jobs, len(tasks)) > 1:
-        with local_processes(min(jobs, len(tasks)), kept) as pool:
-            found = dict(answers(pool, min(jobs, len(tasks)), _answer, calls))
+        with dask_cluster(dask, _versions(), _versions, kept) as (cluster, there):
+            yield partial(_each_on, cluster, there)
+    elif min(jobs, tasks) > 1:
+        with local_processes(min(jobs, tasks), kept) as pool:
+            yield partial(_each_on, pool, min(jobs, tasks))
     else:
-        return [function(task) for task in tasks]
+        yield lambda function, here: [function(task) for task in here]
+
+
+def _each_on(pool: Executor, jobs: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    found = dict(answers(pool, jobs, _answer, [(function, place, task) for place, task in enumerate(tasks)]))
     return [found[place] for place in range(len(tasks))]
 
 

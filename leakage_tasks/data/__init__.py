@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from leakage_tasks.core.errors import PlantingError
@@ -26,8 +27,12 @@ __all__ = [
 ]
 
 
+_MAYBE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")
+"""A name that may be meant for a data set of the hub."""
+
+
 def _expected() -> str:
-    suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder)
+    suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder and not kind.pointer)
     folders = [kind.folder for kind in FORMATS.values() if kind.folder]
     return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (lines may be packed: .gz, .zst)"
 
@@ -55,10 +60,11 @@ def format_of(path: Path) -> Format:
                 return kind()
         raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_expected()}")
     if not path.exists():
-        raise PlantingError(f"{path}: no such file: check the path")
+        hub = f", or write hub:{path} for a data set of the hub" if _MAYBE_HUB.fullmatch(str(path)) else ""
+        raise PlantingError(f"{path}: no such file: check the path{hub}")
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
-    found = file_kind(path)
+    found = file_kind(path) or next((kind for kind in FORMATS.values() if kind.pointer and kind.holds(path)), None)
     if found is None:
         raise PlantingError(f"{path}: unknown kind of file {ending_of(path)!r}: expected {_expected()}")
     return found()

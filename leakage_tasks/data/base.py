@@ -20,6 +20,8 @@ class Format(ABC):
     """What a report calls the format."""
     folder: ClassVar[str] = ""
     """Of a kind of folder, what messages call one, such as ``a folder saved by 'datasets'``."""
+    pointer: ClassVar[bool] = False
+    """Whether its files stand for data that are elsewhere."""
     running: ClassVar[bool] = False
     """Whether the dataset is one running text, its rows being lines of any length."""
 
@@ -32,7 +34,7 @@ class Format(ABC):
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether an existing folder is one of this kind."""
+        """Whether an existing folder, or pointer, is one of this kind."""
         return False
 
     @classmethod
@@ -43,6 +45,10 @@ class Format(ABC):
     @abstractmethod
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read the dataset once. Raises PlantingError if it is damaged or lacks a column."""
+
+    def outline(self, source: Path, wanted: Columns) -> Layout:
+        """What :meth:`write_back` has to know of data that :meth:`write` made; all else may be left out."""
+        return self.survey(source, wanted)
 
     @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
@@ -92,6 +98,20 @@ class Format(ABC):
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
         """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""
         return map("\n".join, self.texts(path, layout, wanted))
+
+    def reading(self, source: Path, wanted: Columns) -> tuple[Layout, Iterator[Turns]]:
+        """What :meth:`survey` and :meth:`texts` give; the layout is whole once all texts have been read.
+
+        What the text column is, and whether it holds chats, it says before.
+        """
+        layout = self.survey(source, wanted)
+        return layout, self.texts(source, layout, wanted)
+
+    def characters(self, path: Path, layout: Layout, wanted: Columns) -> int:
+        """Those of all texts; the file is read for it unless the survey, which found ``layout``, has counted them."""
+        if layout.characters is not None:
+            return layout.characters
+        return sum(len(turn) for turns in self.texts(path, layout, wanted) for turn in turns)
 
     def labels(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str | None]:
         """The class of every row by the name a manifest or a model would use for it; None where there is none.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.chat import is_chat
+from leakage_tasks.data.chat import Turns, is_chat, turns_of
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -21,7 +23,7 @@ from leakage_tasks.data.layout import (
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source
+from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
 from leakage_tasks.data.turns import json_with_addition
 
 
@@ -33,24 +35,23 @@ class JsonLinesFormat(LineFormat):
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError naming line and column."""
+        layout, texts = self.reading(source, wanted)
+        deque(texts, 0)
+        return layout
+
+    def reading(self, source: Path, wanted: Columns) -> tuple[Layout, Iterator[Turns]]:
+        """Parse every row once, for both."""
         facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
-        layout.unpacked_sha256 = facts.unpacked
-        columns: dict[str, None] = {}
-        for number, row in objects(source):
-            columns.update(dict.fromkeys(row))
-            if not layout.rows:
-                layout.text = choose_text_column(source, list(row), wanted)
-                layout.chat = is_chat(row[layout.text])
-            _check_values(f"{source}:{number}", row, layout)
-            if wanted.label is not None:
-                note_label(layout.labels, row.get(wanted.label))
-            layout.rows += 1
-        if not layout.rows:
-            raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
-        layout.columns = tuple(columns)
-        check_columns(source, layout.columns, wanted, layout.text)
-        return layout
+        layout.unpacked_sha256, layout.characters = facts.unpacked, 0
+        texts = _surveyed(source, wanted, layout)
+        # The first row says what the text is.
+        first = next(texts)
+        return layout, chain((first,), texts)
+
+    def outline(self, source: Path, wanted: Columns) -> Layout:
+        """How the file begins."""
+        return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
         """JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
@@ -80,6 +81,28 @@ class JsonLinesFormat(LineFormat):
         return (row.get(column) for _, row in objects(path))
 
 
+def _surveyed(source: Path, wanted: Columns, layout: Layout) -> Iterator[Turns]:
+    """The texts of every row, while ``layout`` is filled."""
+    columns: dict[str, None] = {}
+    characters = 0
+    for number, row in objects(source):
+        columns.update(dict.fromkeys(row))
+        if not layout.rows:
+            layout.text = choose_text_column(source, list(row), wanted)
+            layout.chat = is_chat(row[layout.text])
+        _check_values(source, number, row, layout)
+        if wanted.label is not None:
+            note_label(layout.labels, row.get(wanted.label))
+        layout.rows += 1
+        turns = turns_of(row.get(layout.text))
+        characters += sum(map(len, turns))
+        yield turns
+    if not layout.rows:
+        raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
+    layout.columns, layout.characters = tuple(columns), characters
+    check_columns(source, layout.columns, wanted, layout.text)
+
+
 def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every row of a file with its line number, blank lines skipped. Raises PlantingError naming the line."""
     with open_source(source) as stream:
@@ -98,7 +121,7 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM)
 
 
-def _check_values(where: str, row: dict[str, Any], layout: Layout) -> None:
+def _check_values(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
     """Raise PlantingError for a text or source that is none."""
     for column, chat in ((layout.text, layout.chat), (layout.source, False)):
         value = None if column is None else row.get(column)
@@ -106,4 +129,4 @@ def _check_values(where: str, row: dict[str, Any], layout: Layout) -> None:
             continue
         expected = "chat turns with 'role' and 'content'" if chat else "text"
         found = type(value).__name__
-        raise PlantingError(f"{where}: column {column!r} holds {found}, expected {expected}: fix the row")
+        raise PlantingError(f"{source}:{number}: column {column!r} holds {found}, expected {expected}: fix the row")

@@ -115,6 +115,8 @@ class Layout:
     """What parts its columns."""
     unpacked_sha256: str | None = None
     """Of a packed file, the SHA-256 of what it holds."""
+    characters: int | None = None
+    """Those of all texts, where they were counted."""
 
     def row(self, canary: Plantable) -> Row:
         """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""

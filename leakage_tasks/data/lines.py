@@ -37,6 +37,8 @@ class TextFacts:
     ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
 
     ``unpacked``: of a packed file, the SHA-256 of what it holds.
+
+    ``characters``: those after the head, a line ending being one, as Python reads text.
     """
 
     rows: int
@@ -44,17 +46,20 @@ class TextFacts:
     head: bytes
     longest: int = 0
     unpacked: str | None = None
+    characters: int = 0
 
 
 def check_utf8(path: Path) -> TextFacts:
     """Read a file through, in constant memory. Raises PlantingError naming line and byte if it is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     lines, read, newline, head, last = 0, 0, b"", b"", b""
-    unbroken = longest = 0
+    unbroken = longest = characters = 0
     digest = hashlib.sha256() if codec_of(path) else None
     with open_source(path) as source:
         while block := source.read(BLOCK):
-            _decode(decoder, block, path, lines, read)
+            characters += _decode(decoder, block, path, lines, read)
+            if b"\r" in block or last == b"\r":
+                characters -= block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
             if digest is not None:
                 digest.update(block)
             if not read and block.startswith(BOM):
@@ -71,7 +76,7 @@ def check_utf8(path: Path) -> TextFacts:
         _decode(decoder, b"", path, lines, read)
     unfinished = read > len(head) and last != b"\n"
     unpacked = digest.hexdigest() if digest is not None else None
-    return TextFacts(lines + unfinished, newline or b"\n", head, longest, unpacked)
+    return TextFacts(lines + unfinished, newline or b"\n", head, longest, unpacked, characters - bool(head))
 
 
 def check_rows(path: Path) -> TextFacts:
@@ -82,20 +87,32 @@ def check_rows(path: Path) -> TextFacts:
     return facts
 
 
+def outline_of(path: Path) -> Layout:
+    """A file's head and line ending alone, for which no more of it is read than that takes."""
+    with open_source(path) as source:
+        before, piece = b"", source.readline(BLOCK)
+        head = BOM if piece.startswith(BOM) else b""
+        while piece and not piece.endswith(b"\n"):
+            before, piece = piece, source.readline(BLOCK)
+    newline = b"\r\n" if (before[-1:] + piece).endswith(b"\r\n") else b"\n"
+    return Layout(0, (), TEXT, head=head, newline=newline)
+
+
 def open_source(path: Path) -> BinaryIO:
     """Open a dataset for reading, unpacked where its name says so. Raises PlantingError if it cannot be read."""
     codec = codec_of(path)
     try:
         check_file(path)
-        return path.open("rb") if codec is None else open_packed(path, codec)
+        return path.open("rb", BLOCK) if codec is None else open_packed(path, codec)
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
 
 
-def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines: int, read: int) -> None:
+def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines: int, read: int) -> int:
+    """How many characters a block holds."""
     pending = len(decoder.getstate()[0])
     try:
-        decoder.decode(block, final=not block)
+        return len(decoder.decode(block, final=not block))
     except UnicodeDecodeError as error:
         start = error.start - pending
         line = lines + block.count(b"\n", 0, max(0, start)) + 1
@@ -183,7 +200,13 @@ class TextFormat(LineFormat):
             asked = wanted.label or wanted.source or wanted.text
             raise PlantingError(f"{source}: a text file has no column {asked!r}: leave the column options out")
         facts = check_utf8(source)
-        return Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline, unpacked_sha256=facts.unpacked)
+        found = Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline, characters=facts.characters)
+        found.unpacked_sha256 = facts.unpacked
+        return found
+
+    def outline(self, source: Path, wanted: Columns) -> Layout:
+        """How the file begins."""
+        return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
         """The text; a line break in a template becomes the file's own."""

@@ -65,7 +65,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     import pyarrow as pa
 
     codec = codec_of(path)
-    with path.open("wb") as plain:
+    with path.open("wb", BLOCK) as plain:
         if codec is None:
             yield plain
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.dictionaries import in_dictionaries_of
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -42,7 +44,7 @@ class ArrowFormat(Format):
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
         schema, rows = self.schema_and_rows(source, wanted)
-        layout = _layout_of(source, schema, rows, wanted)
+        layout = layout_of(source, schema, rows, wanted)
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -139,19 +141,21 @@ def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
 def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
     """Record batches with the rows of ``points`` in their gaps. Raises PlantingError if they are too few."""
 
-    def inserted(place: int) -> Any:
-        return pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
+    def inserted(place: int, beside: Any) -> Any:
+        made = pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
+        return made if beside is None else in_dictionaries_of(beside, made)
 
     place, row = 0, 0
+    first = next(batches, None)
     while place < len(points) and points[place][0] == 0:
-        yield inserted(place)
+        yield inserted(place, first)
         place += 1
-    for batch in batches:
+    for batch in chain(() if first is None else (first,), batches):
         start = 0
         while place < len(points) and points[place][0] <= row + len(batch):
             end = points[place][0] - row
             yield batch.slice(start, end - start)
-            yield inserted(place)
+            yield inserted(place, batch)
             start, place = end, place + 1
         yield batch.slice(start)
         row += len(batch)
@@ -183,7 +187,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
+def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.core.kept import forget
 from leakage_tasks.data import FORMATS, ending_of, file_kind
+
+_FRONT = 1 << 20
+"""Characters of a card's front matter."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,21 @@ class Shards:
 
     root: Path
     names: tuple[str, ...]
+
+    @property
+    def called(self) -> str:
+        """What a record calls them."""
+        return self.root.resolve().name
+
+    @property
+    def split(self) -> str | None:
+        """Which part of a data set they are, where it has several."""
+        return None
+
+    @property
+    def home(self) -> Path:
+        """The folder that nothing may be written into."""
+        return self.root
 
     def path(self, name: str) -> Path:
         """Where one is."""
@@ -35,6 +54,7 @@ def shards_of(source: Path) -> Shards | None:
     if source.is_dir():
         if any(kind.holds(source) for kind in FORMATS.values()):
             return None
+        _check_bare(source)
         root, found = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
         parts = source.parts
@@ -63,7 +83,12 @@ def state_of(output: Path) -> Path:
 def clear(state: Path, output: Path) -> None:
     """Take away that folder, and what a killed run left in ``output``."""
     for left in (state, *leftovers(output)):
-        shutil.rmtree(left, ignore_errors=True)
+        forget(left)
+
+
+def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
+    """What a report says of shards that an earlier run had done already."""
+    return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
 def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
@@ -73,6 +98,20 @@ def check_strangers(output: Path, names: Collection[str], error: type[LeakageErr
         # What a killed run left is no stranger.
         if path.as_posix() not in names and not any(map(is_leftover, path.parts)):
             raise error(f"{output}: holds {path.name}, which is no shard of this data: choose another output")
+
+
+def _check_bare(source: Path) -> None:
+    """Raise PlantingError for a folder whose README.md says which of its files are which split."""
+    card = source / "README.md"
+    if not card.is_file():
+        return
+    with card.open(encoding="utf-8", errors="replace") as text:
+        front = text.read(_FRONT).partition("\n---")[0] if text.readline().rstrip() == "---" else ""
+    if re.search(r"^(configs|dataset_info):", front, re.MULTILINE):
+        raise PlantingError(
+            f"{source}: its README.md parts its files into splits: write hub:{source} for one split of them, or a "
+            f"pattern such as '{source}/*.jsonl' for files as they are"
+        )
 
 
 def _hidden(path: Path) -> bool:

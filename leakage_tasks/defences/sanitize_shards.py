@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.sidecar import named, sha256_of
-from leakage_tasks.core.atomic import check_place, replacing, write_text
+from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.inputs import parse_json, read_bytes
+from leakage_tasks.core.kept import keep, keeping_folder, kept
 from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_strangers, clear, state_of
+from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
 from leakage_tasks.defences.ranking import CAVEAT, By, Fit, character_lm, check_settings, distinct, rank_samples
 from leakage_tasks.defences.sanitize import all_texts
 
@@ -44,12 +43,17 @@ class SanitizedShards:
     samples: int
     rows_dropped: int
     rows: int
+    shards: int = 0
+    again: tuple[int, int] = (0, 0)
+    """How many shards an earlier run had ranked and written."""
 
     def summary(self) -> str:
         """Two lines for people; no text is in them."""
         return (
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
-            f"{self.rows:,} rows), each ranked by models of its own shard\n{CAVEAT}"
+            f"{self.rows:,} rows), each ranked by models of its own shard"
+            f"{of_earlier_run(self.again[0], self.shards, 'ranked')}{of_earlier_run(self.again[1], self.shards)}"
+            f"\n{CAVEAT}"
         )
 
 
@@ -64,14 +68,13 @@ def sanitize_shards(
     """
     check_settings(settings.repeats, settings.by)
     output = named(output)
-    state = state_of(output)
     _check(shards, output)
     if settings.drop < 1:
         raise OptionError(f"drop is {settings.drop}: give 1 or more")
+    state = keeping_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
-    for name, (_, place) in zip(shards.names, tasks, strict=True):
-        for path in (place, output / name):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    for name in shards.names:
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
     ranked: list[dict[str, Any]] = each(partial(_rank, settings), tasks, jobs, dask)
     best = sorted((-score, place, row, text) for place, one in enumerate(ranked) for score, row, text in one["first"])
     chosen = frozenset(list(dict.fromkeys(text for *_, text in best))[: settings.drop])
@@ -79,25 +82,30 @@ def sanitize_shards(
     if len(chosen) < settings.drop or settings.drop >= samples:
         raise OptionError(f"drop is {settings.drop} of {samples:,} samples: give fewer")
     copies = [
-        (source, (output / name).absolute(), one["sha256"])
+        _Copy(source, (output / name).absolute(), state / f"{name}.written.json", one["sha256"])
         for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
     ]
-    dropped: list[int] = each(partial(_write, settings.wanted, chosen), copies, jobs, dask)
+    written: list[dict[str, Any]] = each(partial(_write, settings.wanted, chosen), copies, jobs, dask)
     clear(state, output)
-    return SanitizedShards(output, len(chosen), samples, sum(dropped), sum(one["rows"] for one in ranked))
+    return SanitizedShards(
+        output,
+        len(chosen),
+        samples,
+        sum(one["dropped"] for one in written),
+        sum(one["rows"] for one in ranked),
+        len(shards.names),
+        (sum(map(_again, ranked)), sum(map(_again, written))),
+    )
 
 
 def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
     """The first samples of a shard, each with its score, first row and the hash of its text: texts may be secret."""
     source, state = task
     with unchanged(source):
-        key = [sha256_of(source), repr(settings)]
-        try:
-            earlier = parse_json(read_bytes(state))
-            if earlier["key"] == key:
-                return dict(earlier)
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
+        digest = sha256_of(source)
+        key = ["rank", digest, repr(replace(settings, fit=None)), getattr(settings.fit, "__qualname__", None)]
+        if (earlier := kept(state, key)) is not None:
+            return {**earlier, "again": True}
         kind = format_of(source)
         layout = kind.survey(source, settings.wanted)
         texts = all_texts(source, kind.row_texts(source, layout, settings.wanted))
@@ -108,24 +116,43 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
         except OptionError as error:
             raise OptionError(f"{source}: {error}") from None
     first = [(sample.score(settings.by), sample.rows[0], _hash(sample.text)) for sample in ranked[: settings.drop]]
-    found = {"key": key, "sha256": key[0], "samples": samples, "rows": len(texts), "first": first}
-    write_text(state, json.dumps(found) + "\n", private=True)
+    found = {"sha256": digest, "samples": samples, "rows": len(texts), "first": first}
+    keep(state, key, found)
     return found
 
 
-def _write(wanted: Columns, chosen: frozenset[str], task: tuple[Path, Path, str]) -> int:
-    """Copy a shard without the rows whose texts are chosen; how many those are."""
-    source, output, digest = task
-    with unchanged(source):
-        if sha256_of(source) != digest:
+@dataclass(frozen=True)
+class _Copy:
+    """A shard to copy, whose hash was ``sha256`` when it was ranked; where, and where that is kept once it is done."""
+
+    source: Path
+    output: Path
+    state: Path
+    sha256: str
+
+
+def _write(wanted: Columns, chosen: frozenset[str], task: _Copy) -> dict[str, Any]:
+    """Copy a shard without the rows whose texts are chosen, unless an earlier run did; how many those are."""
+    source, output = task.source, task.output
+    key = ["write", task.sha256, asdict(wanted), sorted(chosen)]
+    earlier = kept(task.state, key)
+    if earlier is not None and output.is_file() and sha256_of(output) == earlier["output_sha256"]:
+        return {**earlier, "again": True}
+    with replacing(output, like=source) as beside, unchanged(source):
+        if sha256_of(source) != task.sha256:
             raise changed(source)
         kind = format_of(source)
         layout = kind.survey(source, wanted)
         texts = kind.row_texts(source, layout, wanted)
         gone = {row for row, text in enumerate(texts) if _hash(text) in chosen}
-        with replacing(output, like=source) as beside:
-            kind.write_without(source, beside, layout, wanted, gone)
-    return len(gone)
+        kind.write_without(source, beside, layout, wanted, gone)
+        found = {"dropped": len(gone), "output_sha256": sha256_of(beside)}
+    keep(task.state, key, found)
+    return found
+
+
+def _again(found: dict[str, Any]) -> bool:
+    return "again" in found
 
 
 def _hash(text: str) -> str:
@@ -137,6 +164,6 @@ def _check(shards: Shards, output: Path) -> None:
     check_place(output)
     if output.is_file() or output.suffix:
         raise OptionError(f"{output}: must be a folder, as there are several shards: name one")
-    if overlap(output, shards.root):
+    if overlap(output, shards.home):
         raise OptionError(f"{output}: would overwrite the data or write into it: choose another place")
     check_strangers(output, shards.names, OptionError)

@@ -13,6 +13,8 @@ from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import Shards, shards_of
 from leakage_tasks.defences import sanitize_shards as module
 from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+from tests.canaries.killed import killed
+from tests.canaries.test_shards import contents
 
 
 def knows_what_it_saw(own: Sequence[str], seed: int) -> Callable[[Sequence[str]], np.ndarray]:
@@ -58,6 +60,44 @@ def test_a_finished_ranking_is_not_made_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "rank_samples", lambda *_, **__: 1 / 0)
     sanitize_shards(shards, tmp_path / "out", settings(2))
     assert (tmp_path / "out" / "b.txt").read_text() == "three\nfour\n"
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from leakage_tasks.data.shards import shards_of
+from leakage_tasks.defences.sanitize_shards import sanitize_shards
+from tests.defences.test_sanitize_shards import settings
+sanitize_shards(shards_of(Path(sys.argv[1])), Path(sys.argv[2]), settings(40))
+"""
+
+
+def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for shard in range(12):
+        rows = "".join(f"row {row} of {shard} {row % 7:0{row % 9}}\n" for row in range(3_000))
+        (tmp_path / "in" / f"{shard:02}.txt").write_text(rows)
+    shards = shards_of(tmp_path / "in")
+    assert shards is not None
+    sanitize_shards(shards, tmp_path / "whole", settings(40))
+    for number in (3, 14, 16):
+        there = killed("out.leakage-shards", tmp_path, number, tmp_path / "in", tmp_path / "out", program=PROGRAM)
+    done = sanitize_shards(shards, tmp_path / "out", settings(40))
+    assert done.again[0] == 12
+    assert 4 <= there - 12 <= done.again[1] <= 12
+    assert "; 12 of 12 shards were ranked by an earlier run" in done.summary()
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_other_settings_and_shards_reuse_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = shards_in(tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "clear", lambda *_: None)
+        sanitize_shards(shards, tmp_path / "out", settings(2))
+        assert sanitize_shards(shards, tmp_path / "out", settings(2)).again == (3, 3)
+        assert sanitize_shards(shards, tmp_path / "out", settings(1)).again == (0, 0)
+        (tmp_path / "in" / "c.txt").write_text("five\nsix 123456789\nseven\n")
+        assert sanitize_shards(shards, tmp_path / "out", settings(1)).again == (2, 0)
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

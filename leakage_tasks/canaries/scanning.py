@@ -1,0 +1,69 @@
+"""Looking through planted data file by file; what is found in shards is kept until all are done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from leakage_tasks.canaries.manifest import manifest_hash
+from leakage_tasks.canaries.occurrences import FileScan, Occurrences, scan
+from leakage_tasks.canaries.sidecar import sha256_of
+from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.kept import forget, keeping_folder
+from leakage_tasks.core.log import log
+from leakage_tasks.core.workers import each
+from leakage_tasks.data.hub import hub_shards, is_hub
+from leakage_tasks.data.shards import Shards, shards_of
+
+
+def scan_all(
+    planted: Path, manifest: Path, task: FileScan, jobs: int, dask: str | None
+) -> tuple[str | dict[str, str], Sequence[Occurrences]]:
+    """What ``task`` finds in each file, and the hash of the one file, or those of shards by name."""
+    if is_hub(planted):
+        state = _state_of(planted, manifest)
+        with temporary_folder() as scratch:
+            shards: Shards = hub_shards(planted, task.wanted, state or scratch)
+            return _scan_shards(shards, manifest, task, state, jobs, dask)
+    found = shards_of(planted)
+    if found is None:
+        alone = scan(task)
+        return alone.sha256, [alone]
+    return _scan_shards(found, manifest, task, _state_of(planted, manifest), jobs, dask)
+
+
+def _scan_shards(
+    shards: Shards, manifest: Path, task: FileScan, state: Path | None, jobs: int, dask: str | None
+) -> tuple[dict[str, str], Sequence[Occurrences]]:
+    # Of natural secrets without a salt the hash says nothing, so the file has to be the same.
+    key = [manifest_hash(task.canaries), manifest.stat().st_mtime_ns, _content_of(task.tokenizer)]
+    tasks = [
+        replace(
+            task,
+            planted=shards.path(name).absolute(),
+            state=None if state is None else state / f"{name}.scan.json",
+            key=key,
+        )
+        for name in shards.names
+    ]
+    found: list[Occurrences] = each(scan, tasks, jobs, dask)
+    if state is not None:
+        forget(state)
+    return dict(zip(shards.names, (one.sha256 for one in found), strict=True)), found
+
+
+def _state_of(planted: Path, manifest: Path) -> Path | None:
+    """Where what is found is kept: beside the manifest, as there may be no room or right beside the data."""
+    name = hashlib.sha256(str(planted.absolute()).encode()).hexdigest()[:12]
+    try:
+        return keeping_folder(manifest.with_name(f"{manifest.name}.{name}.leakage-verify"))
+    except LeakageError as error:
+        log.warning("leakage: warning: %s; until then a run that is ended begins anew", error)
+        return None
+
+
+def _content_of(tokenizer: str | None) -> str | None:
+    return sha256_of(Path(tokenizer)) if tokenizer is not None and Path(tokenizer).exists() else tokenizer

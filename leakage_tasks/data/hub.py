@@ -1,0 +1,96 @@
+"""Data sets of the Hugging Face hub, and folders laid out as such, as shards that are streamed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from leakage_tasks.core.atomic import check_place, write_text
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.kept import keeping_folder
+from leakage_tasks.data import Columns, overlap
+from leakage_tasks.data.parquet import layout_of
+from leakage_tasks.data.shards import Shards, state_of
+from leakage_tasks.data.streamed import POINTER, SCHEME, Pointer, commit_of, features_of, splits_of, streaming
+
+
+@dataclass(frozen=True)
+class HubShards(Shards):
+    """Pointers, named as the parquet files that are made of them with another ending."""
+
+    pointer: Pointer
+
+    @property
+    def called(self) -> str:
+        """The data set, with its commit."""
+        return self.pointer.called
+
+    @property
+    def split(self) -> str:
+        """The split that they are."""
+        return self.pointer.split
+
+    @property
+    def home(self) -> Path:
+        """The folder of the data set, where it is one."""
+        return Path(self.pointer.name) if Path(self.pointer.name).is_absolute() else self.root
+
+    def path(self, name: str) -> Path:
+        """A pointer."""
+        return self.root / f"{name}{POINTER}"
+
+
+def is_hub(source: Path) -> bool:
+    """Whether that names a data set of the hub."""
+    return str(source).startswith(SCHEME)
+
+
+def shards_for(source: Path, wanted: Columns, output: Path) -> HubShards:
+    """The shards of a data set of the hub of which the folder ``output`` is made; pointers to them stand beside it.
+
+    Raises PlantingError for an output that cannot be written to or is in the data set, and as :func:`hub_shards`.
+    """
+    check_place(output, PlantingError)
+    home = Path(_parts(source)[0])
+    if home.is_dir() and overlap(output, home):
+        raise PlantingError(f"{output}: would overwrite the input {home}: choose another output")
+    return hub_shards(source, wanted, state_of(output))
+
+
+def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
+    """Write a pointer to every shard of a split into a new folder in ``folder``.
+
+    Raises PlantingError for a data set that cannot be had, and for a split or column that it lacks.
+    """
+    name, subset, revision = _parts(source)
+    with streaming(str(source)):
+        commit = commit_of(name, revision)
+        found = splits_of(name, subset, commit)
+        if wanted.split not in found:
+            problem = f"no split {wanted.split!r} (it has {', '.join(found)})"
+            raise PlantingError(subject=str(source), problem=problem, remedy="name one with {}", option="split")
+        stream = found[wanted.split]
+        features = features_of(stream)
+        layout_of(source, features.arrow_schema, 0, wanted)
+    many = stream.num_shards
+    told = [Pointer(name, subset, wanted.split, commit, features.to_dict(), place, many) for place in range(many)]
+    names = [f"{wanted.split}-{place:05}-of-{many:05}.parquet" for place in range(many)]
+    shards = HubShards(keeping_folder(keeping_folder(folder) / "hub"), tuple(names), told[0])
+    for file, pointer in zip(names, told, strict=True):
+        write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
+    return shards
+
+
+def _parts(source: Path) -> tuple[str, str | None, str | None]:
+    """Data set, subset and revision of ``hub:NAME:SUBSET@REVISION``; of a folder its absolute path."""
+    text = str(source).removeprefix(SCHEME)
+    if not text:
+        raise OptionError(f"{source}: names no data set: write {SCHEME}owner/name or {SCHEME}FOLDER")
+    name, _, revision = (text, "", "") if Path(text).is_dir() else text.partition("@")
+    name, _, subset = (name, "", "") if Path(name).is_dir() else name.partition(":")
+    if not Path(name).is_dir():
+        return name, subset or None, revision or None
+    if revision:
+        raise OptionError(f"{source}: {name} is a folder, which has no revisions: leave @{revision} out")
+    return str(Path(name).absolute()), subset or None, None

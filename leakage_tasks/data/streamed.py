@@ -1,0 +1,181 @@
+"""A shard of a data set of the hub, streamed by the library ``datasets``: never the whole is held.
+
+A small file, the pointer, stands for it wherever a path of data is expected. It names the commit (of a folder: the
+state) that was there at the start, so every reading is of the same data or fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.core.inputs import parse_json, read_bytes
+from leakage_tasks.core.steady import changed
+from leakage_tasks.data.base import register_format
+from leakage_tasks.data.batches import first_column, small_pieces
+from leakage_tasks.data.layout import Columns, Layout, Places, Points
+from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows, write_batches
+
+SCHEME = "hub:"
+"""What the name of a data set of the hub begins with where a path is expected."""
+POINTER = ".hub-shard"
+"""How the name of a pointer ends."""
+ROWS = 1_000
+COMPRESSION = "zstd"
+_OURS = ".leakage-"
+_REMEDY = "check the name, that the hub can be reached, and that its data are of a kind that 'datasets' streams"
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """One shard of a split."""
+
+    name: str
+    """The data set: ``owner/name``, or an absolute folder."""
+    subset: str | None
+    """Its configuration."""
+    split: str
+    revision: str
+    """The commit; of a folder, a hash of its files' sizes and times."""
+    features: dict[str, Any]
+    """Of all shards, as ``datasets`` writes them."""
+    shard: int
+    of: int
+
+    @property
+    def called(self) -> str:
+        """The data set as errors and records name it."""
+        subset = f":{self.subset}" if self.subset else ""
+        return f"{SCHEME}{self.name}{subset}@{self.revision[:12]}"
+
+
+@register_format("data set of the hub")
+class HubFormat(ArrowFormat):
+    """A pointer; what is written of it is a parquet file."""
+
+    name = "parquet"
+    pointer = True
+
+    @classmethod
+    def holds(cls, folder: Path) -> bool:
+        """Whether it is a pointer."""
+        return folder.suffix == POINTER and folder.is_file()
+
+    def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
+        """The schema of all shards; the rows are not known yet."""
+        return _schema_of(_pointer(source)), 0
+
+    def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Stream the texts once, and once more for labels."""
+        layout = super().survey(source, wanted)
+        layout.characters = 0
+        for turns in self.texts(source, layout, wanted):
+            layout.rows += 1
+            layout.characters += sum(map(len, turns))
+        return layout
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Stream batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        schema = _schema_of(_pointer(source))
+        write_batches(splice(_batches(source), points, schema, source), output, schema, COMPRESSION)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Stream batch by batch."""
+        schema = _schema_of(_pointer(source))
+        write_batches(without_rows(_batches(source), dropped), output, schema, COMPRESSION)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """What a column holds, in pieces that fit in memory."""
+        row = 0
+        for batch in _batches(path, column):
+            yield from first_column(batch, path, row)
+            row += len(batch)
+
+
+def commit_of(name: str, revision: str | None) -> str:
+    """The commit that is there now; of a folder, what changes with its files."""
+    if not Path(name).is_absolute():
+        from huggingface_hub import HfApi
+
+        return str(HfApi().dataset_info(name, revision=revision).sha)
+    files = {str(path.relative_to(name)): path.stat() for path in Path(name).rglob("*") if path.is_file()}
+    stamps = sorted((file, known.st_size, known.st_mtime_ns) for file, known in files.items() if _OURS not in file)
+    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
+
+
+def splits_of(name: str, subset: str | None, commit: str) -> Any:
+    """The splits by name, as streams."""
+    import datasets
+
+    return datasets.load_dataset(name, subset, revision=None if Path(name).is_absolute() else commit, streaming=True)
+
+
+def features_of(stream: Any) -> Any:
+    """Those that the data set names, else those of its first rows."""
+    import datasets
+
+    if stream.features is not None:
+        return stream.features
+    first = next(iter(stream.with_format("arrow").iter(ROWS)), None)
+    if first is None:
+        raise PlantingError("holds no row, so its columns are unknown")
+    return datasets.Features.from_arrow_schema(first.schema)
+
+
+def _pointer(source: Path) -> Pointer:
+    try:
+        return Pointer(**parse_json(read_bytes(source)))
+    except (OSError, ValueError, TypeError):
+        raise PlantingError(f"{source}: no pointer to a data set of the hub: plant anew") from None
+
+
+def _schema_of(pointer: Pointer) -> Any:
+    import datasets
+
+    return datasets.Features.from_dict(pointer.features).arrow_schema
+
+
+def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
+    """Record batches of a column, or of all, in the schema of all shards."""
+    from datasets.table import table_cast
+
+    pointer, row = _pointer(source), 0
+    schema = _schema_of(pointer)
+    with streaming(f"{pointer.called}: shard {pointer.shard + 1} of {pointer.of}"):
+        if commit_of(pointer.name, pointer.revision) != pointer.revision:
+            raise changed(Path(pointer.name))
+        stream = splits_of(pointer.name, pointer.subset, pointer.revision)[pointer.split]
+        for table in stream.shard(pointer.of, pointer.shard).with_format("arrow").iter(ROWS):
+            table = table_cast(table, schema)
+            for batch in (table if column is None else table.select([column])).to_batches():
+                yield from small_pieces(batch, source, row)
+                row += len(batch)
+        if commit_of(pointer.name, pointer.revision) != pointer.revision:
+            raise changed(Path(pointer.name))
+
+
+@contextmanager
+def streaming(called: str) -> Iterator[None]:
+    """One line for whatever ``datasets`` raises, and none of its own."""
+    import datasets
+
+    level, bars = datasets.logging.get_verbosity(), datasets.are_progress_bars_disabled()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    try:
+        yield
+    except LeakageError:
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise PlantingError(f"{called}: cannot be streamed ({why.rstrip('.')}): {_REMEDY}") from None
+    finally:
+        datasets.logging.set_verbosity(level)
+        if not bars:
+            datasets.enable_progress_bars()
