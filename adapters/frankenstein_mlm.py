@@ -23,7 +23,7 @@ from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import rolling
 from leakage_tasks.models.bridge import SIZES, bridge_of, save_bridged
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
-from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
+from leakage_tasks.targets.classifier.generators import CAUSAL, TEXT, GeneratingTarget, MaskedGenerator
 from leakage_tasks.targets.loading import is_number
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
@@ -43,22 +43,23 @@ class FrankensteinLM(ClassifierScorerLM):
     encoder frozen, starting from ``base``'s head or, without ``base``, at random from ``seed``; or ``adapter`` or
     ``prompt``: ``base``'s head, frozen as the encoder is, joined to it by a layer of ``bridge_size`` units or a prompt
     of so many vectors, which is trained in the same way.
-    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``, or
-    ``causal:MODEL``; the last two need no ``head``. ``save``: a folder to keep the Frankenstein model in.
+    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``,
+    ``causal:MODEL`` or ``text:MODEL``; the last three need no ``head``. ``save``: a folder to keep the Frankenstein
+    model in.
 
     ``loglikelihood`` is the pseudo-log-likelihood of the Frankenstein model; ``classify`` scores labels.
     Raises OptionError and TargetError.
     """
 
     OPTIONS: ClassVar[Sequence[Option]] = (
-        *(each for each in ClassifierScorerLM.OPTIONS if each.name != "generator"),
+        *(each for each in ClassifierScorerLM.OPTIONS if each.name not in ("generator", "seed")),
         Option("head", str, None, f"the masked model the classifier was fine-tuned from, what save= wrote, or {WAYS}"),
-        Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive or causal:MODEL"),
+        Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive, causal:MODEL or text:MODEL"),
         Option("text", str, None, f"for head={WAYS}: the public text to train on"),
         Option("base", str, None, f"for head={WAYS}: the model whose head to start from, or to join"),
         Option("head_epochs", int, 3, f"for head={WAYS}: how often the text is read", minimum=1),
         Option("bridge_size", int, None, "units of head=adapter (64), or vectors of head=prompt (20)", minimum=1),
-        Option("seed", int, 0, f"for head={WAYS}: the seed of what it starts from"),
+        Option("seed", int, 0, f"for head={WAYS}: the seed of what it starts from, and of texts"),
         Option("save", str, None, "a folder to keep the Frankenstein model in"),
     )
 
@@ -77,7 +78,7 @@ class FrankensteinLM(ClassifierScorerLM):
     ) -> None:
         _check_options(head, generator, text, base, head_epochs, save)
         _check_bridge(head, base, bridge_size)
-        super().__init__(pretrained, **kwargs)
+        super().__init__(pretrained, seed=seed, **kwargs)
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed, bridge_size)
@@ -122,7 +123,7 @@ class FrankensteinLM(ClassifierScorerLM):
             assert self._masked is not None
             return MaskedGenerator(self._masked, generator)
         if generator != PRETRAINED:
-            return load_generator(generator, self._device, self._loading["batch_size"])
+            return self._loaded_generator(generator)
         loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
@@ -179,8 +180,10 @@ class FrankensteinLM(ClassifierScorerLM):
 
 
 def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs: Any, save: str | None) -> None:
-    if generator not in (FRANKENSTEIN, PRETRAINED, EXHAUSTIVE) and not str(generator).startswith(CAUSAL):
-        raise OptionError(f"generator={generator}: use {FRANKENSTEIN}, {PRETRAINED}, {EXHAUSTIVE} or {CAUSAL}MODEL")
+    if generator not in (FRANKENSTEIN, PRETRAINED, EXHAUSTIVE) and not str(generator).startswith((CAUSAL, TEXT)):
+        raise OptionError(
+            f"generator={generator}: use {FRANKENSTEIN}, {PRETRAINED}, {EXHAUSTIVE}, {CAUSAL}MODEL or {TEXT}MODEL"
+        )
     if head is None and (generator in (FRANKENSTEIN, PRETRAINED) or save is not None):
         raise OptionError(
             "head= is missing: name the model the classifier was fine-tuned from, or pass head=train,text=FILE to "
