@@ -10,6 +10,7 @@ from typing import Any
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.bridge import SIZES, attach, check_room, new_bridge
 from leakage_tasks.models.frankenstein import BRIDGED, MARK, graft
+from leakage_tasks.targets.batches import room_of
 from leakage_tasks.training.masked_lm import TOKENS, MaskedRecipe, MaskedTraining, train_masked_lm
 
 
@@ -49,11 +50,11 @@ def train_bridge(
 ) -> MaskedTraining:
     """The Frankenstein model of ``classifier`` and ``base`` with a bridge trained to fill masks in public ``texts``.
 
-    Encoder and head stay as they are, bit for bit. ``room`` is the most tokens the encoder reads. Raises TargetError
-    as :func:`~leakage_tasks.models.frankenstein.graft`, and OptionError for a prompt that does not fit the room and as
-    :func:`~leakage_tasks.training.masked_lm.train_masked_lm`.
+    Encoder and head stay as they are, bit for bit. ``room`` is the most tokens to read, None for the encoder's. Raises
+    TargetError as :func:`~leakage_tasks.models.frankenstein.graft`, and OptionError for a prompt that does not fit the
+    room and as :func:`~leakage_tasks.training.masked_lm.train_masked_lm`.
     """
-    size = how.size or SIZES[how.kind]
+    size, room = how.size or SIZES[how.kind], room or room_of(classifier, tokenizer)
     check_room(how.kind, size, room)
     model = graft(classifier, base, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
     model.requires_grad_(False)

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
-from leakage_tasks.report.plots.style import colour, new_figure, save
+from leakage_tasks.report.plots.style import colour, legend_below, new_figure, save
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP, YELP, ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.group_tests import ranked, told
@@ -124,8 +124,9 @@ def plot_bars(report: Report, path: Path) -> None:
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(targets)), [each.partition(" (")[0] for each in targets], rotation=45, ha="right")
         axes.grid(axis="y", alpha=0.3)
-        if place == 1:
-            axes.legend(frameon=False, fontsize=8)
+    # All panels have the same colours.
+    handles, labels = axes.get_legend_handles_labels()
+    legend_below(figure, zip(handles, labels, strict=True))
     save(figure, path)
 
 
