@@ -113,6 +113,12 @@ PAPER = register_paper(
                 (*_improves("an adapter"), *_improves("a tuned prompt")),
             ),
             PaperPart(
+                "Section 6.3, free text",
+                "a model of GPT's kind writes much text, which is pruned",
+                without="no study: the attack has it, generator=text:MODEL; a study takes a causal model that is trained "
+                "on public text",
+            ),
+            PaperPart(
                 "Section 6.4",
                 "differential privacy as the defence; shown: place by class loss at ε = 8",
                 "dp-sgd",
