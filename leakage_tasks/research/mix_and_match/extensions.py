@@ -17,7 +17,7 @@ from leakage_tasks.research.mix_and_match.tables import categories, control_line
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
-    "small": "not timed yet: some 3 minutes a victim on 2 idle cores, 3 to 9 victims; Opacus for DP-SGD",
+    "small": "minutes a victim on 2 cores; dp-sgd has three times as many as bridges, and takes Opacus",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Opacus for DP-SGD",
 }
 EPSILONS = (None, 100.0, 8.0)
