@@ -174,8 +174,10 @@ class FrankensteinLM(ClassifierScorerLM):
         return self._masked
 
     def get_model_info(self) -> dict[str, Any]:
-        """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
-        more = {"model_head_losses": self.head_losses} if self.head_losses else {}
+        """See :class:`ClassifierScorerLM`; with the names of generator and bridge, and losses of training here."""
+        more: dict[str, Any] = {"model_head_losses": self.head_losses} if self.head_losses else {}
+        if self._masked is not None and (joined := bridge_of(self._masked.model)) is not None:
+            more["model_bridge"] = joined.kind
         return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
 
 

@@ -260,6 +260,7 @@ def test_a_bridge_is_trained_saved_and_taken_up_again(made: Path, kind: str, siz
     assert lm.head_losses[-1] < lm.head_losses[0]
     found, kept, plain = (as_target(each).propose(SPACE, [()], 0)[0].costs.tolist() for each in (lm, again, load(made)))
     assert found == kept != plain
+    assert again.get_model_info()["model_bridge"] == kind
     assert sorted(path.name for path in (tmp_path / "kept").iterdir() if "bridge" in path.name) == [
         "bridge.safetensors"
     ]

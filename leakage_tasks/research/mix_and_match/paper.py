@@ -115,7 +115,7 @@ PAPER = register_paper(
             PaperPart(
                 "Section 6.3, free text",
                 "a model of GPT's kind writes much text, which is pruned",
-                without="no study: the attack has it, generator=text:MODEL; a study takes a causal model of public text",
+                without="no study: the attack has generator=text:MODEL; a study takes a causal model of public text",
             ),
             PaperPart(
                 "Section 6.4",
