@@ -23,7 +23,9 @@ from leakage_tasks.harness.api import Instance
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
 from leakage_tasks.targets.classifier.target import ClassifierTarget, load_classifier
+from leakage_tasks.targets.classifier.text_generator import PRUNE, TEXTS
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
+from leakage_tasks.targets.protocols import ProposesValues
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
 
@@ -133,9 +135,10 @@ class ClassifierScorerLM(LabelScorerLM):
 
     Takes the arguments of :func:`~leakage_tasks.targets.classifier.target.load_classifier`, ``batch_size`` and
     ``device`` as :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores
-    calibrated by it; ``generator`` is ``causal:MODEL`` or ``exhaustive``, which propose candidates for the attack
-    ``mix-and-match``; with ``truncate`` texts longer than the encoder are classified by their first ``max_length``
-    tokens, else they are an error. Raises OptionError and TargetError.
+    calibrated by it; ``generator`` is ``causal:MODEL``, ``text:MODEL`` or ``exhaustive``, which propose candidates for
+    the attack ``mix-and-match`` (``text:`` writes ``texts`` texts of ``seed``, which are pruned to the ``candidates``
+    or to the ``template``); with ``truncate`` texts longer than the encoder are classified by their first
+    ``max_length`` tokens, else they are an error. Raises OptionError and TargetError.
     """
 
     classifier: ClassifierTarget
@@ -147,7 +150,10 @@ class ClassifierScorerLM(LabelScorerLM):
         Option("labels", object, None, "names of the classes, if not the model's own: a file, or names by colons"),
         Option("truncate", bool, False, "whether texts that are too long are cut where a task asks for labels"),
         Option("reference", object, None, "another classifier, whose class loss signal=calibrated takes off"),
-        Option("generator", str, None, "what proposes candidates to mix-and-match: causal:MODEL or exhaustive"),
+        Option("generator", str, None, "what proposes to mix-and-match: causal:MODEL, text:MODEL or exhaustive"),
+        TEXTS,
+        PRUNE,
+        Option("seed", int, 0, "the seed of the texts that generator=text:MODEL writes"),
     )
 
     def __init__(
@@ -158,9 +164,13 @@ class ClassifierScorerLM(LabelScorerLM):
         truncate: bool = False,
         reference: Any = None,
         generator: str | None = None,
+        texts: int = TEXTS.default,
+        prune: str = PRUNE.default,
+        seed: int = 0,
         **options: Any,
     ) -> None:
-        self.check({"truncate": truncate, "generator": generator})
+        self._drawing: dict[str, Any] = {"texts": texts, "prune": prune, "seed": seed}
+        self.check({"truncate": truncate, "generator": generator, **self._drawing})
         super().__init__(pretrained, **options)
         common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
         other = load_classifier(reference, **common) if reference is not None else None
@@ -168,11 +178,13 @@ class ClassifierScorerLM(LabelScorerLM):
             pretrained, tokenizer=tokenizer, labels=labels, reference=other, **self._loading
         )
         if generator is not None:
-            proposing = load_generator(generator, self._device, self._loading["batch_size"])
-            self.classifier = GeneratingTarget(self.classifier, proposing)
+            self.classifier = GeneratingTarget(self.classifier, self._loaded_generator(generator))
         self.truncate = truncate is True
         if self.truncate:
             self.tokenizer.truncation_side = "right"
+
+    def _loaded_generator(self, spec: str) -> ProposesValues:
+        return load_generator(spec, self._device, self._loading["batch_size"], **self._drawing)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         if not self.truncate or self.max_length is None or not texts:

@@ -21,13 +21,16 @@ from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.core.option import Option
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import rolling
+from leakage_tasks.models.bridge import SIZES, bridge_of, save_bridged
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
-from leakage_tasks.targets.classifier.generators import CAUSAL, GeneratingTarget, MaskedGenerator, load_generator
+from leakage_tasks.targets.classifier.generators import CAUSAL, TEXT, GeneratingTarget, MaskedGenerator
 from leakage_tasks.targets.loading import is_number
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
+TRAINED_HERE = (TRAIN, *SIZES)
+WAYS = f"{', '.join(TRAINED_HERE[:-1])} or {TRAINED_HERE[-1]}"
 
 
 class FrankensteinLM(ClassifierScorerLM):
@@ -37,22 +40,26 @@ class FrankensteinLM(ClassifierScorerLM):
 
     ``head``: the masked language model the classifier was fine-tuned from (folder or hub name, safetensors), a folder
     written by ``save``, or ``train``: a head trained on the public file ``text`` for ``head_epochs`` epochs with the
-    encoder frozen, starting from ``base``'s head or, without ``base``, at random from ``seed``.
-    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``, or
-    ``causal:MODEL``; the last two need no ``head``. ``save``: a folder to keep the Frankenstein model in.
+    encoder frozen, starting from ``base``'s head or, without ``base``, at random from ``seed``; or ``adapter`` or
+    ``prompt``: ``base``'s head, frozen as the encoder is, joined to it by a layer of ``bridge_size`` units or a prompt
+    of so many vectors, which is trained in the same way.
+    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``,
+    ``causal:MODEL`` or ``text:MODEL``; the last three need no ``head``. ``save``: a folder to keep the Frankenstein
+    model in.
 
     ``loglikelihood`` is the pseudo-log-likelihood of the Frankenstein model; ``classify`` scores labels.
     Raises OptionError and TargetError.
     """
 
     OPTIONS: ClassVar[Sequence[Option]] = (
-        *(each for each in ClassifierScorerLM.OPTIONS if each.name != "generator"),
-        Option("head", str, None, "the masked model the classifier was fine-tuned from, what save= wrote, or train"),
-        Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive or causal:MODEL"),
-        Option("text", str, None, "for head=train: the public text to train on"),
-        Option("base", str, None, "for head=train: the model whose head to start from"),
-        Option("head_epochs", int, 3, "for head=train: how often the text is read", minimum=1),
-        Option("seed", int, 0, "for head=train: the seed of the head it starts from"),
+        *(each for each in ClassifierScorerLM.OPTIONS if each.name not in ("generator", "seed")),
+        Option("head", str, None, f"the masked model the classifier was fine-tuned from, what save= wrote, or {WAYS}"),
+        Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive, causal:MODEL or text:MODEL"),
+        Option("text", str, None, f"for head={WAYS}: the public text to train on"),
+        Option("base", str, None, f"for head={WAYS}: the model whose head to start from, or to join"),
+        Option("head_epochs", int, 3, f"for head={WAYS}: how often the text is read", minimum=1),
+        Option("bridge_size", int, None, "units of head=adapter (64), or vectors of head=prompt (20)", minimum=1),
+        Option("seed", int, 0, f"for head={WAYS}: the seed of what it starts from, and of texts"),
         Option("save", str, None, "a folder to keep the Frankenstein model in"),
     )
 
@@ -66,33 +73,44 @@ class FrankensteinLM(ClassifierScorerLM):
         head_epochs: int = 3,
         seed: int = 0,
         save: str | None = None,
+        bridge_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         _check_options(head, generator, text, base, head_epochs, save)
-        super().__init__(pretrained, **kwargs)
+        _check_bridge(head, base, bridge_size)
+        super().__init__(pretrained, seed=seed, **kwargs)
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
-        model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed)
+        model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed, bridge_size)
         self._masked = None if model is None else self._reading(model)
         if save is not None and self.rank == 0:
             self._save(Path(save))
-        source = base if head == TRAIN else head
+        source = base if head in TRAINED_HERE else head
         self.generator = self._generator(generator, source)
         self.classifier = GeneratingTarget(self.classifier, self.generator)
 
     def _reading(self, model: Any) -> MaskedTarget:
-        """A masked language model that reads as the classifier does."""
+        """A masked language model that reads as the classifier does; a prompt takes of its room."""
         settings = {name: self._loading[name] for name in ("device", "batch_size")}
-        return MaskedTarget(model, self.tokenizer, max_length=self.max_length, **settings)
+        joined = bridge_of(model)
+        room = self.max_length and self.max_length - (joined.tokens if joined else 0)
+        return MaskedTarget(model, self.tokenizer, max_length=room, **settings)
 
-    def _frankenstein(self, head: str, text: str | None, base: str | None, epochs: int, seed: int) -> Any:
-        classifier, loading = self.classifier.model, {"trust_remote_code": self._remote}
-        if head != TRAIN:
-            return graft(classifier, head, tokenizer=self.tokenizer, **loading)
-        from leakage_tasks.training.masked_lm import train_head
+    def _frankenstein(
+        self, head: str, text: str | None, base: str | None, epochs: int, seed: int, size: int | None
+    ) -> Any:
+        if head not in TRAINED_HERE:
+            return graft(self.classifier.model, head, tokenizer=self.tokenizer, trust_remote_code=self._remote)
+        from leakage_tasks.training.bridge import BridgeRecipe, train_bridge
+        from leakage_tasks.training.masked_lm import texts_of, train_head
 
-        settings: dict[str, Any] = {"base": base, "epochs": epochs, "seed": seed, "room": self.max_length, **loading}
-        trained = train_head(classifier, self.tokenizer, str(text), **settings)
+        whose = self.classifier.model, self.tokenizer
+        settings: dict[str, Any] = {"room": self.max_length, "trust_remote_code": self._remote}
+        if head == TRAIN:
+            trained = train_head(*whose, str(text), base=base, epochs=epochs, seed=seed, **settings)
+        else:
+            how = BridgeRecipe(kind=head, size=size, epochs=epochs, seed=seed)
+            trained = train_bridge(*whose, str(base), texts_of(str(text), "bridge"), how, **settings)
         self.head_losses = trained.losses
         if self.world_size > 1:
             # Training need not give the same on every device; all processes go on with the first one's head.
@@ -105,7 +123,7 @@ class FrankensteinLM(ClassifierScorerLM):
             assert self._masked is not None
             return MaskedGenerator(self._masked, generator)
         if generator != PRETRAINED:
-            return load_generator(generator, self._device, self._loading["batch_size"])
+            return self._loaded_generator(generator)
         loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
@@ -118,7 +136,7 @@ class FrankensteinLM(ClassifierScorerLM):
     def _save(self, folder: Path) -> None:
         assert self._masked is not None
         with replacing(folder) as beside:
-            self._masked.model.save_pretrained(beside)
+            save_bridged(self._masked.model, beside)
             self.tokenizer.save_pretrained(beside)
 
     # -- answers --------------------------------------------------------------------------------------------
@@ -156,24 +174,31 @@ class FrankensteinLM(ClassifierScorerLM):
         return self._masked
 
     def get_model_info(self) -> dict[str, Any]:
-        """See :class:`ClassifierScorerLM`; with the generator's name, and the losses of a head trained here."""
-        more = {"model_head_losses": self.head_losses} if self.head_losses else {}
+        """See :class:`ClassifierScorerLM`; with the names of generator and bridge, and losses of training here."""
+        more: dict[str, Any] = {"model_head_losses": self.head_losses} if self.head_losses else {}
+        if self._masked is not None and (joined := bridge_of(self._masked.model)) is not None:
+            more["model_bridge"] = joined.kind
         return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
 
 
 def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs: Any, save: str | None) -> None:
-    if generator not in (FRANKENSTEIN, PRETRAINED, EXHAUSTIVE) and not str(generator).startswith(CAUSAL):
-        raise OptionError(f"generator={generator}: use {FRANKENSTEIN}, {PRETRAINED}, {EXHAUSTIVE} or {CAUSAL}MODEL")
+    if generator not in (FRANKENSTEIN, PRETRAINED, EXHAUSTIVE) and not str(generator).startswith((CAUSAL, TEXT)):
+        raise OptionError(
+            f"generator={generator}: use {FRANKENSTEIN}, {PRETRAINED}, {EXHAUSTIVE}, {CAUSAL}MODEL or {TEXT}MODEL"
+        )
     if head is None and (generator in (FRANKENSTEIN, PRETRAINED) or save is not None):
         raise OptionError(
             "head= is missing: name the model the classifier was fine-tuned from, or pass head=train,text=FILE to "
             "train a head on a public text"
         )
-    if head == TRAIN and text is None:
-        raise OptionError("head=train needs a public text to train on: pass text=FILE (.txt, .jsonl, .csv, .parquet …)")
-    if head != TRAIN and (text is not None or base is not None):
+    if head in TRAINED_HERE and text is None:
         raise OptionError(
-            f"{'text' if text is not None else 'base'}= goes with head=train: leave it out, or train a head"
+            f"head={head} needs a public text to train on: pass text=FILE (.txt, .jsonl, .csv, .parquet …)"
+        )
+    if head not in TRAINED_HERE and (text is not None or base is not None):
+        raise OptionError(
+            f"{'text' if text is not None else 'base'}= goes with head=train (or adapter, prompt): leave it out, or "
+            "train a head"
         )
     if head == TRAIN and base is None and generator == PRETRAINED:
         raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
@@ -181,6 +206,15 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
         _check_place(Path(save))
+
+
+def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:
+    if head in SIZES and base is None:
+        raise OptionError(f"head={head} joins a base model's head to the encoder: name that model with base=")
+    if head not in SIZES and size is not None:
+        raise OptionError(f"bridge_size= goes with head={' or head='.join(SIZES)}: leave it out")
+    if size is not None and not is_number(size):
+        raise OptionError(f"bridge_size={size!r}: expected a number from 1")
 
 
 def _check_place(folder: Path) -> None:

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM, PreTrainedModel
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.bridge import attach_saved
 from leakage_tasks.models.loading import Failure, read_config, read_model, read_tokenizer
 
 MARK = "frankenstein"
-"""Name of the entry in a saved model's configuration that says where its head is from: one of the next two."""
-GRAFTED, TRAINED = "grafted", "trained"
+"""Name of the entry in a saved model's configuration that says where its head is from: one of the next three."""
+GRAFTED, TRAINED, BRIDGED = "grafted", "trained", "bridged"
 OTHERWISE = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
 GIVE_BASE = "give the model the classifier was fine-tuned from"
 STRUCTURE = (
@@ -41,18 +42,21 @@ def graft(
 
     ``tokenizer`` is the classifier's; given, it must have the base model's vocabulary. The classifier is not changed.
     ``head`` may be a Frankenstein model saved earlier: a grafted head is the base model's, whatever classifier it was
-    grafted on; a trained one is taken only with the encoder it was trained on. Raises TargetError where the two do not
-    fit or ``head`` has no trained masked-language head.
+    grafted on; a trained one, or one with a trained bridge, is taken only with the encoder it was trained on. Raises
+    TargetError where the two do not fit or ``head`` has no trained masked-language head.
     """
     model = pretrained_mlm(classifier, head, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
     mark = getattr(model.config, MARK, None)
-    if mark == TRAINED and not _same_encoder(classifier, model):
+    if mark in (TRAINED, BRIDGED) and not _same_encoder(classifier, model):
+        what, again = ("head", "head=train") if mark == TRAINED else ("bridge", "head=adapter or head=prompt")
         raise TargetError(
-            f"head={head}: its head was trained on another classifier's encoder, or on this one in another precision: "
-            "train it anew with head=train"
+            f"head={head}: its {what} was trained on another classifier's encoder, or on this one in another "
+            f"precision: train it anew with {again}"
         )
     _untie(model)
     _transplant(classifier, model, f"head={head}")
+    if mark == BRIDGED:
+        attach_saved(model, str(head))
     return _finished(model, classifier, mark or GRAFTED)
 
 

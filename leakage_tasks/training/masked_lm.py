@@ -90,12 +90,17 @@ def train_head(
     encoder reads. Raises TargetError as :func:`~leakage_tasks.models.frankenstein.fresh_head`, OptionError for a
     tokenizer without mask token or a file without text, and PlantingError for a file that cannot be read.
     """
-    texts = list(public_texts(Path(text)))
-    if not texts:
-        raise OptionError(f"text={text}: holds no text: give a public text to train the head on")
+    texts = texts_of(text, "head")
     model = fresh_head(classifier, base, tokenizer=tokenizer, seed=seed, trust_remote_code=trust_remote_code)
     how = MaskedRecipe(epochs=epochs, max_length=min(TOKENS, room or TOKENS), seed=seed, device=model.device)
     return train_masked_lm(model, tokenizer, texts, how)
+
+
+def texts_of(text: str | Path, what: str) -> list[str]:
+    """The texts of a file for training a ``what``. Raises OptionError for none, and as :func:`public_texts`."""
+    if found := list(public_texts(Path(text))):
+        return found
+    raise OptionError(f"text={text}: holds no text: give a public text to train the {what} on")
 
 
 def public_texts(path: Path) -> Iterator[str]:

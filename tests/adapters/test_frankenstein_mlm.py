@@ -249,6 +249,30 @@ def test_saving_replaces_nothing_but_its_own_kind(made: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
 
 
+# -- bridges -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "size"), [("adapter", 8), ("prompt", 5)])
+def test_a_bridge_is_trained_saved_and_taken_up_again(made: Path, kind: str, size: int, tmp_path: Path) -> None:
+    place = str(tmp_path / "kept")
+    options = {"base": str(made / "base"), "text": str(made / "public.txt"), "bridge_size": size, "head_epochs": 3}
+    lm, again = load(made, head=kind, save=place, **options), load(made, head=place)
+    assert lm.head_losses[-1] < lm.head_losses[0]
+    found, kept, plain = (as_target(each).propose(SPACE, [()], 0)[0].costs.tolist() for each in (lm, again, load(made)))
+    assert found == kept != plain
+    assert again.get_model_info()["model_bridge"] == kind
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir() if "bridge" in path.name) == [
+        "bridge.safetensors"
+    ]
+
+
+def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
+    options = {"base": str(made / "base"), "text": str(made / "public.txt"), "bridge_size": 5, "head_epochs": 1}
+    lm = load(made, head="prompt", **options)
+    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's 35"):
+        lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin")), disable_tqdm=True)
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -257,13 +281,23 @@ def test_saving_replaces_nothing_but_its_own_kind(made: Path, tmp_path: Path) ->
     [
         ({"head": None}, "head= is missing: name the model the classifier was fine-tuned from"),
         ({"head": None, "generator": "exhaustive", "save": "s"}, "head= is missing"),
-        ({"generator": "markov"}, "generator=markov: use frankenstein, pretrained, exhaustive or causal:MODEL"),
+        (
+            {"generator": "markov"},
+            "generator=markov: use frankenstein, pretrained, exhaustive, causal:MODEL or text:MODEL",
+        ),
         ({"head": "train"}, "head=train needs a public text"),
         ({"text": "t.txt"}, "text= goes with head=train"),
         ({"base": "b"}, "base= goes with head=train"),
         ({"head": "train", "text": "t.txt", "generator": "pretrained"}, "name the pretrained model with base="),
         ({"head": "train", "text": "nowhere.txt"}, "nowhere.txt: no such file"),
         ({"head": "train", "text": "t.txt", "head_epochs": 0}, "head_epochs=0: expected a number from 1"),
+        ({"head": "adapter", "base": "b"}, "head=adapter needs a public text"),
+        ({"head": "prompt", "text": "t.txt"}, "head=prompt joins a base model's head to the encoder: name that model"),
+        ({"bridge_size": 4}, "bridge_size= goes with head=adapter or head=prompt: leave it out"),
+        (
+            {"head": "adapter", "base": "b", "text": "t.txt", "bridge_size": 0},
+            "bridge_size=0: expected a number from 1",
+        ),
         ({"head": "nowhere"}, "head=nowhere: cannot be loaded"),
     ],
 )

@@ -41,7 +41,7 @@ def label_trials(plan: StudyPlan) -> list[Config]:
 def label_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Pruned rank by label pattern."""
     by_pattern = grouped(trials, lambda config: str(config["labels"]))
-    rows = [_row({"labels": pattern}, own) for pattern, own in by_pattern.items()]
+    rows = [rank_row({"labels": pattern}, own) for pattern, own in by_pattern.items()]
     same, different = (values(by_pattern[pattern], "exhaustive", 1) for pattern in ("same", "different"))
     claim = Claim(
         "canaries that differ in one token alone are found far better with distinct labels",
@@ -66,7 +66,7 @@ def position_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         canary, _, position = name.rpartition(" ")
         by_canary.setdefault(canary, {})[int(position)] = name
     rows = [
-        _row({"canary": canary, "position": position}, trials, name)
+        rank_row({"canary": canary, "position": position}, trials, name)
         for canary, names in by_canary.items()
         for position, name in names.items()
     ]
@@ -101,7 +101,8 @@ def length_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Pruned rank of single and doubled canaries by repetitions."""
     groups = sorted(grouped(trials, lambda config: (config["repetitions"], config["doubled"])).items())
     rows = [
-        _row({"copies": copies, "length": "doubled" if doubled else "single"}, own) for (copies, doubled), own in groups
+        rank_row({"copies": copies, "length": "doubled" if doubled else "single"}, own)
+        for (copies, doubled), own in groups
     ]
     means = {group: fmean(values(own, "frankenstein", 1)) for group, own in groups}
     ratios = [means[copies, True] / means[copies, False] for copies, doubled in means if doubled]
@@ -113,7 +114,8 @@ def length_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, [claim], [*set_up(plan, PAPER_YELP), categories(plan), control_line(trials)])
 
 
-def _row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = None) -> TableRow:
+def rank_row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = None) -> TableRow:
+    """A row with both numbers of every generator after the cells of ``head``."""
     row = dict(head)
     for generator, words in GENERATORS.items():
         row[f"{words} K"] = round(fmean(values(trials, generator, 0, canary)))
@@ -121,7 +123,7 @@ def _row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = None
     return {**row, "published": Published(None)}
 
 
-def _plot(report: Report, path: Path, *, label: str) -> None:
+def plot_ranks(report: Report, path: Path, *, label: str) -> None:
     """Mean places from 0 with their intervals, a group a row of the table, a colour a generator."""
     names = {"all": "exhaustive", "LM": "language model", "Frank.": "Frankenstein"}
     groups = {
@@ -133,7 +135,7 @@ def _plot(report: Report, path: Path, *, label: str) -> None:
 
 def _register(number: int, title: str, trials: Any, report: Any, label: str) -> None:
     """Register a figure's study; ``label`` names a group of its plot by the row's cells."""
-    register_study(f"figure-{number}", title, f"Figure {number}", trials, report, partial(_plot, label=label))
+    register_study(f"figure-{number}", title, f"Figure {number}", trials, report, partial(plot_ranks, label=label))
 
 
 _register(

@@ -75,20 +75,20 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
                 f"{data}: {generator} needs a third of exhaustive search's candidates, or fewer, for most",
                 2 * fewer > len(canaries),
                 f"for {fewer} of {len(canaries)} canaries; on average {size / fmean(means):.1f} times fewer",
-                _sign_p(fewer, len(canaries)),
+                sign_p(fewer, len(canaries)),
             ),
             Claim(
                 f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
                 2 * better > len(canaries),
                 f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
                 f"{fmean(own) - 1:.0f} against {fmean(other) - 1:.0f}",
-                _sign_p(better, len(canaries)),
+                sign_p(better, len(canaries)),
             ),
         ]
     return claims
 
 
-def _sign_p(hits: int, count: int) -> float:
+def sign_p(hits: int, count: int) -> float:
     """p of the sign test that most canaries, or few, are hits."""
     from scipy import stats
 
@@ -124,21 +124,26 @@ def table_report(
     """Top K and Beam size beside the ``published`` ones: target → data set → figures by generator."""
     rows: list[TableRow] = []
     claims: list[Claim] = []
-    # The lab's canaries stand beside the paper's of their make, which has the same place.
-    beside = {own.target: target for own, target in zip(SMALL_TABLE, published, strict=True)}
+    beside = stand_ins(published)
     for data, own in by_data(trials).items():
         names = list(own[0].result["ranks"])
         for name in names:
             target = beside.get(name, name)
             printed = published[target].get(data) or published[target][REDDIT]
-            rows.append({"data": data, **_row(own, name, target, printed)})
+            rows.append({"data": data, **canary_row(own, name, target, printed)})
         claims += generator_claims(own, names, data)
     others = "" if plan.scale == "paper" else ", Reddit's, beside which canaries of the same category stand"
     stars = f"Columns with * are published figures{others}."
     return Report(list(rows[0]), rows, claims, [stars, *set_up(plan), categories(plan), control_line(trials)])
 
 
-def _row(trials: Sequence[StudyTrial], name: str, target: str, printed: Figures) -> TableRow:
+def stand_ins(targets: Iterable[str]) -> dict[str, str]:
+    """The paper's target beside each of the lab's: that of the same make, which has the same place."""
+    return {own.target: target for own, target in zip(SMALL_TABLE, targets, strict=True)}
+
+
+def canary_row(trials: Sequence[StudyTrial], name: str, target: str, printed: Figures) -> TableRow:
+    """Both numbers of every generator for a canary, ``printed`` ones beside ours; it stands for the paper's target."""
     row: TableRow = {"target": name if name == target else f"{name} ({target})"}
     for (generator, words), figures in zip(GENERATORS.items(), printed, strict=True):
         top = values(trials, generator, 0, name)

@@ -52,6 +52,10 @@ class CausalTarget(CausalReader):
         """Tokens of each text, without special tokens."""
         return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
 
+    def begun(self, tokens: Sequence[int]) -> list[int]:
+        """``tokens`` after the prefix token, unless they begin with it."""
+        return self._with_prefix_token(tokens)
+
     def length(self, text: str) -> int:
         """Tokens of a text, the prefix token not counted."""
         return len(self._with_prefix_token(self.encode([text])[0])) - 1

@@ -1,4 +1,4 @@
-"""Where candidates for a slot come from: a masked model, a causal one, or the alphabet as it stands.
+"""Where candidates for a slot come from: a masked model, a causal one that scores or writes, the alphabet as it is.
 
 The generation phase of Mix and Match (001), section 4.3.1: a generator orders what may fill a slot by what stands
 around it; the classifier prunes afterwards.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,14 +20,22 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.generator import CausalGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
+from leakage_tasks.targets.classifier.text_generator import TextGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.rounds import ask
 from leakage_tasks.targets.suffix.target import load_causal_target
 
-__all__ = ["CausalGenerator", "ExhaustiveGenerator", "GeneratingTarget", "MaskedGenerator", "load_generator"]
+__all__ = [
+    "CausalGenerator",
+    "ExhaustiveGenerator",
+    "GeneratingTarget",
+    "MaskedGenerator",
+    "TextGenerator",
+    "load_generator",
+]
 
-CAUSAL = "causal:"
+CAUSAL, TEXT = "causal:", "text:"
 BESIDE_LEFT, BESIDE_RIGHT = re.compile(r"(?:\s+|\s?\S*)\Z"), re.compile(r"\s+|\S*\s?")
 """How far from a value its tokens may depend on the text: to the next white space, or through the word it adjoins."""
 
@@ -174,17 +183,21 @@ class ExhaustiveGenerator:
         return [Proposal(np.full(size, np.log2(size)), np.full(size, size, dtype=np.int64)) for _ in heads]
 
 
-def load_generator(spec: str, device: torch.device | str = "cpu", batch_size: int | None = None) -> ProposesValues:
-    """The generator of ``exhaustive`` or ``causal:MODEL`` (a causal model's folder or hub name, safetensors only).
+def load_generator(
+    spec: str, device: torch.device | str = "cpu", batch_size: int | None = None, **drawing: Any
+) -> ProposesValues:
+    """The generator of ``exhaustive``, ``causal:MODEL`` or ``text:MODEL``, a causal model's folder or hub name.
 
-    Raises OptionError for another ``spec`` and TargetError for a model that cannot be loaded.
+    Models come from safetensors alone. ``drawing`` is how texts are: see :class:`TextGenerator`. Raises OptionError for
+    another ``spec`` and TargetError for a model that cannot be loaded.
     """
     if spec == ExhaustiveGenerator.generator_name:
         return ExhaustiveGenerator()
-    name = spec.removeprefix(CAUSAL)
-    if not spec.startswith(CAUSAL) or not name:
-        raise OptionError(f"generator={spec}: give exhaustive, or causal: and a causal model's folder or name")
-    return CausalGenerator(load_causal_target(name, f"generator={spec}", device, batch_size), spec)
+    kind = next((each for each in (CAUSAL, TEXT) if spec.startswith(each) and spec != each), None)
+    if kind is None:
+        raise OptionError(f"generator={spec}: give exhaustive, or causal: or text: and a causal model's folder or name")
+    target = load_causal_target(spec.removeprefix(kind), f"generator={spec}", device, batch_size)
+    return CausalGenerator(target, spec) if kind == CAUSAL else TextGenerator(target, spec, **drawing)
 
 
 def _around(space: Space, head: Filling, slot: int) -> tuple[str, str]:
