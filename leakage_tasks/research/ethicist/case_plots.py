@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.report.plots.style import QUIET, STRESS, colour, line, new_figure, plain, save, tidy
+from leakage_tasks.report.plots.style import QUIET, STRESS, colour, legend_below, line, new_figure, plain, save, tidy
 from leakage_tasks.research.framework.report import Report, TableRow, point_of
 
 SIDES = ("right", "wrong")
@@ -52,7 +52,7 @@ def plot_7(report: Report, path: Path) -> None:
         axes.set_xlabel("token of the suffix")
         axes.grid(axis="y", alpha=0.3)
     figure.axes[0].set_ylabel("probability of drawing it")
-    figure.axes[1].legend(frameon=False)
+    legend_below(figure, zip(*figure.axes[1].get_legend_handles_labels(), strict=True))
     save(figure, path)
 
 

@@ -117,7 +117,7 @@ def _trials(
 def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], seconds: float) -> None:
     study, report = done.study, done.report
     about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
-    with replacing(done.folder) as beside:
+    with replacing(done.folder, private=done.plan.reveal) as beside:
         beside.mkdir()
         _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
         _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
