@@ -23,7 +23,6 @@ from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
 
-ROWS_OF_TESTS = Sequence[Sequence[float]]
 SERIES = ("HDT one start", "HDT", "HDT finished")
 
 

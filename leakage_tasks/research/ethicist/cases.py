@@ -54,7 +54,7 @@ def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         seed = str(trial.config["seed"])
         rows += [_case_row(seed, case, side) for side in SIDES] if case else [{"seed": seed, "suffix": NO_CASE}]
     columns = ["seed", "pair", "suffix", "drawn", "loss (nats a token)", "confidence", "lowest probability", "tokens"]
-    columns += ["text"] if any("text" in row for row in rows) else []
+    columns += ["prefix", "text"] if any("text" in row for row in rows) else []
     differ = "where they differ, calibrated confidence picks right guesses more often than loss"
     claims = [_there(trials), more(differ, (trials, recall("calibrated")), (trials, recall("perplexity")))]
     return Report(columns, rows, claims, [*differences(plan.scale), _shown(trials), _SELECTION])
@@ -72,7 +72,8 @@ def _case_row(seed: str, case: Case, side: str) -> TableRow:
         "lowest probability": min(own["chances"]),
         "tokens": own["marks"].replace(RIGHT, "=").replace("0", "x"),
     }
-    return row | ({"text": own["text"]} if "text" in own else {})
+    # Written so that no control character gets into a table.
+    return row | ({"prefix": repr(case["prefix"]), "text": repr(own["text"])} if "text" in own else {})
 
 
 def _there(trials: Sequence[StudyTrial]) -> Claim:
@@ -133,11 +134,16 @@ def figure_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         )
         for more_words, which in (("", lambda case: True), (", also where the right one's loss is higher", misleading))
     ]
-    return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _SELECTION, _SCHEME])
+    return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _SELECTION, _SCHEME, _TILTED])
 
 
 _SCHEME = (
     "Probabilities are those of drawing a token by top-p 0.7 at temperature 0.8; the paper does not say which it shows."
+)
+
+_TILTED = (
+    "A right suffix of higher loss that is chosen was drawn more often than the wrong one, which goes with likely "
+    "tokens: the comparison of these alone leans towards the claim."
 )
 
 

@@ -69,6 +69,16 @@ def test_figure_6_has_both_suffixes_side_by_side() -> None:
     assert none["suffix"] == "no such case"
 
 
+def test_a_text_that_is_shown_stays_on_its_line() -> None:
+    shown = {**MISLEADING, "prefix": "who\nis", "right": {**MISLEADING["right"], "text": "a\tb\x1b"}}
+    report = cases.figure_6([trial(0, [{**shown, "wrong": {**MISLEADING["wrong"], "text": "c"}}])], SMALL)
+    assert [(row["prefix"], row["text"]) for row in report.rows[2:]] == [
+        (r"'who\nis'", r"'a\tb\x1b'"),
+        (r"'who\nis'", "'c'"),
+    ]
+    assert "text" not in cases.figure_6([trial(0, [MISLEADING])], SMALL).columns
+
+
 @pytest.mark.parametrize(
     ("found", "verdict"), [([[MISLEADING]] * 3, True), ([[PLAIN]] * 3, False), ([[MISLEADING], [PLAIN]], None)]
 )
