@@ -79,11 +79,10 @@ class Sweep:
         from leakage_tasks.research.framework.plots import plot_groups
 
         groups: dict[str, Any] = {
-            f"{self.shown} = {row[self.shown]}": {series: point_of(row[series]) for series in SERIES}
-            for row in report.rows
+            f"{row[self.shown]:,}": {series: point_of(row[series]) for series in SERIES} for row in report.rows
         }
         levels = [float(row["chance"]) for row in report.rows]  # type: ignore[arg-type]
-        plot_groups(groups, "Hamming distance per token", path, chance=levels)
+        plot_groups(groups, "Hamming distance per token", path, chance=levels, across=self.shown)
 
 
 def _found(trials: Sequence[StudyTrial], pattern: str) -> list[Config]:

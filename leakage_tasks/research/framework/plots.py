@@ -18,8 +18,11 @@ def plot_groups(
     path: Path,
     *,
     chance: float | Sequence[float] | None = None,
+    across: str = "",
 ) -> None:
     """Points with intervals: a place on the horizontal axis for each group, a colour and mark for each series.
+
+    ``words`` stand at the vertical axis, ``across`` at the horizontal one.
 
     The vertical axis is logarithmic above 1 and linear below, so that a count of 0 has its place. With ``chance`` the
     points are shares: the axis is linear from 0 to 1, and a line shows what a guess at random gets, or one a group.
@@ -50,6 +53,7 @@ def plot_groups(
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series) + 1)
     long = max(map(len, groups), default=0) > 8
     axes.set_xticks(range(len(groups)), list(groups), rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_xlabel(across)
     axes.set_ylabel(words)
     axes.grid(axis="y", alpha=0.3)
     save(figure, path)
