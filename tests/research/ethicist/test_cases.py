@@ -55,7 +55,7 @@ def test_the_case_shown_is_the_papers_kind_with_most_draws_between() -> None:
 
 
 def test_without_such_a_case_one_that_is_chosen_is_shown() -> None:
-    chosen_wrongly = case(6, (1, 90), (0.1, 0.2), (0.1, 0.9))
+    chosen_wrongly = case(6, (1, 90), (0.3, 0.2), (0.1, 0.9))
     assert cases.shown_case(trial(0, [chosen_wrongly, PLAIN])) == PLAIN
     assert cases.shown_case(trial(0, [chosen_wrongly])) is None
 

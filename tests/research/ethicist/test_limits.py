@@ -136,7 +136,7 @@ def test_the_linear_map_is_the_one_of_least_squares() -> None:
 
 def test_nearest_tokens_are_those_of_highest_cosine() -> None:
     source, target = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-1.0, -1.0]]), torch.arange(9.0).reshape(3, 3)
-    prompt = torch.tensor([[0.1, 0.2], [-3.0, -2.0], [9.0, 1.0]])
+    prompt = torch.tensor([[0.1, 0.2], [-3.0, -2.0], [9.0, 3.0]])
     assert carry(prompt, source, target, "nearest tokens").tolist() == target[[1, 2, 0]].tolist()
 
 
