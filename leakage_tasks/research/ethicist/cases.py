@@ -17,6 +17,8 @@ from leakage_tasks.research.framework.report import Claim, Measured, Published, 
 DRAWN, LEAST = {"right": 74, "wrong": None}, {"right": 0.45, "wrong": 0.1}
 """What the paper's case shows: how often the right suffix was drawn, and the lowest token probabilities."""
 NO_CASE = "no such case"
+FEWEST_PAIRS = 5
+"""Fewer bear no verdict on probabilities."""
 Case = dict[str, Any]
 Chosen = Callable[[Case], bool]
 
@@ -127,14 +129,20 @@ def figure_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     rows: list[TableRow] = [least, *(_position(trials, case, place) for place in range(length))]
     words = "the lowest token probability is higher in right suffixes than in wrong ones"
     claims = [
-        above(
-            f"{words}{more_words}",
-            contrast((1.0, trials, lowest("right", which)), (-1.0, trials, lowest("wrong", which))),
-            "right − wrong",
-        )
-        for more_words, which in (("", lambda case: True), (", also where the right one's loss is higher", misleading))
+        _higher(words, trials, lambda case: True),
+        _higher(f"{words}, also where the right one's loss is higher", trials, misleading),
     ]
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _SELECTION, _SCHEME, _TILTED])
+
+
+def _higher(words: str, trials: Sequence[StudyTrial], chosen: Chosen) -> Claim:
+    """The claim that of the chosen cases the right suffix has the higher lowest probability."""
+    pairs = {case["pair"] for trial in trials for case in trial.result["cases"] if chosen(case)}
+    # Drawn anew, one case is always itself: it would seem certain.
+    if len(pairs) < FEWEST_PAIRS:
+        return Claim(words, None, f"{len(pairs)} pairs, too few to tell")
+    found = contrast((1.0, trials, lowest("right", chosen)), (-1.0, trials, lowest("wrong", chosen)))
+    return above(words, found, f"{len(pairs)} pairs, right − wrong")
 
 
 _SCHEME = (

@@ -111,6 +111,13 @@ def test_figure_7_tells_the_other_way_round_and_cases_of_the_papers_kind_apart()
     assert verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)) == [True, False]
 
 
+@pytest.mark.parametrize(("pairs", "verdict"), [(4, None), (5, True)])
+def test_few_pairs_bear_no_verdict(pairs: int, verdict: bool | None) -> None:
+    """Whatever the seeds: drawn anew, a single case would have an interval of no width."""
+    found = [case(n, (74, 10), (0.2, 0.1), (0.5, 0.1)) for n in range(pairs)]
+    assert verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)) == [verdict, verdict]
+
+
 def test_without_a_case_nothing_is_told() -> None:
     trials = [trial(seed, []) for seed in range(3)]
     assert verdicts(cases.figure_7(trials, SMALL)) == [None, None]
