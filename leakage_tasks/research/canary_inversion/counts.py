@@ -70,19 +70,24 @@ def accuracy(found: Sequence[Config], attack: str = "published", when: str = REL
 
 def exposure(found: Sequence[Config], pattern: str) -> Measured | str | None:
     """Mean exposure of the true fillings in bits; where some are lower bounds alone, so is the mean."""
+    slots = max((len(entry["attacks"]["published"][RELAXED]) for entry in found), default=0)
+    return exposure_up_to(slots * math.log2(ALPHABET[pattern]), found)
+
+
+def exposure_up_to(most: float, found: Sequence[Config]) -> Measured | str | None:
+    """The same of canaries whose exposure is ``most`` bits at most."""
     values = [entry["exposure"] for entry in found]
     if any(entry["method"] == "lower_bound" for entry in found):
         return f"≥ {fmean(values):.3g} n={len(values)}"
-    slots = max((len(entry["attacks"]["published"][RELAXED]) for entry in found), default=0)
-    return Measured.mean(values, slots * math.log2(ALPHABET[pattern])) if values else None
+    return Measured.mean(values, most) if values else None
 
 
-def below_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
-    """That the whole interval of each pattern's HDT is below that of a random filling.
+def below_chance(words: str, groups: Mapping[str, Measured | None], levels: Callable[[str], float] = chance) -> Claim:
+    """That the whole interval of each group's HDT is below chance, which ``levels`` gives: of patterns, theirs.
 
     One that holds it and begins more than 0.15 below is too wide to tell.
     """
-    return _compared(words, groups, lambda low, high, level: told(high < level, low >= level - MARGIN))
+    return _compared(words, groups, lambda low, high, level: told(high < level, low >= level - MARGIN), levels)
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
@@ -101,15 +106,18 @@ def near_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
 
 
 def _compared(
-    words: str, groups: Mapping[str, Measured | None], test: Callable[[float, float, float], bool | None]
+    words: str,
+    groups: Mapping[str, Measured | None],
+    test: Callable[[float, float, float], bool | None],
+    levels: Callable[[str], float] = chance,
 ) -> Claim:
     verdicts, shown = [], []
     for pattern, found in groups.items():
         if found is None or found.low is None or found.high is None or (found.count or 0) < FEWEST:
             return Claim(words, None, "too few trials to tell")
-        verdicts.append(test(found.low, found.high, chance(pattern)))
+        verdicts.append(test(found.low, found.high, levels(pattern)))
         figures = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
-        shown.append(f"{pattern}: {figures}, chance {chance(pattern):.2f}")
+        shown.append(f"{pattern}: {figures}, chance {levels(pattern):.3g}")
     return Claim(words, all_told(verdicts), "; ".join(shown))
 
 

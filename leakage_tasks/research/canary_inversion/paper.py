@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from leakage_tasks.research.canary_inversion.defences import TABLE_3
+from leakage_tasks.research.canary_inversion.future_parts import FUTURE, FUTURE_GAINS
 from leakage_tasks.research.canary_inversion.tables import TABLE_2, TABLE_4, TABLE_5
 from leakage_tasks.research.framework.gains import cells_apart
 from leakage_tasks.research.framework.papers import (
@@ -108,7 +109,6 @@ _FIGURES = (
         for number, data in ((4, "ATIS"), (5, "NLU-Evaluation"))
     ),
 )
-
 PAPER = register_paper(
     Paper(
         "nlu",
@@ -135,6 +135,7 @@ PAPER = register_paper(
             _TABLE_4,
             _best(5, "2000", TABLE_5["pin", 4][2], PaperClaim("R = 1000 leaks most, more copies less")),
             *_FIGURES,
+            *FUTURE,
         ),
         (
             BeyondItem(
@@ -168,6 +169,7 @@ PAPER = register_paper(
                 ),
                 None,
             ),
+            *FUTURE_GAINS,
         ),
     )
 )  # fmt: skip

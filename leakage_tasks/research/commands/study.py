@@ -36,6 +36,9 @@ def run_command(
     trials: Annotated[int | None, typer.Option(help="Independent runs of each setting (default: the study's).")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials anew, saved ones too.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes that run trials at once, each with its models and threads.")] = 1,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Show text that people wrote where a study looks at single texts.")
+    ] = False,
     dask: Annotated[
         str | None,
         typer.Option(
@@ -48,7 +51,7 @@ def run_command(
     from leakage_tasks.research.framework.runner import run_studies
 
     studies = find_studies(names)
-    plan = StudyPlan(check_scale(scale, studies), seed, trials)
+    plan = StudyPlan(check_scale(scale, studies), seed, trials, reveal)
     try:
         for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs, dask=dask):
             typer.echo(done.summary())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
 from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
-from leakage_tasks.research.framework.gains import cells_apart
+from leakage_tasks.research.framework.gains import cell_itself, cells_apart
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -85,63 +86,6 @@ _TABLE_4 = PaperPart(
     ),
     _DATA,
 )
-_FIGURES = (
-    PaperPart(
-        "Figure 3",
-        "model sizes; shown: Ethicist's recall on the first",
-        "figure-3",
-        TableCell({"method": "Ethicist"}, "recall"),
-        (
-            PaperClaim("larger models leak more", ("larger models leak more: *",)),
-            PaperClaim("Ethicist does best at all sizes", ("Ethicist does best everywhere on *",)),
-        ),
-        _DATA,
-    ),
-    PaperPart(
-        "Figure 4",
-        "prefix lengths; shown: Ethicist's recall at the shortest",
-        "figure-4",
-        TableCell({"method": "Ethicist"}, "recall"),
-        (
-            PaperClaim("extraction grows with the prefix", ("* grows with the prefix",)),
-            PaperClaim("Ethicist does best at all lengths", ("Ethicist does best everywhere on *",)),
-            PaperClaim("early stop grows fastest with Ethicist", (f"{_STOP} grows fastest a token with Ethicist",)),
-        ),
-        _DATA,
-    ),
-    PaperPart(
-        "Figure 5",
-        "suffix lengths; shown: Ethicist's recall at the shortest",
-        "figure-5",
-        TableCell({"method": "Ethicist"}, "recall"),
-        (
-            PaperClaim("extraction falls as the suffix grows", ("* falls as the suffix grows",)),
-            PaperClaim("it falls more and more slowly", ("recall of * falls more slowly a token beyond *",)),
-            PaperClaim("it falls most slowly with Ethicist", (f"{_STOP} falls most slowly a token with Ethicist",)),
-        ),
-        _DATA,
-    ),
-)
-_REST = (
-    PaperPart("Figure 6", "one case: the right suffix, drawn 74 times of 100, before a cheaper wrong one",
-              without="no study yet: it takes cases from the runs of Table 4"),
-    PaperPart("Figure 7", "probabilities of the tokens of a right and a wrong suffix",
-              without="no study yet: it takes token probabilities from the runs of Table 4"),
-    PaperPart(
-        "Figure 8",
-        "numbers of draws; shown: Ethicist's recall at the fewest",
-        "figure-8",
-        TableCell({"method": "Ethicist"}, "recall"),
-        (
-            PaperClaim("recall grows fast from 1 to 10 draws", ("recall of * grows from *",)),
-            PaperClaim("Ethicist's still does, slowly, up to 100", ("* of Ethicist still grows *", "that is less *")),
-        ),
-        _DATA,
-    ),
-    PaperPart("Limitations", "prefixes chosen at random are extracted less often than the benchmark's",
-              without="no study yet: it takes random prefixes of a public training set"),
-)  # fmt: skip
-
 PAPER = register_paper(
     Paper(
         "ethicist",
@@ -153,8 +97,8 @@ PAPER = register_paper(
             _TABLE_2,
             _TABLE_3,
             _TABLE_4,
-            *_FIGURES,
-            *_REST,
+            *FIGURES,
+            *LIMITS,
         ),
         (
             BeyondItem(
@@ -174,6 +118,20 @@ PAPER = register_paper(
                 "probability",
                 "share of suffixes drawn that was not foretold, 0 is best",
                 cells_apart({"model": "no prompt"}, "drawn", {"model": "no prompt"}, "expected"),
+            ),
+            *(
+                BeyondItem(
+                    f"a prompt tuned on the smallest model carried over to {model} ({way})",
+                    "transfer",
+                    "recall beyond no prompt, more is better",
+                    cell_itself({"model": model, "prompt": way}, "recall gained"),
+                )
+                for model, way in (
+                    ("2 × 128", "as it is"),
+                    ("2 × 128", "linear map"),
+                    ("3 × 192", "linear map"),
+                    ("3 × 192", "nearest tokens"),
+                )
             ),
         ),
     )

@@ -15,6 +15,16 @@ Gain = Callable[[StoredResult], Measured | None]
 """A gain in a stored result; None where it has none."""
 
 
+def cell_itself(row: dict[str, Any], column: str) -> Gain:
+    """What one cell has, a difference already."""
+
+    def gain(result: StoredResult) -> Measured | None:
+        found = result.cell(row, column)
+        return found if isinstance(found, Measured) else None
+
+    return gain
+
+
 def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside: str = "") -> Gain:
     """How much more one cell has than another (in the column ``beside``, or the same)."""
 

@@ -34,11 +34,15 @@ PAPERS = ("elmahdy", "ethicist", "mix_and_match", "canary_inversion", "secret_sh
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What the user asked for. ``trials`` is how many independent runs each setting gets, None for the study's own."""
+    """What the user asked for. ``trials`` is how many independent runs each setting gets, None for the study's own.
+
+    ``reveal`` has studies that look at single texts show them, also text that people wrote.
+    """
 
     scale: Scale
     seed: int = 0
     trials: int | None = None
+    reveal: bool = False
 
     def seeds(self, usual: int) -> range:
         """A seed for each run of one setting: ``trials`` of them, or ``usual`` where none were asked for."""

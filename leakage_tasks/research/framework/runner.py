@@ -18,6 +18,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, check_scale
 from leakage_tasks.research.framework.report import Report, markdown, plain_text
+from leakage_tasks.research.framework.stored_results import REVEAL
 from leakage_tasks.research.framework.trials import TrialStore, made_by, trial_name, versions
 
 
@@ -116,7 +117,7 @@ def _trials(
 def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], seconds: float) -> None:
     study, report = done.study, done.report
     about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
-    with replacing(done.folder) as beside:
+    with replacing(done.folder, private=done.plan.reveal) as beside:
         beside.mkdir()
         _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
         _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
@@ -131,6 +132,7 @@ def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
     plan = done.plan
     words = ["leakage", "study", "run", done.study.name, "--scale", plan.scale, "--seed", str(plan.seed)]
     words += [] if plan.trials is None else ["--trials", str(plan.trials)]
+    words += [REVEAL] if plan.reveal else []
     return {
         "command": shlex.join([*words, "-o", str(output)]),
         "seed": plan.seed,

@@ -20,6 +20,9 @@ from leakage_tasks.research.framework.report_reading import expect, report_from_
 STORE_SCHEMA = 1
 SMOKE = "smoke shows that a study runs and prints no claim: run it at --scale small or paper"
 
+REVEAL = "--reveal"
+"""The option by which a study shows text that people wrote; what it shows is not for the store."""
+
 
 class StoreError(LeakageError):
     """A stored result, or a finished run, that cannot be used."""
@@ -134,10 +137,13 @@ def _finished(runs: Path) -> Iterator[StoredResult]:
         report, how = _json(path), _json(path.with_name("how.json"))
         try:
             words = shlex.split(how["command"])
-            yield _result(report, how, shlex.join(words[: words.index("-o")]), how["trials"]["seconds"])
+            result = _result(report, how, shlex.join(words[: words.index("-o")]), how["trials"]["seconds"])
         except (KeyError, TypeError, ValueError, AttributeError):
             again = "run the study again: trials that are saved are kept"
             raise StoreError(f"{path.parent}: its files lack what the store keeps: {again}") from None
+        if REVEAL in words:
+            raise StoreError(f"{path.parent}: shows text that people wrote: run the study again without {REVEAL}")
+        yield result
 
 
 def _json(path: Path) -> Any:

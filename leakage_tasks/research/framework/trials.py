@@ -91,7 +91,8 @@ class TrialStore:
         trial = StudyTrial(_plain(config), _plain(result), seconds, code_of(run), _device())
         name = trial_name(run, config)
         record = {"schema": SCHEMA, "study": study, "versions": self.versions, **vars(trial)}
-        write_text(self.trials / f"{name}.json", json.dumps(record, indent=1) + "\n")
+        text = json.dumps(record, indent=1) + "\n"
+        write_text(self.trials / f"{name}.json", text, private=bool(config.get("reveal")))
         return trial
 
 

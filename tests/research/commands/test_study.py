@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from leakage_tasks.research.framework.registry import Study, register
+from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, register
 from tests.research.toy import Toy, make_study
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,6 +55,24 @@ def test_a_paper_stands_for_its_studies(study: Study, toy: Toy, leakage: Leakage
     assert [config["seed"] for config in toy.ran] == [5, 5]
     assert out.count("Claims") == 2
     assert json.loads((tmp_path / "coins/smoke/table-2/how.json").read_text())["trials"]["reused"] == 2
+
+
+def test_reveal_is_told_to_the_study_and_to_who_runs_it_again(
+    study: Study, toy: Toy, leakage: Leakage, tmp_path: Path
+) -> None:
+    plans = []
+
+    def trials(plan: StudyPlan) -> list[Config]:
+        plans.append(plan)
+        return [each | {"reveal": True} for each in toy.trials(plan)]
+
+    register(replace(study, name="coins/table-2", trials=trials))
+    leakage("study", "run", "coins/table-2", "--scale", "smoke", "--reveal", "-o", tmp_path)
+    assert [plan.reveal for plan in plans] == [True]
+    how = json.loads((tmp_path / "coins/smoke/table-2/how.json").read_text())
+    assert how["command"].partition(" -o ")[0] == "leakage study run coins/table-2 --scale smoke --seed 0 --reveal"
+    written = [*(tmp_path / "coins/smoke/table-2").iterdir(), *(tmp_path / "coins/smoke/trials").glob("*.json")]
+    assert {path.stat().st_mode & 0o077 for path in written} == {0}
 
 
 def test_fresh(study: Study, toy: Toy, leakage: Leakage, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from leakage_tasks.research.framework.gains import apart, cells_apart, mean_error
+from leakage_tasks.research.framework.gains import apart, cell_itself, cells_apart, mean_error
 from leakage_tasks.research.framework.report import Measured
 from tests.research.stored import stored
 
@@ -33,6 +33,12 @@ def test_cells_are_found_by_parts_of_their_texts() -> None:
     gain = cells_apart({"model": "tuned"}, "right", {"model": "plain"})
     assert gain(stored(rows=rows)) == Measured(0.25, pytest.approx(0.15), pytest.approx(0.35), 9)
     assert cells_apart({"model": "none"}, "right", {"model": "plain"})(stored(rows=rows)) is None
+
+
+def test_a_cell_that_is_a_gain_is_taken_as_it_is() -> None:
+    rows = [{"model": "ours", "gained": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 9, "sd": None}}]
+    assert cell_itself({"model": "ours"}, "gained")(stored(rows=rows)) == Measured(0.5, 0.4, 0.6, 9)
+    assert cell_itself({"model": "theirs"}, "gained")(stored(rows=rows)) is None
 
 
 def test_errors_are_means_over_seeds() -> None:

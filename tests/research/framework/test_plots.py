@@ -20,6 +20,18 @@ def test_the_picture_depends_on_the_values(tmp_path):
     assert one == again != other
 
 
+def test_chance_may_be_another_one_in_each_group(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(study_plots, "save", lambda figure, path: drawn.append(figure.axes[0]))
+    groups = {"10": {"one": (0.3, 0.1, 0.5)}, "100": {"one": (0.6, 0.4, 0.8)}}
+    plot_groups(groups, "share", tmp_path / "figure.png", chance=[0.9, 0.99])
+    (levels,) = [each for each in drawn[0].collections if each.get_label() == "chance"]
+    assert [segment.tolist() for segment in levels.get_segments()] == [
+        [[-0.4, 0.9], [0.4, 0.9]],
+        [[0.6, 0.99], [1.4, 0.99]],
+    ]
+
+
 def test_shares_stand_on_an_axis_from_0_to_1_with_a_line_at_chance(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(study_plots, "save", lambda figure, path: drawn.append(figure.axes[0]))

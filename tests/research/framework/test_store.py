@@ -80,6 +80,13 @@ def test_smoke_is_refused(study: Study, tmp_path: Path) -> None:
         read_store(tmp_path / "store")
 
 
+def test_text_that_people_wrote_is_refused(study: Study, tmp_path: Path) -> None:
+    list(run_studies([study], StudyPlan("paper", reveal=True), tmp_path / "runs", progress=False))
+    with pytest.raises(StoreError, match="shows text that people wrote: run the study again without --reveal"):
+        store_runs(tmp_path / "runs", tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
 def test_runs_without_a_finished_study(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no finished study there: run one"):
         store_runs(tmp_path, tmp_path / "store")

@@ -1,0 +1,176 @@
+"""Trials of what Parikh, Dupuy and Gupta (2022) leave to the future: other alphabets, lengths, copies, on any set."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakage_tasks.research.canary_inversion.experiment import (
+    ATIS,
+    GENERATED,
+    OVERTRAINED,
+    SNIPS,
+    TaggerExperiment,
+    fingerprint,
+    ground_at,
+    utterances,
+    vectors_of,
+)
+from leakage_tasks.research.canary_inversion.trials import ATTACKS, BUDGET, ONE_START, PATTERNS, split
+from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, registrar
+from leakage_tasks.research.framework.shared import data_folder
+
+if TYPE_CHECKING:
+    from leakage_tasks.canaries.canary import Canary
+    from leakage_tasks.data.utterances import Utterance
+
+SCALES: Mapping[Scale, str] = {
+    "smoke": "seconds, on the generated set",
+    "small": "10 to 40 minutes of a core; the set's folder in LEAKAGE_DATA",
+    "paper": "a GPU for hours: 10 trials a setting on the whole set, and word vectors in LEAKAGE_DATA",
+}
+SEEDS = {"smoke": 1, "small": 4, "paper": 10}
+VECTORS = "vectors.vec"
+"""The file of a set's folder whose word vectors its taggers take, fixed."""
+WORDS = "vocabulary"
+"""The name of an alphabet of a set's own words."""
+
+
+def sets() -> list[str]:
+    """Snips, ATIS, and every other folder of ``LEAKAGE_DATA`` with ``train``, ``valid`` and ``test`` of utterances."""
+    folder = os.environ.get("LEAKAGE_DATA")
+    found = sorted(path.parent.parent.name for path in Path(folder).glob("*/train/seq.in")) if folder else []
+    return list(dict.fromkeys([SNIPS, ATIS, *(name for name in found if re.fullmatch(r"[\w-]+", name))]))
+
+
+def tagger_ground(scale: Scale, data: str) -> TaggerExperiment:
+    """What a set's taggers are trained on and how; on fixed word vectors where its folder has a file of them."""
+    ground = ground_at(scale, data)
+    if ground.data == GENERATED or not (data_folder() / data / VECTORS).is_file():
+        return ground
+    epochs = max(ground.epochs, OVERTRAINED)
+    return replace(ground, vectors=f"{data}/{VECTORS}", epochs=epochs)
+
+
+def future_victims(plan: StudyPlan, data: str, unknown: int, copies: int, alphabet: int | None = None) -> list[Config]:
+    """A config a seed: a canary of each pattern with so many ``unknown`` tokens, in the training set ``copies`` times.
+
+    ``alphabet`` is how many of the set's words a token may be, instead of the pattern's own.
+    """
+    ground = tagger_ground(plan.scale, data)
+    setting = {
+        "ground": asdict(ground),
+        "data": fingerprint(ground),
+        "copies": copies,
+        "unknown": dict.fromkeys(PATTERNS, unknown),
+        "alphabet": alphabet,
+        "attacks": ["published", ONE_START],
+        "steps": 3 if plan.scale == "smoke" else 250,
+    }
+    return [{**setting, "seed": seed} for seed in plan.seeds(SEEDS[plan.scale])]
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Train a tagger and attack its canaries; gives what :func:`~.trials.run` of the paper's studies does."""
+    from leakage_tasks.targets.tagger.target import TaggerTarget
+    from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
+    from leakage_tasks.training.threads import one_thread
+
+    ground = TaggerExperiment(**config["ground"])
+    parts = utterances(ground)
+    canaries = _canaries(config, parts.training)
+    copies, kept = split(canaries)
+    alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
+    words = {word for row in [*parts.training, *copies] for word in row.words}
+    recipe = NLURecipe(
+        embedding_size=ground.embedding_size,
+        hidden_size=ground.hidden_size,
+        epochs=ground.epochs,
+        learning_rate=ground.learning_rate,
+        batch_size=ground.batch_size,
+        embeddings=vectors_of(ground, words, alphabets, shared),
+        frozen=ground.fixed,
+    )
+    training, validation = [*parts.training, *copies], [*parts.validation, *kept]
+    known = [value for alphabet in alphabets for value in alphabet]
+    with one_thread():
+        trained = train_tagger(training, validation, recipe, words=known, seed=config["seed"])
+        scores = score_tagger(trained.model, trained.tokenizer, parts.test)
+        found = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
+    return {
+        "found": found,
+        "utterances": len(parts.training),
+        "intent_accuracy": scores.intent_accuracy,
+        "slot_f1": scores.slot_f1,
+    }
+
+
+def _canaries(config: Config, training: Sequence[Utterance]) -> list[Canary]:
+    """A canary of each pattern; all trials of a setting and seed have the same."""
+    from leakage_tasks.canaries.alphabets import word_list
+    from leakage_tasks.canaries.generate import make_canaries
+    from leakage_tasks.canaries.presets.nlu import COLORS
+    from leakage_tasks.canaries.presets.nlu import PATTERNS as PUBLISHED
+
+    size = config["alphabet"]
+    values = None if size is None else word_list(WORDS, set_words(training, size, config["ground"]["data"]))
+    made = []
+    for pattern, unknown in config["unknown"].items():
+        own = PUBLISHED[pattern]
+        known = own.known.split()
+        made += make_canaries(
+            " ".join([*known, f"{{{own.alphabet if values is None else WORDS}:{unknown}}}"]),
+            1,
+            repetitions=(config["copies"],),
+            seed=config["seed"],
+            alphabets={COLORS.name: COLORS} | ({} if values is None else {WORDS: values}),
+            label=own.intent,
+            tags=["O"] * len(known) + ["B-canary"] + ["I-canary"] * (unknown - 1),
+            id_prefix=f"{pattern}-",
+        )
+    return made
+
+
+def set_words(training: Sequence[Utterance], size: int, data: str) -> list[str]:
+    """``size`` of the words of the training utterances, letters alone, the first of one order at random.
+
+    Raises LeakageError where there are fewer.
+    """
+    from leakage_tasks.core.errors import LeakageError
+
+    words = sorted({word for row in training for word in row.words if word.isalpha()})
+    if len(words) < size:
+        raise LeakageError(
+            f"the training utterances of {data} have {len(words):,} words of letters, {size:,} are asked for: take a "
+            "larger set"
+        )
+    random.Random(WORDS).shuffle(words)
+    return words[:size]
+
+
+def _attacked(target: Any, canaries: Sequence[Canary], config: Config) -> dict[str, Any]:
+    from leakage_tasks.attacks import run_attack
+
+    exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
+    found: dict[str, Any] = {
+        pattern: {"exposure": each.exposure, "method": each.method, "attacks": {}}
+        for pattern, each in zip(config["unknown"], exposures, strict=True)
+    }
+    for name in config["attacks"]:
+        settings = {**ATTACKS[name], "steps": config["steps"]}
+        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
+        for pattern, answer in zip(config["unknown"], answers, strict=True):
+            found[pattern]["attacks"][name] = {
+                "relaxed": [not right for right in answer.extra["unfinished"]],
+                "finished": [not right for right in answer.correct or ()],
+            }
+    return found
+
+
+register_future_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)
+"""Registers studies of the paper's future work."""
