@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -21,6 +21,16 @@ def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside:
     def gain(result: StoredResult) -> Measured | None:
         first, second = result.cell(one, column), result.cell(other, beside or column)
         return apart(first, second) if isinstance(first, Measured) and isinstance(second, Measured) else None
+
+    return gain
+
+
+def in_cell(row: dict[str, Any], column: str) -> Gain:
+    """The gain that a study's own table has in a cell."""
+
+    def gain(result: StoredResult) -> Measured | None:
+        found = result.cell(row, column)
+        return found if isinstance(found, Measured) else None
 
     return gain
 
@@ -49,12 +59,12 @@ def mean_error(column: str, truth: str, than: str) -> Gain:
             own, true, other = row[column], row[truth], row[than]
             if isinstance(own, int | float) and isinstance(true, int | float) and isinstance(other, int | float):
                 by_seed[row["seed"]].append(abs(other - true) - abs(own - true))
-        return _signed_mean([fmean(each) for each in by_seed.values()])
+        return signed_mean([fmean(each) for each in by_seed.values()])
 
     return gain
 
 
-def _signed_mean(values: list[float]) -> Measured | None:
+def signed_mean(values: Sequence[float]) -> Measured | None:
     """Their mean with Student's interval, also where none is negative; None for no values."""
     if not values:
         return None
