@@ -151,7 +151,12 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
         try:
             samples = len(distinct(texts, settings.near))
             fit = settings.fit or character_lm(texts, epochs=settings.epochs, batch_size=settings.batch_size)
-            how = {"repeats": settings.repeats, "by": settings.by, "seed": settings.seed, "near": settings.near}
+            how: dict[str, Any] = {
+                "repeats": settings.repeats,
+                "by": settings.by,
+                "seed": settings.seed,
+                "near": settings.near,
+            }
             ranked = rank_samples(texts, fit, **how)
         except OptionError as error:
             raise OptionError(f"{source}: {error}") from None
