@@ -54,7 +54,7 @@ EXTRACTING = (
             PaperClaim("all are heavily memorized", ("all are memorized",), "exposure 10 to 52"),
             PaperClaim("some can be extracted", ("shortest-path search extracts some of them",), "3 of 10"),
         ),
-        without="no package carries mails or forum text in the public domain; chitchat-dataset carries chats (MIT)",
+        without="no package was found with mails or forum text in the public domain; chitchat-dataset has chats (MIT)",
     ),
     PaperPart(
         "Section 7.3",
