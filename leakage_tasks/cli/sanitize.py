@@ -32,6 +32,10 @@ def sanitize_command(
     by: Annotated[
         str, typer.Option(help="Rank by the difference a character, or a whole sample as in the paper.")
     ] = "character",
+    near: Annotated[
+        float | None,
+        typer.Option(help="Texts this similar, from 0.2 to 1, are one sample: 0.4 for lines with a word changed."),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Of training each model.")] = 20,
     batch_size: Annotated[int, typer.Option(help="Streams the models read at once; more are faster, learn less.")] = 16,
     seed: Annotated[int, typer.Option(help="Same seed, same samples.")] = 0,
@@ -57,7 +61,7 @@ def sanitize_command(
 
         if report is not None:
             raise OptionError("--report is not for shards: sanitize one file to see its samples")
-        settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed)  # type: ignore[arg-type]
+        settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return
     typer.echo(sanitize(data, **given).summary())

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal, get_args
 
+import numpy as np
+
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.defences.near_texts import check_similarity, near_groups
 
 By = Literal["character", "sample"]
 BY: tuple[By, ...] = get_args(By)
@@ -19,6 +22,7 @@ CAVEAT = (
     "made for secrets that occur once: copies that differ, if by a letter, hide each other, and nothing is promised; "
     "audit the model trained on what is left"
 )
+NEAR_CAVEAT = "copies that differ more than --near says hide each other still; audit the model trained on what is left"
 
 Score = Callable[[Sequence[str]], FloatArray]
 """Log-perplexity of each text in bits, shape ``[texts]``."""
@@ -31,13 +35,20 @@ class Sample:
     """A text of the data with the rows that hold it, counted from 0, and what it costs the models of each split.
 
     ``seen`` and ``unseen`` are its log-perplexities in bits, one a split: by the model that was trained on it and by
-    the one that was not.
+    the one that was not. ``near`` are other texts that count as copies of it; rows are theirs too then, and costs a
+    mean over all of the texts.
     """
 
     text: str = field(repr=False)
     rows: list[int]
+    near: list[str] = field(default_factory=list, repr=False)
     seen: list[float] = field(default_factory=list)
     unseen: list[float] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        """All of its texts."""
+        return [self.text, *self.near]
 
     @property
     def difference(self) -> float:
@@ -47,7 +58,7 @@ class Sample:
     @property
     def rate(self) -> float:
         """The difference in bits a character, the end of the text counted as one."""
-        return self.difference / (len(self.text) + 1)
+        return self.difference / (fmean(map(len, self.texts)) + 1)
 
     def score(self, by: By) -> float:
         """What samples are ranked by."""
@@ -55,7 +66,13 @@ class Sample:
 
 
 def rank_samples(
-    texts: Sequence[str], fit: Fit, *, repeats: int = 1, by: By = "character", seed: int = 0
+    texts: Sequence[str],
+    fit: Fit,
+    *,
+    repeats: int = 1,
+    by: By = "character",
+    seed: int = 0,
+    near: float | None = None,
 ) -> list[Sample]:
     """Every distinct text, those that a model learns most by heart first.
 
@@ -67,14 +84,15 @@ def rank_samples(
     heart. ``repeats`` random splits, of two models each, are averaged.
 
     Equal texts go to the same half: in the paper's algorithm a secret that occurs twice is missed where its copies
-    are dealt to both. Nearly equal ones still may be. Texts of white space alone are left out. The same texts, ``fit``
-    and seed give the same order. Raises OptionError for fewer than two different texts or unusable settings.
+    are dealt to both. Nearly equal ones still may be, unless ``near`` is the similarity from which texts are one sample
+    (:func:`~leakage_tasks.defences.near_texts.near_groups`). Texts of white space alone are left out. The same texts,
+    ``fit`` and seed give the same order. Raises OptionError for fewer than two different texts or unusable settings.
     """
-    check_settings(repeats, by)
-    samples = distinct(texts)
+    check_settings(repeats, by, near)
+    samples = distinct(texts, near)
     for split in range(repeats):
         halves = _halves(samples, random.Random(f"halves:{seed}:{split}"))
-        costs = [_costs(samples, half, fit, 2 * (seed + split) + place) for place, half in enumerate(halves)]
+        costs = [_costs(samples, half, texts, fit, 2 * (seed + split) + place) for place, half in enumerate(halves)]
         for number, sample in enumerate(samples):
             seen, unseen = costs if number in halves[0] else reversed(costs)
             sample.seen.append(float(seen[number]))
@@ -82,23 +100,37 @@ def rank_samples(
     return sorted(samples, key=lambda sample: (-sample.score(by), sample.rows))
 
 
-def check_settings(repeats: int, by: str) -> None:
+def check_settings(repeats: int, by: str, near: float | None = None) -> None:
     """Raise OptionError for unusable settings."""
+    if near is not None:
+        check_similarity(near)
     if repeats < 1:
         raise OptionError(f"repeats is {repeats}: give 1 or more")
     if by not in BY:
         raise OptionError(f"by is {by!r}: give {' or '.join(BY)}")
 
 
-def distinct(texts: Sequence[str]) -> list[Sample]:
-    """Each text that is not white space alone, once, in order. Raises OptionError for fewer than two."""
+def distinct(texts: Sequence[str], near: float | None = None) -> list[Sample]:
+    """Each text that is not white space alone, once, in order; those so ``near`` each other are one sample.
+
+    Raises OptionError for fewer than two.
+    """
     found: dict[str, Sample] = {}
     for row, text in enumerate(texts):
         if text.strip():
             found.setdefault(text, Sample(text, [])).rows.append(row)
-    if len(found) < 2:
-        raise OptionError(f"{len(found)} different texts cannot be split into halves: give two or more")
-    return list(found.values())
+    samples = list(found.values())
+    if near is not None:
+        samples = [_together([samples[place] for place in group]) for group in near_groups(list(found), near)]
+    if len(samples) < 2:
+        alike = "" if near is None else ", near copies counted as one,"
+        raise OptionError(f"{len(samples)} different texts{alike} cannot be split into halves: give two or more")
+    return samples
+
+
+def _together(group: Sequence[Sample]) -> Sample:
+    rows = sorted(row for sample in group for row in sample.rows)
+    return Sample(group[0].text, rows, [sample.text for sample in group[1:]])
 
 
 def _halves(samples: Sequence[Sample], stream: random.Random) -> tuple[set[int], set[int]]:
@@ -114,10 +146,13 @@ def _halves(samples: Sequence[Sample], stream: random.Random) -> tuple[set[int],
     return halves
 
 
-def _costs(samples: Sequence[Sample], half: set[int], fit: Fit, seed: int) -> FloatArray:
+def _costs(samples: Sequence[Sample], half: set[int], texts: Sequence[str], fit: Fit, seed: int) -> FloatArray:
     """Costs of all samples by a model of one half, which reads its rows in the data's order."""
-    rows = sorted((row, samples[place].text) for place in half for row in samples[place].rows)
-    return fit([text for _, text in rows], seed)([sample.text for sample in samples])
+    rows = sorted(row for place in half for row in samples[place].rows)
+    costs = fit([texts[row] for row in rows], seed)([text for sample in samples for text in sample.texts])
+    counts = np.array([len(sample.texts) for sample in samples])
+    means: FloatArray = np.add.reduceat(costs, counts.cumsum() - counts) / counts
+    return means
 
 
 def character_lm(texts: Sequence[str], *, epochs: int = EPOCHS, batch_size: int = BATCH_SIZE) -> Fit:

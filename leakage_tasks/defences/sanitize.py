@@ -19,6 +19,7 @@ from leakage_tasks.defences.ranking import (
     BATCH_SIZE,
     CAVEAT,
     EPOCHS,
+    NEAR_CAVEAT,
     By,
     Fit,
     Sample,
@@ -41,16 +42,21 @@ class Sanitized:
     samples: int
     rows: int
     by: By
+    near: float | None = None
+    """The similarity from which texts are one sample."""
 
     def summary(self) -> str:
         """Two lines for people; no text is in them."""
         rows = sum(len(sample.rows) for sample in self.dropped)
         unit = "a character" if self.by == "character" else "a sample"
         most, least = (self.dropped[place].score(self.by) for place in (0, -1))
+        groups = [sample for sample in self.dropped if sample.near]
+        copies = sum(len(sample.texts) for sample in groups)
+        alike = "" if self.near is None else f"; {len(groups):,} of them are {copies:,} texts that are near copies"
         return (
             f"{self.output}: without {len(self.dropped):,} of {self.samples:,} different samples ({rows:,} of "
-            f"{self.rows:,} rows), which are {least:.2f} to {most:.2f} bits {unit} cheaper for a model that saw them\n"
-            f"{CAVEAT}"
+            f"{self.rows:,} rows), which are {least:.2f} to {most:.2f} bits {unit} cheaper for a model that saw them"
+            f"{alike}\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
         )
 
 
@@ -69,15 +75,17 @@ def sanitize(
     batch_size: int = BATCH_SIZE,
     seed: int = 0,
     fit: Fit | None = None,
+    near: float | None = None,
 ) -> Sanitized:
     """Copy ``source`` to ``output`` without the ``drop`` samples that :func:`rank_samples` puts first.
 
-    A sample is a row's text (a line of a text file); all rows with an equal text go with it, and the rows that stay
-    are copied byte for byte. ``report`` is a JSON line for every sample, the dropped ones first; texts are masked in
-    it unless ``reveal``. ``fit`` defaults to :func:`character_lm`. Raises LeakageError, leaving nothing behind, if
-    anything is unreadable, unwritable, does not fit or changes while it is read.
+    A sample is a row's text (a line of a text file); all rows with an equal text go with it, and with ``near`` those
+    whose text is as similar. The rows that stay are copied byte for byte. ``report`` is a JSON line for every sample,
+    the dropped ones first; texts are masked in it unless ``reveal``. ``fit`` defaults to :func:`character_lm`. Raises
+    LeakageError, leaving nothing behind, if anything is unreadable, unwritable, does not fit or changes while it is
+    read.
     """
-    check_settings(repeats, by)
+    check_settings(repeats, by, near)
     wanted = Columns(text_column, None, split)
     kind, output = format_of(source), named(output)
     _check_places(source, output, report)
@@ -86,16 +94,16 @@ def sanitize(
         with unchanged(source):
             layout = kind.survey(source, wanted)
             texts = all_texts(source, kind.row_texts(source, layout, wanted))
-        samples = len(distinct(texts))
+        samples = len(distinct(texts, near))
         if not 1 <= drop < samples:
             raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
         fit = fit or character_lm(texts, epochs=epochs, batch_size=batch_size)
-        ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed)
+        ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed, near=near)
         gone = {row for sample in ranked[:drop] for row in sample.rows}
         if report is not None:
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
         kind.write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
-    return Sanitized(output, ranked[:drop], samples, len(texts), by)
+    return Sanitized(output, ranked[:drop], samples, len(texts), by, near)
 
 
 def all_texts(source: Path, rows: Iterable[str]) -> list[str]:
@@ -133,12 +141,14 @@ def _write_report(ranked: Sequence[Sample], drop: int, reveal: bool, path: Path)
             "place": place,
             "dropped": place <= drop,
             "rows": [row + 1 for row in sample.rows],
+            "texts": len(sample.texts),
             "characters": len(sample.text),
             "difference": round(sample.difference, 3),
             "difference_per_character": round(sample.rate, 4),
             "seen": [round(cost, 3) for cost in sample.seen],
             "unseen": [round(cost, 3) for cost in sample.unseen],
             "text": sample.text if reveal else MASK,
+            **({"near": sample.near} if reveal and sample.near else {}),
         }
 
     with path.open("w", encoding="utf-8", newline="\n") as out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,17 @@ from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
-from leakage_tasks.defences.ranking import CAVEAT, By, Fit, character_lm, check_settings, distinct, rank_samples
+from leakage_tasks.defences.near_texts import NearTo
+from leakage_tasks.defences.ranking import (
+    CAVEAT,
+    NEAR_CAVEAT,
+    By,
+    Fit,
+    character_lm,
+    check_settings,
+    distinct,
+    rank_samples,
+)
 from leakage_tasks.defences.sanitize import all_texts
 
 
@@ -32,6 +43,7 @@ class Settings:
     batch_size: int
     seed: int
     fit: Fit | None = None
+    near: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,8 @@ class SanitizedShards:
     shards: int = 0
     again: tuple[int, int] = (0, 0)
     """How many shards an earlier run had ranked and written."""
+    near: float | None = None
+    """The similarity from which texts are one sample."""
 
     def summary(self) -> str:
         """Two lines for people; no text is in them."""
@@ -53,7 +67,7 @@ class SanitizedShards:
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
             f"{self.rows:,} rows), each ranked by models of its own shard"
             f"{of_earlier_run(self.again[0], self.shards, 'ranked')}{of_earlier_run(self.again[1], self.shards)}"
-            f"\n{CAVEAT}"
+            f"\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
         )
 
 
@@ -63,10 +77,11 @@ def sanitize_shards(
     """Copy all shards to the folder ``output`` without the ``drop`` samples that come first in all rankings together.
 
     Two models are trained on the halves of each shard, as :func:`~leakage_tasks.defences.sanitize.sanitize` does on
-    all data; a sample that is dropped goes from every shard that has it. Rankings that were finished before a run was
-    ended are not made again. Raises LeakageError.
+    all data; a sample that is dropped goes from every shard that has it, and with it all that is as near to it as
+    asked for, in whatever shard. Rankings that were finished before a run was ended are not made again. Raises
+    LeakageError.
     """
-    check_settings(settings.repeats, settings.by)
+    check_settings(settings.repeats, settings.by, settings.near)
     output = named(output)
     _check(shards, output)
     if settings.drop < 1:
@@ -76,30 +91,62 @@ def sanitize_shards(
     for name in shards.names:
         (output / name).parent.mkdir(parents=True, exist_ok=True)
     ranked: list[dict[str, Any]] = each(partial(_rank, settings), tasks, jobs, dask)
-    best = sorted((-score, place, row, text) for place, one in enumerate(ranked) for score, row, text in one["first"])
-    chosen = frozenset(list(dict.fromkeys(text for *_, text in best))[: settings.drop])
+    best = sorted((-score, place, row, texts) for place, one in enumerate(ranked) for score, row, texts in one["first"])
+    number, chosen = _first([texts for *_, texts in best], settings.drop)
     samples = sum(one["samples"] for one in ranked)
-    if len(chosen) < settings.drop or settings.drop >= samples:
+    if number < settings.drop or settings.drop >= samples:
         raise OptionError(f"drop is {settings.drop} of {samples:,} samples: give fewer")
     copies = [
         _Copy(source, (output / name).absolute(), state / f"{name}.written.json", one["sha256"])
         for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
     ]
-    written: list[dict[str, Any]] = each(partial(_write, settings.wanted, chosen), copies, jobs, dask)
+    near = _near_to(settings, chosen, [copy.source for copy in copies], jobs, dask)
+    write = partial(_write, settings.wanted, chosen, settings.near, near)
+    written: list[dict[str, Any]] = each(write, copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(
         output,
-        len(chosen),
+        number,
         samples,
         sum(one["dropped"] for one in written),
         sum(one["rows"] for one in ranked),
         len(shards.names),
         (sum(map(_again, ranked)), sum(map(_again, written))),
+        settings.near,
     )
 
 
+def _first(samples: Sequence[Sequence[str]], most: int) -> tuple[int, frozenset[str]]:
+    """How many samples are taken, ``most`` at most, one that shares a text not counted again, and all their texts."""
+    number, chosen = 0, set[str]()
+    for texts in samples:
+        if chosen.isdisjoint(texts):
+            if number == most:
+                break
+            number += 1
+        chosen.update(texts)
+    return number, frozenset(chosen)
+
+
+def _near_to(
+    settings: Settings, chosen: frozenset[str], sources: Sequence[Path], jobs: int, dask: str | None
+) -> NearTo | None:
+    """What is near to the chosen texts, read from the shards again, as nothing else holds them; None unless asked."""
+    if settings.near is None:
+        return None
+    found: list[set[str]] = each(partial(_with_hashes, settings.wanted, chosen), sources, jobs, dask)
+    return NearTo(sorted(set[str]().union(*found)), settings.near)
+
+
+def _with_hashes(wanted: Columns, chosen: frozenset[str], source: Path) -> set[str]:
+    """Those texts of a shard that are chosen."""
+    kind = format_of(source)
+    texts = kind.row_texts(source, kind.survey(source, wanted), wanted)
+    return {text for text in texts if _hash(text) in chosen}
+
+
 def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
-    """The first samples of a shard, each with its score, first row and the hash of its text: texts may be secret."""
+    """The first samples of a shard, each with its score, first row and hashes of its texts: texts may be secret."""
     source, state = task
     with unchanged(source):
         digest = sha256_of(source)
@@ -110,12 +157,19 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
         layout = kind.survey(source, settings.wanted)
         texts = all_texts(source, kind.row_texts(source, layout, settings.wanted))
         try:
-            samples = len(distinct(texts))
+            samples = len(distinct(texts, settings.near))
             fit = settings.fit or character_lm(texts, epochs=settings.epochs, batch_size=settings.batch_size)
-            ranked = rank_samples(texts, fit, repeats=settings.repeats, by=settings.by, seed=settings.seed)
+            how: dict[str, Any] = {
+                "repeats": settings.repeats,
+                "by": settings.by,
+                "seed": settings.seed,
+                "near": settings.near,
+            }
+            ranked = rank_samples(texts, fit, **how)
         except OptionError as error:
             raise OptionError(f"{source}: {error}") from None
-    first = [(sample.score(settings.by), sample.rows[0], _hash(sample.text)) for sample in ranked[: settings.drop]]
+    drop = ranked[: settings.drop]
+    first = [(sample.score(settings.by), sample.rows[0], [*map(_hash, sample.texts)]) for sample in drop]
     found = {"sha256": digest, "samples": samples, "rows": len(texts), "first": first}
     keep(state, key, found)
     return found
@@ -131,10 +185,12 @@ class _Copy:
     sha256: str
 
 
-def _write(wanted: Columns, chosen: frozenset[str], task: _Copy) -> dict[str, Any]:
-    """Copy a shard without the rows whose texts are chosen, unless an earlier run did; how many those are."""
+def _write(
+    wanted: Columns, chosen: frozenset[str], similarity: float | None, near: NearTo | None, task: _Copy
+) -> dict[str, Any]:
+    """Copy a shard without the rows whose texts are chosen or near to such, unless an earlier run did; how many."""
     source, output = task.source, task.output
-    key = ["write", task.sha256, asdict(wanted), sorted(chosen)]
+    key = ["write", task.sha256, asdict(wanted), sorted(chosen), similarity]
     earlier = kept(task.state, key)
     if earlier is not None and output.is_file() and sha256_of(output) == earlier["output_sha256"]:
         return {**earlier, "again": True}
@@ -144,7 +200,7 @@ def _write(wanted: Columns, chosen: frozenset[str], task: _Copy) -> dict[str, An
         kind = format_of(source)
         layout = kind.survey(source, wanted)
         texts = kind.row_texts(source, layout, wanted)
-        gone = {row for row, text in enumerate(texts) if _hash(text) in chosen}
+        gone = {row for row, text in enumerate(texts) if _hash(text) in chosen or (near is not None and text in near)}
         kind.write_without(source, beside, layout, wanted, gone)
         found = {"dropped": len(gone), "output_sha256": sha256_of(beside)}
     keep(task.state, key, found)

@@ -202,6 +202,7 @@ def test_the_report_ranks_every_sample_and_shows_no_text_unless_asked(source, tm
         "place": 1,
         "dropped": True,
         "rows": [6, 8],
+        "texts": 1,
         "characters": 16,
         "difference": 40.0,
         "difference_per_character": round(40 / 17, 4),

@@ -124,6 +124,12 @@ COMMANDS = (
         ("studies/secret-sharer/smoke/estimators", "studies/secret-sharer/smoke/trials"),
         by_call=False,
     ),
+    Command(
+        "study report",
+        "study report --store {in}/studies --results {out}/store -o {out}/reproduction.md",
+        ("store/elmahdy/small/table-3.json", "reproduction.md"),
+        "--store {in}/older-studies",
+    ),
     _lm_eval("canary_extraction", "model", "canaries={in}/canaries.jsonl"),
     _lm_eval("canary_exposure", "model", "canaries={in}/canaries.jsonl"),
     Command(

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.report.saved import canary_run, pairs_file
 
 LINES = 400
+CLAIM = "100 repetitions leak more than 10"
 
 
 def make_inputs(folder: Path) -> Path:
@@ -20,6 +21,7 @@ def make_inputs(folder: Path) -> Path:
     _data(beside)
     _models(beside)
     _results(beside)
+    _studies(beside)
     for each in beside.rglob("*"):
         each.chmod(0o700 if each.is_dir() else 0o600)
     beside.rename(folder)
@@ -74,3 +76,21 @@ def _results(folder: Path) -> None:
         (folder / name).mkdir()
         canary_run(folder / name, seed=seed)
         (folder / name / "canaries.jsonl").unlink()
+
+
+def _studies(folder: Path) -> None:
+    """A finished run of a study as ``leakage study run`` leaves it, and another of the same."""
+    from leakage_tasks.core.version import __version__
+    from leakage_tasks.research.framework.report import Claim, Measured, Report
+
+    words = "leakage study run elmahdy/table-3 --scale small --seed 0 --trials 3 -o runs/studies"
+    for name, seconds, hits in (("studies", 60.0, 9), ("older-studies", 90.0, 3)):
+        place = folder / name / "elmahdy" / "small" / "table-3"
+        place.mkdir(parents=True)
+        row = {"repetitions": 100, "beam": 100, "measured": Measured.rate(hits, 12)}
+        report = Report(list(row), [row], [Claim(CLAIM, True, f"{hits} of 12", 0.01)])
+        made = {"code": [None], "devices": ["CPU"], "seeds": 3, "versions": {"lm-eval-leakage": __version__}}
+        how = {"command": words, "trials": {"seconds": seconds}, **made}
+        named = {"study": "elmahdy/table-3", "scale": "small"}
+        (place / "report.json").write_text(json.dumps({**named, **report.to_json()}))
+        (place / "how.json").write_text(json.dumps(how))

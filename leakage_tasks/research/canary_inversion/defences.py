@@ -37,6 +37,8 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
 }  # fmt: skip
 """R and defence to the HDT of color, pin and call."""
 NONE, TOGETHER = "No defense", "D + ES + CE"
+ALONE = ("Dropout (D)", "Char. Emb. (CE)")
+"""What the paper says does not suffice."""
 FIXED_TOO = (NONE, "Early Stopping (ES)", "D + ES", TOGETHER)
 """What is tried on fixed embeddings in the lab."""
 KNOWING = (
@@ -188,6 +190,11 @@ def _defence_claims(groups: Mapping[str, Mapping[str, Groups]]) -> list[Claim]:
             counts.near_chance(f"{words}all three bring it within {counts.MARGIN} of chance", together(every)),
             counts.at_chance(f"{words}all three bring it to chance", together(every)),
             counts.at_chance(f"{words}also {five}, with the finish", knowing(every)),
+            *(
+                counts.below_chance(f"{words}{name} alone leaves the attack below chance", together(own[name]))
+                for name in ALONE
+                if name in own
+            ),
         ]
     return claims
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.elmahdy.trials import CANARIES, PAPER, SCALES, SMALL, run
+from leakage_tasks.research.framework.group_tests import no_difference
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Report, TableRow
 
@@ -99,6 +100,13 @@ def leaks_more(
         return Claim(words, True if or_as_much else None, evidence)
     holds = one.place < other.place * (1.1 if or_as_much else 1.0)
     return Claim(words, holds, evidence, None if or_as_much and holds else _place_p(one.places, other.places))
+
+
+def leak_alike(outcomes: Mapping[int, SearchOutcome | None], words: str) -> Claim:
+    """The claim that settings, each with its number, leak alike: the secrets' places do not differ significantly."""
+    known = {number: found for number, found in outcomes.items() if found is not None}
+    shown = "; ".join(f"{number}: {found}" for number, found in known.items())
+    return no_difference(words, [found.places for found in known.values()], shown)
 
 
 def _success_p(one: Measured, other: Measured) -> float:

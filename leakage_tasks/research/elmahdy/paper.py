@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from leakage_tasks.research.elmahdy.calibrated import ALL, GAIN
+from leakage_tasks.research.elmahdy.positions import ALL as ANYWHERE
+from leakage_tasks.research.elmahdy.positions import KEPT
 from leakage_tasks.research.elmahdy.tables import TABLE_2, TABLE_3, TABLE_4
+from leakage_tasks.research.framework.gains import in_cell
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -73,7 +77,11 @@ PAPER = register_paper(
                         ("a supporting canary in one class beats none",),
                         "0.5 against 0.1",
                     ),
-                    PaperClaim("how often the supporting canary stands there has no effect", (), "0.5, 0.4, 0.5"),
+                    PaperClaim(
+                        "how often the supporting canary stands there has no effect",
+                        ("copies of the supporting canary make no difference",),
+                        "0.5, 0.4, 0.5",
+                    ),
                 ),
             ),
             PaperPart(
@@ -118,8 +126,15 @@ PAPER = register_paper(
         (
             BeyondItem(
                 "ranking by how much lower the loss is than another classifier's (`signal=calibrated`)",
-                "",
-                "no study yet: it takes victims of Table 3 and a reference classifier of the same labels",
+                "calibrated",
+                "bits of exposure more than by the loss, on the victims of Table 3, more is better",
+                in_cell({"copies": ALL}, GAIN),
+            ),
+            BeyondItem(
+                "unknown tokens anywhere, by a shortlist from the gradient at the full vocabulary of a real encoder",
+                "positions",
+                "share of the ten best of all values that are the shortlist's too, one unknown token, 1 is best",
+                in_cell({"unknown tokens": 1, "where": ANYWHERE}, KEPT),
             ),
         ),
     )

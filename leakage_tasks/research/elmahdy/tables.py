@@ -9,6 +9,7 @@ from leakage_tasks.research.elmahdy.counts import (
     SearchOutcome,
     against_guess,
     control_success,
+    leak_alike,
     leaks_more,
     register_study,
     report_of,
@@ -151,6 +152,10 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         leaks_more(one, none, "a supporting canary in one class beats none"),
         leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
         against_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
+        leak_alike(
+            {r: SearchOutcome.of(by_support[r], 100, 0.0) for r in (99, 50, 25)},
+            "copies of the supporting canary make no difference",
+        ),
     ]
     return report_of(rows, claims, trials, plan)
 

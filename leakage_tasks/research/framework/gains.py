@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -35,6 +35,16 @@ def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside:
     return gain
 
 
+def in_cell(row: dict[str, Any], column: str) -> Gain:
+    """The gain that a study's own table has in a cell."""
+
+    def gain(result: StoredResult) -> Measured | None:
+        found = result.cell(row, column)
+        return found if isinstance(found, Measured) else None
+
+    return gain
+
+
 def apart(one: Measured, other: Measured) -> Measured:
     """The difference of two figures, with the interval that follows from theirs (MOVER, Zou and Donner 2008).
 
@@ -59,12 +69,12 @@ def mean_error(column: str, truth: str, than: str) -> Gain:
             own, true, other = row[column], row[truth], row[than]
             if isinstance(own, int | float) and isinstance(true, int | float) and isinstance(other, int | float):
                 by_seed[row["seed"]].append(abs(other - true) - abs(own - true))
-        return _signed_mean([fmean(each) for each in by_seed.values()])
+        return signed_mean([fmean(each) for each in by_seed.values()])
 
     return gain
 
 
-def _signed_mean(values: list[float]) -> Measured | None:
+def signed_mean(values: Sequence[float]) -> Measured | None:
     """Their mean with Student's interval, also where none is negative; None for no values."""
     if not values:
         return None

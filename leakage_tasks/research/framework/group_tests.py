@@ -38,3 +38,28 @@ def ranked(
     evidence = f"{means}; p = {found.pvalue:.2g}, n = {len(one)}, {len(other)}"
     holds = None if found.pvalue >= LEAST_P else ahead > 0 if above else ahead < 0
     return Claim(words, holds, evidence, float(found.pvalue))
+
+
+def no_difference(words: str, groups: Sequence[Sequence[float]], shown: str) -> Claim:
+    """That groups do not differ significantly: Kruskal and Wallis' test does not reject it at 0.05; no test shows more.
+
+    The evidence begins with what is ``shown``.
+    """
+    from scipy import stats
+
+    if len(groups) < 2 or min(map(len, groups)) < 2:
+        return Claim(words, None, f"{shown}; too few models to tell")
+    if len({value for values in groups for value in values}) == 1:
+        return Claim(words, True, f"{shown}; all alike")
+    found = stats.kruskal(*groups)
+    return Claim(words, bool(found.pvalue >= LEAST_P), f"{shown}; p = {found.pvalue:.2g}, n = {sum(map(len, groups))}")
+
+
+def combined(words: str, p_values: Sequence[float], shown: str) -> Claim:
+    """That something is the case of some, each of which has a p of its own: Fisher's combined test, at 0.05."""
+    from scipy import stats
+
+    if not p_values:
+        return Claim(words, None, "not measured")
+    p = float(stats.combine_pvalues(p_values).pvalue)
+    return Claim(words, True if p < LEAST_P else None, f"{shown}; p = {p:.2g}, n = {len(p_values)}", p)

@@ -116,6 +116,8 @@ def _evidence(claim: Claim, p: float | None) -> str:
 def _missing(found: Sequence[Claim], verdicts: Sequence[bool | None], result: StoredResult) -> str:
     """What a verdict would take."""
     untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
+    if takes := [claim.takes for claim in untold if claim.takes]:
+        return "; ".join(takes)
     before = any(claim.holds is not None and claim.p is not None and claim.p <= LEAST_P for claim in untold)
     why = "told only before the correction" if before else "the runs do not tell"
     return f"{why}; more may: `{_with_trials(result.command, 2 * max(result.seeds, FEWEST_SEEDS))}`"

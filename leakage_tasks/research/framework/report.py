@@ -93,13 +93,15 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 class Claim:
     """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it.
 
-    ``p`` is that of the test the verdict goes by, not corrected for other tests; None where it is no test.
+    ``p`` is that of the test the verdict goes by, not corrected for other tests; None where it is no test. ``takes``
+    is what a verdict takes where more runs of the same would not do.
     """
 
     words: str
     holds: bool | None
     evidence: str
     p: float | None = None
+    takes: str = ""
 
 
 @dataclass(frozen=True)

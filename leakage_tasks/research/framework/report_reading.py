@@ -28,7 +28,7 @@ def _cell(value: Any) -> Cell:
 
 def _claim(value: dict[str, Any]) -> Claim:
     found = Claim(**value)
-    for text in (found.words, found.evidence):
+    for text in (found.words, found.evidence, found.takes):
         expect(str, text)
     expect(bool | None, found.holds)
     expect(float | int | None, found.p)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.atomic import is_leftover, replacing
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_named
 from leakage_tasks.research.framework.registry import SCALES
@@ -70,7 +70,7 @@ def read_store(folder: Path) -> list[StoredResult]:
     """Every stored result, sorted by study and scale. Raises StoreError for a folder or file that is no such thing."""
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such folder: give --results, or run this in a checkout of the repository")
-    found = [_read(path) for path in sorted(folder.rglob("*.json"))]
+    found = [_read(path) for path in _whole(folder, "**/*.json")]
     return sorted(found, key=lambda each: (each.study, each.scale))
 
 
@@ -127,13 +127,19 @@ def store_runs(runs: Path, store: Path) -> list[Path]:
     return [path for path, _ in taken]
 
 
+def _whole(folder: Path, pattern: str) -> list[Path]:
+    """The files of a pattern in order, but those that a killed run left half made."""
+    found = sorted(folder.glob(pattern))
+    return [path for path in found if not any(map(is_leftover, path.relative_to(folder).parts))]
+
+
 def _path(store: Path, result: StoredResult) -> Path:
     paper, _, table = result.study.partition("/")
     return store / paper / result.scale / f"{table}.json"
 
 
 def _finished(runs: Path) -> Iterator[StoredResult]:
-    for path in sorted(runs.glob("*/*/*/report.json")):
+    for path in _whole(runs, "*/*/*/report.json"):
         report, how = _json(path), _json(path.with_name("how.json"))
         try:
             words = shlex.split(how["command"])

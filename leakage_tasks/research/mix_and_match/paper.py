@@ -16,7 +16,10 @@ _CLAIMS = (
         "the pre-trained language model does much the same",
         ("*: pretrained needs a third of *", "*: pretrained halves *"),
     ),
-    PaperClaim("the Frankenstein model is the better one for random canaries, the language model for organic ones"),
+    PaperClaim(
+        "the Frankenstein model is the better one for random canaries, the language model for organic ones",
+        ("*: frankenstein needs fewer candidates for random canaries, *",),
+    ),
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
+from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
 from leakage_tasks.research.classifiers.experiment import (
     PAPER_YELP,
     REDDIT,
@@ -15,6 +16,7 @@ from leakage_tasks.research.classifiers.experiment import (
     differences,
 )
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
+from leakage_tasks.research.framework.group_tests import LEAST_P, told
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.published import TABLES, Figures
@@ -25,6 +27,9 @@ SCALES: Mapping[Scale, str] = {
     "small": "2 to 10 minutes on 2 cores",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
 }
+
+KINDS = {each.target: each.kind for each in (*SMALL_TABLE, *TABLE_1)}
+"""Whether a canary is random or organic, by its target."""
 
 # -- counting -----------------------------------------------------------------------------------------------
 
@@ -85,7 +90,28 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
                 sign_p(better, len(canaries)),
             ),
         ]
-    return claims
+    return [*claims, _crossing(trials, canaries, data)]
+
+
+def _crossing(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) -> Claim:
+    """That each generator needs the fewer candidates for canaries of its kind: both means, and Mann and Whitney's test.
+
+    A canary counts once, by the mean over victims, as a language model gives the same for all of them.
+    """
+    from scipy import stats
+
+    ratios = dict[str, list[float]](random=[], organic=[])
+    for name in canaries:
+        own, other = (fmean(values(trials, each, 0, name)) for each in ("frankenstein", "pretrained"))
+        ratios[KINDS[name]].append(math.log2(own / other))
+    words = f"{data}: frankenstein needs fewer candidates for random canaries, the language model for organic ones"
+    if not all(ratios.values()):
+        return Claim(words, None, "canaries of one kind only")
+    p = float(stats.mannwhitneyu(*ratios.values()).pvalue)
+    random, organic = map(fmean, ratios.values())
+    shown = f"frankenstein's against the language model's: {2**random:.2f} times as many for {len(ratios['random'])} "
+    shown += f"random ones, {2**organic:.2f} for {len(ratios['organic'])} organic ones; p = {p:.2g}"
+    return Claim(words, told(p < LEAST_P and random < 0 < organic, p < LEAST_P and random > organic), shown, p)
 
 
 def sign_p(hits: int, count: int) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from leakage_tasks.research.framework.group_tests import combined
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer import plots
@@ -103,8 +104,16 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             [fall > 0 for fall in early],
             f"by {', '.join(f'{fall:.1f}' for fall in early)} bits at the last epoch",
         ),
+        _begun([own[0] for own in exposure]),
     ]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
+
+
+def _begun(exposures: Sequence[float]) -> Claim:
+    """That memorization has begun: a secret never seen is among the first 2^-e of all with a probability of 2^-e."""
+    shown = ", ".join(f"{bits:.1f}" for bits in exposures)
+    chances = [2.0**-bits for bits in exposures]
+    return combined("after one epoch some models know something of the secret", chances, f"{shown} bits")
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:

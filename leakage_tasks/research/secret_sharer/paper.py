@@ -58,7 +58,11 @@ _MEASURING = (
                 "both at epoch 10",
             ),
             PaperClaim("and falls afterwards", ("after the peak extrapolated exposure falls",)),
-            PaperClaim("one epoch is enough for some", (), "exposure 3"),
+            PaperClaim(
+                "memorization begins after one epoch",
+                ("after one epoch some models know something of the secret",),
+                "exposure 3",
+            ),
         ),
     ),
 )  # fmt: skip
@@ -149,6 +153,12 @@ PAPER = register_paper(
                 "extraction",
                 "share of secrets of rank 1 found first, more is better",
                 cells_apart({"algorithm": "shortest path, certain"}, "found first", {"algorithm": "beam search"}),
+            ),
+            BeyondItem(
+                "copies of a secret that differ dropped as one sample (`leakage sanitize --near`)",
+                "near-copies",
+                "bits of exposure less than where samples are ranked one by one, more is better",
+                cells_apart({"training text": "one by one"}, "exposure", {"training text": "grouped"}),
             ),
         ),
     )

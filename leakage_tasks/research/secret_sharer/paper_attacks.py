@@ -47,6 +47,16 @@ EXTRACTING = (
         without="the Enron mails are in no package; `small` takes invented mails",
     ),
     PaperPart(
+        "Table 5: chats",
+        "the same in text that people wrote: chat messages, with invented secrets among them",
+        "table-5-chats",
+        claims=(
+            PaperClaim("all are heavily memorized", ("all are memorized",), "exposure 10 to 52"),
+            PaperClaim("some can be extracted", ("shortest-path search extracts some of them",), "3 of 10"),
+        ),
+        without="no package was found with mails or forum text in the public domain; chitchat-dataset has chats (MIT)",
+    ),
+    PaperPart(
         "Section 7.3",
         "word-level models; shown: exposure of digits that are words",
         "word-level",
@@ -98,6 +108,18 @@ DEFENCES = (
             PaperClaim("the secret is among them", ("the secret is among the samples that are dropped",)),
             PaperClaim("the model then does not know it", ("a model trained on the others does not know it",)),
             PaperClaim("the loss rises slightly", ("the loss rises slightly: *",)),
+        ),
+    ),
+    PaperPart(
+        "Appendix F: several copies",
+        "left to future work: a secret several times, in copies that differ; shown: exposure with copies grouped",
+        "near-copies",
+        TableCell({"training text": "grouped"}, "exposure"),
+        (
+            PaperClaim(
+                "the algorithm depends on a secret that appears only once",
+                ("ranked one by one, copies that differ stay in the text",),
+            ),
         ),
     ),
     PaperPart(

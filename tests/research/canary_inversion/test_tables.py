@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -45,7 +45,7 @@ from leakage_tasks.research.canary_inversion.experiment import (
 from leakage_tasks.research.canary_inversion.trials import PATTERNS, run, split, victims
 from leakage_tasks.research.framework.jobs import trials_run
 from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Measured
+from leakage_tasks.research.framework.report import Claim, Measured
 from leakage_tasks.research.framework.trials import TrialStore
 
 SMALL = StudyPlan("small", 0, 10)
@@ -407,3 +407,32 @@ def test_variants_are_compared_over_all_patterns() -> None:
     assert [report.rows[row]["relaxation"] for row in (0, 1)] == ["softmax, one start", "softmax"]
     assert report.rows[0]["Acc finished"] is None
     assert report.rows[1]["Acc finished"].value == 1.0
+
+
+@pytest.mark.parametrize(("wrong", "holds"), [(1, True), (4, False)])
+def test_table_3_says_of_dropout_and_of_characters_alone_whether_they_leave_an_attack(wrong: int, holds: bool) -> None:
+    configs = nlu_defences.table_3_trials(SMALL)
+    report = nlu_defences.table_3(made(configs, lambda config, p: entry(wrong - config["seed"] % 2, adaptive=1)), SMALL)
+    told = {claim.words: claim.holds for claim in report.claims}
+    for name in ("Dropout (D)", "Char. Emb. (CE)"):
+        assert told[f"R = 500, learnt embeddings: {name} alone leaves the attack below chance"] is holds
+    assert "R = 500, learnt embeddings: Early Stopping (ES) alone leaves the attack below chance" not in told
+
+
+def _most_leaked(plan: StudyPlan, wrong: Mapping[int, int]) -> list[Claim]:
+    """The two claims on R where so many slots are wrong at each R, two at others."""
+    configs = nlu.table_5_trials(plan)
+    trials = made(configs, lambda config, p: entry(wrong.get(config["published_copies"], 2), config["unknown"][p]))
+    return [claim for claim in nlu.table_5(trials, plan).claims if "1000" in claim.words]
+
+
+def test_table_5_tells_whether_r_1000_leaks_most() -> None:
+    paper = StudyPlan("paper", trials=4)
+    for wrong, expected in (({1000: 1, 2000: 3}, [True, True]), ({1000: 3, 2000: 1}, [False, False])):
+        assert [claim.holds for claim in _most_leaked(paper, wrong)] == expected
+
+
+def test_what_no_run_at_a_scale_tells_says_what_it_takes() -> None:
+    fewer, more = _most_leaked(SMALL, {1000: 1})
+    assert (fewer.holds, fewer.takes) == (True, "")
+    assert (more.holds, more.takes) == (None, "this scale does not try that many copies: run it at --scale paper")

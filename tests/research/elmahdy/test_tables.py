@@ -155,3 +155,13 @@ def test_a_rate_above_a_guess_has_twice_the_upper_tail():
     tail = sum(math.comb(12, hits) * 0.1**hits * 0.9 ** (12 - hits) for hits in (4, 5, 6, 7, 8, 9, 10, 11, 12))
     assert against_guess(Measured.rate(4, 12), 0.1, "words").p == pytest.approx(2 * tail)
     assert against_guess(Measured.rate(4, 12), 0.1, "words", at_chance=True).p is None
+
+
+@pytest.mark.parametrize(("few", "holds"), [((1, 2, 3, 4), True), ((100, 200, 300, 400), False)])
+def test_copies_of_the_supporting_canary_make_no_difference_or_do(few, holds):
+    places = {99: (1, 2, 3, 4), 50: (2, 3, 4, 5), 25: few}
+    trials = [trial(victim(SMALL, 0, supporting="one", supporting_repetitions=r), *own) for r, own in places.items()]
+    trials += [trial(victim(SMALL, 0, supporting="none"), 9, 9), trial(main_victim(SMALL, 0), 1, 1)]
+    claim = elmahdy.table_4(trials, SMALL).claims[-1]
+    assert (claim.words, claim.holds) == ("copies of the supporting canary make no difference", holds)
+    assert claim.p is None

@@ -65,6 +65,17 @@ def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
     assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
 
 
+def test_what_more_runs_would_not_tell_says_what_would() -> None:
+    untold = claim("A holds", None) | {"takes": "it takes a larger model"}
+    row = rows_of(stored(claims=[untold, claim("B holds", True), claim("C holds", True)]))["Table 1, claim 1"]
+    assert row["verdict"] == "cannot be told: it takes a larger model"
+
+
+def test_every_claim_of_a_paper_has_a_test() -> None:
+    claims = [said for name in KNOWN_PAPERS for part in KNOWN_PAPERS[name].parts if part.study for said in part.claims]
+    assert [said.words for said in claims if not said.tested] == []
+
+
 def test_a_table_stands_for_its_claims() -> None:
     rows = rows_of(stored(claims=[claim("A holds", True), claim("B holds", False), claim("C holds", None)], rows=ROWS))
     table = rows["Table 1"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from leakage_tasks.core.endings import PREFIX, SUFFIX
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.research.framework import papers
 from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, register_paper
@@ -97,6 +98,19 @@ def test_a_run_of_before_is_run_again(runs: Path, tmp_path: Path) -> None:
     how.write_text(json.dumps({name: value for name, value in json.loads(how.read_text()).items() if name != "code"}))
     with pytest.raises(StoreError, match="lack what the store keeps: run the study again"):
         store_runs(runs, tmp_path / "store")
+
+
+def test_what_a_killed_run_left_half_made_is_no_result(tmp_path: Path) -> None:
+    """Whether it is a file of the store or a study's folder."""
+    write(tmp_path / "store", stored())
+    left = f"{PREFIX}x{SUFFIX}"
+    write(tmp_path / "store" / left, stored())
+    assert read_store(tmp_path / "store") == [stored()]
+    place = tmp_path / "runs" / "coins" / "small" / left
+    place.mkdir(parents=True)
+    (place / "report.json").write_text("{")
+    with pytest.raises(StoreError, match="no finished study there"):
+        store_runs(tmp_path / "runs", tmp_path / "store")
 
 
 @pytest.mark.parametrize("text", ["[1]", "{}", '{"schema": 1}'])

@@ -122,3 +122,30 @@ def test_copies_of_each_table_stay_apart():
     }
     assert copies == {2, 8, 30}
     assert PAPER.copies(25) == 25
+
+
+def crossed(random: float, organic: float) -> bool | None:
+    """The verdict where the Frankenstein model needs so many times the language model's candidates, on average."""
+    found = trial({each.target: (9, 100, 9) for each in SMALL_TABLE})
+    for place, each in enumerate(SMALL_TABLE):
+        factor = random if each.kind == "random" else organic
+        found.result["ranks"][each.target]["frankenstein"][0] = 100 * factor * (1 + place / 100)
+    (claim,) = [each for each in mix_and_match.table_report([found], PLAN, published=TABLES[25]).claims if
+                "for random canaries, the language model for organic ones" in each.words]  # fmt: skip
+    return claim.holds
+
+
+@pytest.mark.parametrize(
+    ("random", "organic", "holds"), [(0.5, 2.0, True), (2.0, 0.5, False), (0.5, 0.8, None), (1.0, 1.0, None)]
+)
+def test_each_generator_is_the_better_one_for_canaries_of_its_kind_or_not(random, organic, holds):
+    assert crossed(random, organic) is holds
+
+
+def test_the_claim_on_kinds_has_the_p_of_all_ways_to_rank_them():
+    """Four random canaries before ten organic ones: the two ends of the 1,001 ways to place four."""
+    found = trial({each.target: (9, 100, 9) for each in SMALL_TABLE})
+    for place, each in enumerate(SMALL_TABLE):
+        found.result["ranks"][each.target]["frankenstein"][0] = (50 if each.kind == "random" else 200) + place
+    claim = mix_and_match.generator_claims([found], [each.target for each in SMALL_TABLE], "docstrings")[-1]
+    assert claim.p == pytest.approx(2 / 1001)

@@ -1,0 +1,48 @@
+"""A classifier that never saw the canaries: what a victim's losses are calibrated by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of, fingerprint
+from leakage_tasks.research.framework.shared import sole_maker
+
+if TYPE_CHECKING:
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus
+    from leakage_tasks.targets import ClassifierTarget
+
+APART = 1_000
+"""Added to a victim's seed, so that the two share no random numbers."""
+
+
+def reference_classifier(
+    ground: ClassifierExperiment, rows: LabelledCorpus, shared: Path, seed: int
+) -> ClassifierTarget:
+    """A target trained as victims are, on the same rows without anything planted, from a random stream of its own.
+
+    It is made once for all victims of a seed, in ``shared``.
+    """
+    from leakage_tasks.research.victims.classifier import fine_tune
+    from leakage_tasks.targets.classifier.target import load_classifier
+    from leakage_tasks.training.threads import few_threads
+
+    told = json.dumps([ground.config(), fingerprint(ground), seed], sort_keys=True)
+    folder = shared / f"reference-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    with sole_maker(folder) as missing, few_threads(2):
+        if missing:
+            fine_tune(
+                base_of(ground, shared),
+                rows.training,
+                rows.validation,
+                labels=rows.labels,
+                epochs=ground.epochs,
+                learning_rate=ground.learning_rate,
+                batch_size=ground.batch_size,
+                max_length=ground.max_length,
+                keep=ground.keep,  # type: ignore[arg-type]
+                seed=APART + seed,
+            ).save(folder)
+    return load_classifier(str(folder))

@@ -1,0 +1,45 @@
+"""A trial of the calibrated signal: a victim of Table 3, and the same search by its loss and beside a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.attacks.signal import CALIBRATED, LOSS
+from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, corpus
+from leakage_tasks.research.elmahdy import trials
+from leakage_tasks.research.framework.registry import Config, Result
+
+SIGNALS = (LOSS, CALIBRATED)
+
+
+def run(config: Config, shared: Path) -> Result:
+    """Train a victim as Table 3's and a reference that saw no canary, and rank all values by both signals.
+
+    ``places`` has for each signal the secrets' places among all values of the last token, in the canaries' order;
+    ``controls`` those of as many canaries that were never planted.
+    """
+    from leakage_tasks.attacks import run_attack
+    from leakage_tasks.research.classifiers.reference import reference_classifier
+    from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim
+
+    ground = ClassifierExperiment(**config["ground"])
+    rows = corpus(ground)
+    words = alphabet_of(ground, shared, "whole-words", "words")
+    canaries = trials._canaries(config, words, classes_by_rows(rows)[: config["canaries"]], rows)
+    reference = reference_classifier(ground, rows, shared, config["seed"])
+    with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
+        trained.target.reference = reference
+
+        def places(signal: str, planted: bool) -> list[int | None]:
+            some = [each for each in canaries if each.kind != "supporting" and each.planted == planted]
+            given: dict[str, Any] = {"goal": "extraction", "settings": {"beam": trials.BEAM, "signal": signal}}
+            return [each.place for each in run_attack("label-search", trained.target, some, **given)]
+
+        return {
+            "places": {signal: places(signal, True) for signal in SIGNALS},
+            "controls": {signal: places(signal, False) for signal in SIGNALS},
+            "alphabet": len(words),
+            "accuracy": trained.accuracy,
+            "training_accuracy": trained.training_accuracy,
+        }
