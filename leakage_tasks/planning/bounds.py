@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.planning.case import Case
-from leakage_tasks.targets.causal.target import ROWS
 
 PATHS = 64
 """Token paths of a filling, at most: of those that are not its own few tokenizers have more."""
@@ -20,8 +19,6 @@ DRAWN = 640
 """Budgets of fewer paths than that may pay for too few draws."""
 SMALL = 0.1
 """Share of the budget that a space may have to be read as whole texts."""
-TEXT_TOKENS = 4 * ROWS
-"""Tokens of whole texts that a causal model reads in a pass."""
 CHUNK = 1024
 """Whole texts that are handed to a target at once."""
 
@@ -67,9 +64,7 @@ def _stepped(case: Case, rows: Range, phases: float, least_passes: float) -> Bou
 def _texts(case: Case, number: Range) -> Bounds:
     """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
-    # Of whole texts a causal model takes fewer at once, since each has logits at every token.
-    at_once = max(1, min(case.at_once, TEXT_TOKENS // case.length)) if case.next_token else case.at_once
-    passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / at_once) + rows.most / CHUNK + 2)
+    passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 2)
     return Bounds(Range(max(1, rows.least), rows.most), passes, rows.times(1, case.length))
 
 

@@ -14,6 +14,9 @@ from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken
 WALKED = 4096
 """States that the search for the shortest path holds at most."""
 
+WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
+"""Attacks that score whole texts, whatever the target."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -63,7 +66,7 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         shortest=shortest,
         longest=longest,
         step=1 if following and getattr(target, "cached", True) else length,
-        at_once=rows_at_once(target, length),
+        at_once=rows_at_once(target, length, attack.name in WHOLE_TEXTS),
         settings=dict(order.settings),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
@@ -71,12 +74,13 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     )
 
 
-def rows_at_once(target: Any, length: int) -> int:
-    """Rows of ``length`` tokens that a target reads in one pass."""
+def rows_at_once(target: Any, length: int, whole_texts: bool = False) -> int:
+    """Rows of ``length`` tokens that a target reads in one pass, each a token more or ``whole_texts``."""
     if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
         return int(target.batch(length)) if hasattr(target, "batch") else 1
     if isinstance(target, PredictsNextToken):
-        return target.rows(length)
+        # Of whole texts a causal model takes fewer at once, since each has logits at every token.
+        return target.text_rows(length) if whole_texts and hasattr(target, "text_rows") else target.rows(length)
     return requests_at_once(getattr(target, "_lm", None))
 
 

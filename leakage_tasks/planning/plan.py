@@ -15,7 +15,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.bounds import Bounds, Range, bounds_of
-from leakage_tasks.planning.case import case_of
+from leakage_tasks.planning.case import WHOLE_TEXTS, case_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
@@ -185,8 +185,11 @@ class Planner:
         taken = piloted(sample, self.attacked, self.modules, length)
         merged = merges(sample, taken, self.attacked, self.modules)
         self.spent += sum(each.seconds for each in taken.values())
-        groups = _groups(len(canaries), [taken[canary.id] for canary in sample], bounds, self.pace, sample)
-        return KindPlan(self.task, attack, kind, len(canaries), len(sample), bounds, groups, self.pace, merged)
+        pace = self.pace
+        if attack in WHOLE_TEXTS:
+            pace = dataclasses.replace(pace, at_once=case_of(*pairs[0]).at_once)
+        groups = _groups(len(canaries), [taken[canary.id] for canary in sample], bounds, pace, sample)
+        return KindPlan(self.task, attack, kind, len(canaries), len(sample), bounds, groups, pace, merged)
 
     def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
         """What the task's attack finds out about some of its canaries, none of them natural."""

@@ -58,6 +58,16 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
         assert held >= 160
 
 
+def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path: Path) -> None:
+    made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
+    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 5)
+    (kind,) = planner.kinds()
+    _, took = taken_together(made, planner.attacked, planner.modules, 1)
+    found = kind.estimate("passes")
+    assert kind.merged
+    assert found.low <= took.passes <= found.high < 12
+
+
 def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm: Any, manifest: str) -> None:
     plan = make_plan(lm, manifest, [TASK], METADATA, 0)
     for kind in plan.kinds:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
@@ -89,6 +91,22 @@ def test_a_pass_holds_no_more_rows_than_it_allows(monkeypatch):
     with memory_within(2 * 40 * row):
         run_attack("exposure", target, SHORT)
     assert max(rows) <= 40
+
+
+@pytest.mark.parametrize("context", [Context(), Context(before="so it is said that ")], ids=["plain", "in a context"])
+def test_a_row_counts_what_its_state_holds_whatever_was_read_since(context):
+    target = CausalTarget(tiny_gpt2(letters()), letters()).in_context(context, SHORT[0].space)
+    columns = np.arange(4, 20)
+    long = target.start(target.encode(["the pin is the pin is "])[0], columns)[0]
+    target.start(target.encode(["the"])[0], columns)
+    zeros = np.zeros(3, dtype=np.int64)
+    grown, _ = target.extend([long], zeros, zeros, columns[:3], columns)
+    held = sum(tensor.numel() * tensor.element_size() for tensor in grown.tensors) // 3
+    row = LOGIT_BYTES * target.model.config.vocab_size + held
+    with memory_within(2 * 40 * row):
+        assert target.pass_rows([long]) == 40
+        # One token more of its own.
+        assert target.pass_rows([grown]) == 40 * row // (row + held)
 
 
 def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from leakage_tasks.attacks.suffix import confidences
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.groups import groups_of
 from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples, compare, read_lowered
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
@@ -27,9 +28,6 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
-
-FILLED, GROWN = 8, 16
-"""Passes that the rows of a group's step are to fill, where draws are alike, and so many times the pairs for it."""
 
 
 def attack_pairs(
@@ -66,7 +64,7 @@ def attack_pairs(
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    for group in _groups(target, pairs, unfit, order, progress, found):
+    for group in groups_of(target, pairs, unfit, order, progress, found):
         if known.keys() >= set(group):
             found |= {place: known[place] for place in group}
             continue
@@ -88,7 +86,7 @@ def fit_confidence(
     attack = _Attack(target, order, None, None)
     unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    for group in _groups(target, pairs, unfit, order, progress):
+    for group in groups_of(target, pairs, unfit, order, progress):
         some = [pairs[place] for place in group]
         for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
             examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
@@ -122,40 +120,6 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
     digest = hashlib.sha256(f"suffixes:{seed}:{pair.id}".encode()).digest()
     generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
     return generator.random((samples, len(pair.suffix)))
-
-
-def _groups(
-    target: DrawsSuffixes,
-    pairs: Sequence[Pair],
-    left_out: Collection[int],
-    order: SuffixRequest,
-    progress: Callable[..., Any] | None,
-    found: Mapping[int, SuffixFinding] = MappingProxyType({}),
-) -> Iterator[list[int]]:
-    """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done.
-
-    More at a time follow groups whose draws are alike, as ``found`` says of them when the next is asked for: they fill
-    no passes.
-    """
-    by_length: dict[tuple[int, int], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        if place not in left_out:
-            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
-    bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
-    for (_, length), places in by_length.items():
-        first, size = 0, target.pairs_at_once(pairs[places[0]], order.draws)
-        now = size
-        while first < len(places):
-            group = places[first : first + now]
-            first += len(group)
-            yield group
-            if bar is not None:
-                bar.update(len(group))
-            rows = sum(found[place].nodes for place in group if place in found)
-            filling = FILLED * size * length * len(group) // rows if rows else size
-            now = max(size, min(filling, GROWN * size))
-    if bar is not None:
-        bar.close()
 
 
 def _left_out(pair: Pair, order: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:

@@ -52,7 +52,7 @@ class Texts:
 
 def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
     """A state, the cost of the prefix and the costs of what may follow for each; the prefixes have one length."""
-    engine = asked[0].target
+    engine, length = asked[0].target, len(asked[0].tokens)
 
     def read(part: slice) -> list[tuple[Any, float, FloatArray]]:
         some = asked[part]
@@ -64,7 +64,7 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
             found.append((state, bits, each.target.costs(logits[row : row + 1], each.columns)))
         return found
 
-    parts = engine.limit.parts(len(asked), read, engine.rows(len(asked[0].tokens)))
+    parts = engine.limit.parts(len(asked), read, engine.read_rows(length))
     return [each for part in parts for each in part]
 
 

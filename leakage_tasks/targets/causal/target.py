@@ -68,16 +68,17 @@ class CausalTarget(CausalReader):
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
         return CausalInContext(self, context, space)
 
-    def rows(self, length: int) -> int:
+    def rows(self, length: int, own: int | None = None) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
 
         Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
         it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
-        What rows share is held once.
+        What rows share is held once: ``own`` tokens are a row's alone, by default those after the prefix read last.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
-            own = length - (self._shared_tokens if self._taking_steps().shares else 0)
+            if own is None:
+                own = length - (self._shared_tokens if self._taking_steps().shares else 0)
             cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1))
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         return max(1, min(rows, self.limit.most))
@@ -93,7 +94,7 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = self._with_prefix_token(prefix)
-        size = 1 / self.rows(len(tokens))
+        size = 1 / self.read_rows(len(tokens))
         return ask(("start", len(tokens), *self._engine), start_all, Start(self, tokens, columns), size)
 
     @property
@@ -123,7 +124,16 @@ class CausalTarget(CausalReader):
 
     def pass_rows(self, states: Sequence[Any]) -> int:
         """How many rows one pass may have that goes on from ``states``."""
-        return self.rows(1 + (states[0].read if isinstance(states[0], RowState) else states[0].shape[1]))
+        state = states[0]
+        if not isinstance(state, RowState) or state.prefix is None:
+            read = state.read if isinstance(state, RowState) else state.shape[1]
+            return self.read_rows(1 + read)
+        own = 1 + state.tensors[0].shape[-2] + (0 if self._taking_steps().shares else state.length)
+        return CausalTarget.rows(self, 1 + state.read, own)
+
+    def read_rows(self, length: int) -> int:
+        """How many rows one pass may have that reads all ``length`` tokens that stand in them, a context's too."""
+        return CausalTarget.rows(self, length, length)
 
     def state_bytes(self, state: Any) -> int:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
@@ -152,7 +162,7 @@ class CausalTarget(CausalReader):
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(self.rows(length), tokens // length))
+        return max(1, min(self.read_rows(length), tokens // length))
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
         """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.
@@ -192,9 +202,9 @@ class CausalInContext(CausalTarget):
     def _on(self, texts: Sequence[str]) -> list[list[int]]:
         return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
 
-    def rows(self, length: int) -> int:
+    def rows(self, length: int, own: int | None = None) -> int:
         """See :class:`CausalTarget`; the lead is in memory too."""
-        return super().rows(length + len(self._lead.tokens))
+        return super().rows(length + len(self._lead.tokens), own)
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
