@@ -141,7 +141,7 @@ def test_never_the_whole_in_memory(tmp_path: Path, manifest: Path) -> None:
     folder = tmp_path / "large"
     folder.mkdir()
     text = "".join(chr(33 + place % 90) for place in range(20_000))
-    rows = pa.table({"text": [f"{row} {text}" for row in range(8_000)]})
+    rows = pa.table({"text": [f"{row} {text}" for row in range(12_000)]})
     pq.write_table(rows, folder / "train.parquet", row_group_size=100, use_dictionary=False)
     size = rows.nbytes
     del rows
