@@ -5,7 +5,7 @@
 second and the peak resident memory of each process, then for each command the ratio of the times, and whether the
 outputs are the same bytes and the originals came back. Files are removed as soon as nothing needs them: at most three
 times the text is on the disk. Exit code 1 where a ratio is below 1.7, a process had more than 500 MB, or bytes differ.
-Run it on an idle machine.
+Run it on an idle machine; below 2 GB the half second that processes take to start is too much of the whole for 1.7.
 """
 
 from __future__ import annotations
