@@ -137,7 +137,7 @@ def attach_saved(model: Any, source: str) -> None:
 
     Raises TargetError where there is none that fits.
     """
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     try:
         with safe_open(str(cached_file(source, FILE)), framework="pt") as file:

@@ -62,5 +62,7 @@ def train_bridge(
     attach(model, made)
     setattr(model.config, MARK, BRIDGED)
     length = min(how.max_length, (room or how.max_length + made.tokens) - made.tokens)
-    rates = {"learning_rate": how.learning_rate, "epochs": how.epochs, "seed": how.seed}
-    return train_masked_lm(model, tokenizer, texts, MaskedRecipe(max_length=length, device=model.device, **rates))
+    recipe = MaskedRecipe(
+        epochs=how.epochs, learning_rate=how.learning_rate, max_length=length, seed=how.seed, device=model.device
+    )
+    return train_masked_lm(model, tokenizer, texts, recipe)

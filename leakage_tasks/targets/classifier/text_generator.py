@@ -14,6 +14,7 @@ import numpy as np
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.causal.target import CausalTarget
@@ -103,7 +104,7 @@ class TextGenerator:
         numbers = np.bincount(draws.of_draw, minlength=len(decoded))
         return [(text.removeprefix(gap), int(number)) for text, number in zip(decoded, numbers, strict=True)]
 
-    def _uniforms(self, beginning: str, length: int) -> np.ndarray:
+    def _uniforms(self, beginning: str, length: int) -> FloatArray:
         digest = hashlib.sha256(f"text generator:{self._seed}:{beginning}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest)).random((1, self._texts, length))
 
