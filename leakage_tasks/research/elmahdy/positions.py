@@ -85,7 +85,7 @@ def _set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
 
 
 registrar("elmahdy", "Elmahdy, Inan and Sim 2022", {
-    **SCALES, "small": "5 minutes a trial on 2 cores; the package of the extra `encoder`",
+    **SCALES, "small": "about 10 minutes a trial on 2 cores; the package of the extra `encoder`",
 }, run)(
     "positions",
     "unknown tokens anywhere, by a shortlist of a real encoder's whole words",
