@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from leakage_tasks.targets.causal.cache import RowState, looked_at, tensors_of
 
@@ -24,12 +23,20 @@ class PaddedBatch:
 
     def cache(self) -> Any:
         """The cache that a forward pass takes."""
-        wholes = [state.whole() for state in self._states]
-        joined = [
-            torch.cat([pad(one, (0, 0, self._longest - one.shape[-2], 0)) for one in column])
-            for column in zip(*wholes, strict=True)
-        ]
-        return self._states[0].filled(joined)
+        return self._states[0].filled([self._joined(place) for place in range(len(self._states[0].tensors))])
+
+    def _joined(self, place: int) -> Tensor:
+        """One of the states' tensors, with what each state's rows share before what is their own."""
+        like = self._states[0].tensors[place]
+        joined = like.new_zeros(sum(self._counts), *like.shape[1:-2], self._longest, like.shape[-1])
+        first = 0
+        for state, count, length in zip(self._states, self._counts, self._lengths, strict=True):
+            assert state.prefix is not None
+            start, own = self._longest - length, self._longest - length + state.length
+            joined[first : first + count, ..., start:own, :] = state.prefix[place]
+            joined[first : first + count, ..., own:, :] = state.tensors[place]
+            first += count
+        return joined
 
     def told(self, device: torch.device) -> dict[str, Any]:
         """What the forward pass is told besides: which places are padding ``[n, k + 1]``, and positions ``[n, 1]``.
