@@ -129,8 +129,10 @@ class _Drawing:
             which[here] = chosen.which + rows
             parts.append(chosen)
             first, rows = part.stop, rows + len(chosen.tokens)
-        columns = (np.concatenate(each) for each in zip(*((one.parents, one.tokens) for one in parts), strict=True))
-        return _Chosen(*columns, np.concatenate([one.figures for one in parts], axis=1), which)
+        parents, chosen_tokens = (
+            np.concatenate([getattr(one, name) for one in parts]) for name in ("parents", "tokens")
+        )
+        return _Chosen(parents, chosen_tokens, np.concatenate([one.figures for one in parts], axis=1), which)
 
     def _choose(self, front: _Front, draws: IntArray, first: int, logits: Tensor, step: int) -> _Chosen:
         """Give ``draws`` of a front their tokens of ``step`` by ``logits`` ``[n, V]`` of its rows from ``first`` on."""
