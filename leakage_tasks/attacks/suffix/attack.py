@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -68,14 +69,15 @@ def attack_pairs(
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    for group in _groups(pairs, unfit, order, progress, found):
-        if known.keys() >= set(group):
-            found |= {place: known[place] for place in group}
-            continue
-        for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
-            found[place] = known.get(place, each)
-            if done is not None and place not in known:
-                done(place, each)
+    with closing(_groups(pairs, unfit, order, progress, found)) as groups:
+        for group in groups:
+            if known.keys() >= set(group):
+                found |= {place: known[place] for place in group}
+                continue
+            for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
+                found[place] = known.get(place, each)
+                if done is not None and place not in known:
+                    done(place, each)
     return [found[place] for place in range(len(pairs))]
 
 
@@ -90,10 +92,11 @@ def fit_confidence(
     attack = _Attack(target, order, None, None)
     unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    for group in _groups(pairs, unfit, order, progress):
-        some = [pairs[place] for place in group]
-        for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
-            examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
+    with closing(_groups(pairs, unfit, order, progress)) as groups:
+        for group in groups:
+            some = [pairs[place] for place in group]
+            for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
+                examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
     return TrainedConfidence.fit(examples)
 
 
@@ -132,7 +135,7 @@ def _groups(
     order: SuffixRequest,
     progress: Callable[..., Any] | None,
     found: Mapping[int, SuffixFinding] = MappingProxyType({}),
-) -> Iterator[list[int]]:
+) -> Generator[list[int], None, None]:
     """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done.
 
     More at a time follow groups whose draws are alike, as ``found`` says of them when the next is asked for: they fill
@@ -143,19 +146,17 @@ def _groups(
         if place not in left_out:
             by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
     size = max(1, min(TOGETHER, DRAWS_TOGETHER // order.draws))
-    bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
-    for (_, length), places in by_length.items():
-        first, now = 0, size
-        while first < len(places):
-            group = places[first : first + now]
-            first += len(group)
-            yield group
-            if bar is not None:
-                bar.update(len(group))
-            rows = sum(found[place].nodes for place in group if place in found)
-            now = min(2 * now, GROWN * size) if 0 < rows <= ALIKE * size * order.draws * length else size
-    if bar is not None:
-        bar.close()
+    with progress(total=len(pairs), initial=len(left_out)) if progress else nullcontext() as bar:
+        for (_, length), places in by_length.items():
+            first, now = 0, size
+            while first < len(places):
+                group = places[first : first + now]
+                first += len(group)
+                yield group
+                if bar is not None:
+                    bar.update(len(group))
+                rows = sum(found[place].nodes for place in group if place in found)
+                now = min(2 * now, GROWN * size) if 0 < rows <= ALIKE * size * order.draws * length else size
 
 
 def _left_out(pair: Pair, order: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:

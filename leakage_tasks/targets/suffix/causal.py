@@ -32,15 +32,24 @@ class SuffixSampler:
         self._row_bytes: dict[tuple[int, int], int] = {}
 
     def bound(self, prefix: Sequence[int], more: int) -> int:
-        """Rows that memory allows of prefixes as long as ``prefix`` with ``more`` tokens to come, one at least."""
+        """Rows that a pass may have of prefixes as long as ``prefix`` with ``more`` tokens to come, one at least."""
+        size = self._row_size(prefix, more)
+        affordable = self.target.states.rows // size
+        return max(1, min(self.limit.most, self.asked(len(prefix) + more), affordable))
+
+    def room(self, prefix: Sequence[int], more: int) -> int:
+        """Rows of such prefixes that may be held at once: those of a pass, and those that it is to go back to."""
+        return self.target.states.whole // self._row_size(prefix, more)
+
+    def _row_size(self, prefix: Sequence[int], more: int) -> int:
+        """Bytes of a row at its full length. Raises OptionError where there is no memory for one."""
         lengths = len(prefix), more
         if lengths not in self._row_bytes:
             with self.limit.halving(1), self.target.inference():
                 live, logits = self.begin([prefix], more)
                 self._row_bytes[lengths] = live.row_bytes + LOGIT_BYTES * logits.shape[1]
             check_one_row(self._row_bytes[lengths])
-        affordable = self.target.states.rows // self._row_bytes[lengths]
-        return max(1, min(self.limit.most, self.asked(sum(lengths)), affordable))
+        return self._row_bytes[lengths]
 
     def asked(self, length: int) -> int:
         """Rows of ``length`` tokens that the user's batch size comes to; the harness' own default of 1 asks nothing."""

@@ -89,7 +89,8 @@ class _Drawing:
         """Draw all suffixes; one result a prefix."""
         live, logits = self.sampler.begin(prefixes, self.length)
         draws = np.arange(len(self.uniforms))
-        self._draw(_Front(live, logits, PartialDraws.empty(self.count, self.length), draws, draws // self.samples), 0)
+        path, room = PartialDraws.empty(self.count, self.length), self.sampler.room(prefixes[0], self.length)
+        self._draw(_Front(live, logits, path, draws, draws // self.samples), 0, room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -100,8 +101,12 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _draw(self, front: _Front, step: int) -> None:
-        """Draw the tokens from ``step`` on, for which the logits are at hand."""
+    def _draw(self, front: _Front, step: int, room: int) -> None:
+        """Draw the tokens from ``step`` on, for which the logits are at hand; memory has ``room`` for so many rows.
+
+        A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
+        """
+        most = max(1, min(self.most, room // 2))
         while True:
             chosen = self._choose(front, step)
             if step == self.length - 1:
@@ -109,14 +114,16 @@ class _Drawing:
                 path.write(step, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
                 self.finished.append((path, front.draws, chosen.which))
                 return
-            if len(chosen.tokens) > self.most:
+            if len(chosen.tokens) > most:
                 break
-            self._follow(front, chosen, step)
+            self._follow(front, chosen, step, most)
             self._read(front, step)
             step += 1
-        for part in self._parts(front, chosen, step):
+        for part in self._parts(front, chosen, step, max(1, min(most, (room - front.live.rows) // 2) // 2)):
             self._read(part, step)
-            self._draw(part, step + 1)
+            self._draw(part, step + 1, room - front.live.rows)
+            # Its memory is to be free before the next one is made.
+            del part
 
     def _choose(self, front: _Front, step: int) -> _Chosen:
         """Give every draw its token of ``step``."""
@@ -131,22 +138,21 @@ class _Drawing:
         self.nodes[front.draws[np.unique(which, return_index=True)[1]]] += 1
         return _Chosen(parents, tokens, _figures(front.logits, found, parents, tokens), which)
 
-    def _follow(self, front: _Front, chosen: _Chosen, step: int) -> None:
+    def _follow(self, front: _Front, chosen: _Chosen, step: int, most: int) -> None:
         """Let every row go its first way and add a row for each other one."""
         parents = chosen.parents
         stays = np.r_[True, parents[1:] != parents[:-1]]
         place = parents.copy()
         place[~stays] = front.live.rows + np.arange(np.count_nonzero(~stays))
         if not stays.all():
-            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device))
+            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device), most)
             front.path.branch(parents[~stays])
         front.row_of = place[chosen.which]
         front.path.write(step, place, chosen.tokens, chosen.figures)
 
-    def _parts(self, front: _Front, chosen: _Chosen, step: int) -> Iterator[_Front]:
-        """Fronts with as few rows that each may grow to twice as many, made when they are asked for."""
+    def _parts(self, front: _Front, chosen: _Chosen, step: int, size: int) -> Iterator[_Front]:
+        """Fronts of ``size`` rows, so few that each may grow to twice as many, made when they are asked for."""
         front.logits = front.logits[:0]
-        size = max(1, self.most // 2)
         for first in range(0, len(chosen.tokens), size):
             part = slice(first, first + size)
             own = (chosen.which >= first) & (chosen.which < first + size)

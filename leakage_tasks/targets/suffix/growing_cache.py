@@ -37,8 +37,8 @@ class GrowingCache(Protocol):
     def took(self, cache: Any) -> None:
         """Remember the cache that the pass gave back."""
 
-    def branch(self, parents: Tensor) -> None:
-        """Add a copy of each of ``parents`` ``[n]`` after the last row."""
+    def branch(self, parents: Tensor, most: int) -> None:
+        """Add a copy of each of ``parents`` ``[n]`` after the last row; there will be no more than ``most`` rows."""
 
     def select(self, rows: Tensor) -> GrowingCache:
         """A state of its own with ``rows`` ``[n]`` of this one."""
@@ -70,12 +70,12 @@ class RoomyLayer(DynamicLayer):
         self._show()
         return self.shown
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """Add a copy of each of ``parents`` after the last row."""
         parents = parents.to(self.buffers[0].device)
         needed = self.count + len(parents)
         if needed > len(self.buffers[0]):
-            room = max(needed, GROWTH * len(self.buffers[0]))
+            room = max(needed, min(GROWTH * len(self.buffers[0]), most))
             length = self.buffers[0].shape[2]
             self.buffers = [_buffer(held, room, length) for held in self.shown]
         for buffer in self.buffers:
@@ -122,10 +122,10 @@ class AttentionCache:
     def took(self, cache: Any) -> None:
         """See :class:`GrowingCache`; the layers were written in place."""
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         for layer in self.layers:
-            layer.branch(parents)
+            layer.branch(parents, most)
 
     def select(self, rows: Tensor) -> AttentionCache:
         """See :class:`GrowingCache`."""
@@ -159,7 +159,7 @@ class WholeStateCache:
         """See :class:`GrowingCache`."""
         self._state = after(self._state, cache)
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
@@ -196,7 +196,7 @@ class NoCache:
     def took(self, cache: Any) -> None:
         """See :class:`GrowingCache`; there is no cache."""
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         self.tokens = torch.cat([self.tokens, self.tokens[parents]])
 

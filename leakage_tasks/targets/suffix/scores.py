@@ -100,6 +100,8 @@ def _after(sampler: SuffixSampler, prefix: Sequence[int], batch: Sequence[Sequen
         bits = _bits([_own(logits.expand(len(batch), -1), tokens[:, 0])])[:, None]
         if tokens.shape[1] > 1:
             after = sampler.read_more(live.select(tokens.new_zeros(len(batch))), tokens[:, :-1])
-            later = _bits([_own(part, tokens[place, 1:]) for place, part in enumerate(after)])
+            logits, wanted = after.flatten(0, 1), tokens[:, 1:].flatten()
+            parts = list(slices(logits))
+            later = _bits(list(map(_own, parts, wanted.split(list(map(len, parts))))))
             bits = np.concatenate([bits, later.reshape(len(batch), -1)], axis=1)
     return [bits[place, : len(each)] for place, each in enumerate(batch)]
