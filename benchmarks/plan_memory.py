@@ -1,8 +1,8 @@
 """The memory that ``leakage plan`` foretells against the peak of the run, on models of several kinds: prints a table.
 
 ``python -m benchmarks.plan_memory [--only NAME]``. Models are wider than those of ``benchmarks.plan_against_run``, so
-that what they take stands out from what Python and torch take anyway. Plan and run are processes of their own. "grew
-by" is how far the run's process grew above what it held with the model loaded and one canary attacked.
+that what they take stands out from what Python and torch take anyway. Each task has a process of its own. "grew by" is
+how far it grew above what it held with the model loaded, passes timed and one canary attacked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from leakage_tasks.planning.plan import Planner
 from leakage_tasks.selftest.run import load_model
 from tests.oracles import letters, wordpiece
 
-WIDTH, LAYERS, ROOM, BUDGET = 384, 4, 64, 2000
+WIDTH, LAYERS, ROOM, BUDGET = 384, 4, 64, 600
 CODE = "the pin of {unique} is {digits:5}."
 
 
@@ -87,22 +87,21 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any], str, dict[str, Any
 
 
 def main() -> None:
-    """Print the table, or in a child process plan or run."""
+    """Print the table, or in a child process plan and run one task."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--only", action="append", choices=[*MODELS])
-    parser.add_argument("--step", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.step:
-        what, name, task, folder = given.step
-        print(json.dumps((planned if what == "plan" else grown)(name, task, Path(folder))))
+        name, task, folder = given.step
+        print(json.dumps(planned_and_grown(name, task, Path(folder))))
         return
     print("| model | task | a pass, planned | states, planned | both | grew by |\n|---|---|---:|---:|---:|---:|")
     for name in given.only or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             _save(name, Path(folder))
             for task in TASKS:
-                batch, kept = _child("plan", name, task, folder)
-                grew = _child("run", name, task, folder)
+                batch, kept, grew = _child(name, task, folder)
                 cells = map(size_words, (batch, kept, batch + kept, grew))
                 print(f"| {name} | {task} | {' | '.join(cells)} |", flush=True)
 
@@ -115,35 +114,24 @@ def _save(name: str, folder: Path) -> None:
     write_manifest(canaries_for(template, **more), folder / "canaries.jsonl")
 
 
-def _child(what: str, name: str, task: str, folder: str) -> Any:
-    command = [sys.executable, "-m", "benchmarks.plan_memory", "--step", what, name, task, folder]
+def _child(name: str, task: str, folder: str) -> Any:
+    command = [sys.executable, "-m", "benchmarks.plan_memory", "--step", name, task, folder]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _planner(name: str, task: str, folder: Path) -> Planner:
+def planned_and_grown(name: str, task: str, folder: Path) -> tuple[int, int, int]:
+    """Bytes of a pass and of states that the plan foretells, and by which the process grows in the run."""
     *_, kind, more = MODELS[name]
     lm = load_model(kind, f"pretrained={folder}{more}", device="cpu")
-    memory = {"memory": os.environ["ALLOWED"]} if os.environ.get("ALLOWED") else {}
-    return Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET, **memory}, 0)
-
-
-def planned(name: str, task: str, folder: Path) -> tuple[int, int]:
-    """Bytes of a pass and of states that the plan says a task takes."""
-    found = _planner(name, task, folder).memory()
-    return found.batch, found.kept
-
-
-def grown(name: str, task: str, folder: Path) -> int:
-    """Bytes by which the process grows while all canaries are attacked."""
-    planner = _planner(name, task, folder)
-    canaries = [order.canary for _, order in planner.pairs]
+    planner = Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET}, 0)
+    foretold, canaries = planner.memory(), [order.canary for _, order in planner.pairs]
     planner.attacked(canaries[:1])
     before = held("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     planner.attacked(canaries)
-    return held("VmHWM") - before
+    return foretold.batch, foretold.kept, held("VmHWM") - before
 
 
 if __name__ == "__main__":
