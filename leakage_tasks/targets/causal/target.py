@@ -138,7 +138,7 @@ class CausalTarget(CausalReader):
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
         # A whole text needs logits at every position, a frontier row at one only.
-        size = max(1, min(self.rows(longest), 4 * ROWS // longest))
+        size = max(1, min(self.rows(longest), 4 * ROWS // longest, self.texts_that_fit(longest)))
         return self.whole_texts.by_length([len(tokens) for tokens in encoded], size, self._score, encoded)
 
     def _score(self, encoded: Sequence[list[int]]) -> FloatArray:

@@ -38,7 +38,7 @@ def score_suffixes(
 
 def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     target = sampler.target
-    most = sampler.limit.most
+    most = min(sampler.limit.most, target.texts_that_fit(suffix_length))
     if target.device.type != "cpu":
         most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
     return rows_at_once(target.device, length, None, target.max_length, min(most, sampler.asked(length)))
