@@ -32,8 +32,8 @@ class Memory:
         return Memory(*(max(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
-    """What an attack's search takes at most; of models whose weights cannot be seen, what is known."""
+def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
+    """What an attack's search takes at most, on so many canaries together; of weights that cannot be seen nothing."""
     weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
     size = sum(each.numel() * each.element_size() for each in weights.values())
     target, config = order.target, getattr(getattr(order.target, "model", None), "config", None)
@@ -48,4 +48,5 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
     row = target.state_bytes(grown)
     # A pass copies the state of what its rows share, beside what they keep of their own.
     batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
-    return Memory(size, batch, min(MemoryBudget(getattr(target, "device", None)).most, row * order.budget))
+    allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
+    return Memory(size, batch, min(allowed.most, row * order.budget * canaries))

@@ -174,7 +174,7 @@ class Planner:
     def memory(self) -> Memory:
         """What the task's searches take."""
         with self._allowed(), hiding([order.canary for _, order in self.pairs]):
-            return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once)
+            return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
     def kinds(self) -> list[KindPlan]:
         """A plan for each attack and kind of canary, in the order they are met."""
