@@ -43,10 +43,21 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) ->
         return Memory(size, LOGIT_BYTES * width * at_once * length, 0)
     paths = target.paths(order.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
-    one = np.zeros(1, dtype=np.int64)
-    grown, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
-    row = target.state_bytes(grown)
-    # A pass copies the state of what its rows share, beside what they keep of their own.
-    batch = at_once * (row + target.state_bytes(state) + LOGIT_BYTES * width)
+    row = _largest_row(target, state, paths)
     allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
-    return Memory(size, batch, min(allowed.most, row * order.budget * canaries))
+    rows, own = order.budget * canaries, row + LOGIT_BYTES * width
+    # It copies the state of what its rows share, beside their own.
+    batch = at_once * (own + target.state_bytes(state))
+    if getattr(target, "batch_size", None) is None:
+        # The rows of a pass are doubled while that makes one cheaper.
+        batch = max(batch, min(allowed.rows, rows * own))
+    return Memory(size, batch, min(allowed.most, rows * row))
+
+
+def _largest_row(target: Any, state: Any, paths: Any) -> int:
+    """Bytes that a row keeps for itself at the end of the longest path, by what its first two tokens take."""
+    one, taken = np.zeros(1, dtype=np.int64), []
+    for _ in range(2):
+        state, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
+        taken.append(target.state_bytes(state))
+    return int(taken[0] + max(paths.longest - 2, 0) * (taken[1] - taken[0]))
