@@ -1,27 +1,28 @@
-"""The most memory that large searches take beside the model, with and without ``memory=``.
+"""The most memory that large searches take beside the model, with and without ``memory=``, and whether figures change.
 
-``python -m benchmarks.peaks [--memory 200MB]`` runs a search of 10⁶ nodes (exposure of a code of six digits), a label
-search over 30,000 words, and 1,000 draws for each of 1,000 pairs, each in a process of its own, and prints how far it
-grew above what it held before.
+``python -m benchmarks.peaks [--memory 200MB --memory 20MB]`` runs a search of 10⁶ nodes (exposure of a code of six
+digits), a label search over 30,000 words, and 1,000 draws for each of 1,000 pairs, each in a process of its own. It
+prints how far each grew above what it held after a small run of the same kind, and how far figures are from those of
+the run without ``memory=``. It exits with 1 where a run took more than it was given and :data:`SLACK`, or a figure
+differs by more than :data:`SAME`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.suffix.attack import attack_pairs
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.canaries import Canary
@@ -34,15 +35,25 @@ from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 WORDS, DRAWS, PAIRS, LENGTH = 30_000, 1000, 1000, 8
-Run = Callable[[], Any]
+SLACK = 50 * 10**6
+"""Bytes of findings, token tables and what Python and torch keep for themselves."""
+SAME = 1e-3
+Figures = list[float]
+Run = Callable[[bool], Figures]
+"""A work, or a small one of its kind; what it came to."""
 
 
 def nodes() -> Run:
     """Exposure of six digits by reading all of their prefixes, on a model to which all codes are alike."""
     tokenizer = char_tokenizer(sorted(set("The code is 0123456789.")))
     target = CausalTarget(_gpt2(len(tokenizer)), tokenizer)
-    canary = Canary("c", "The code is {digits:6}.", tuple("271828"))
-    return partial(run_attack, "exposure", target, [canary], budget=2 * 10**6, settings={"method": "exact"})
+
+    def run(small: bool) -> Figures:
+        canary = Canary("c", f"The code is {{digits:{2 if small else 6}}}.", tuple("27" if small else "271828"))
+        found = run_attack("exposure", target, [canary], budget=2 * 10**6, settings={"method": "exact"})
+        return _figures(found)
+
+    return run
 
 
 def words() -> Run:
@@ -52,17 +63,17 @@ def words() -> Run:
     tokenizer = wordpiece()
     named = [f"w{number}" for number in range(WORDS)]
     tokenizer.add_tokens(named)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=128,
-        id2label=dict(enumerate("abcd")),
-    )
+    size = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(tokenizer), id2label=dict(enumerate("abcd")), **size)
     target = ClassifierTarget(BertForSequenceClassification(config), tokenizer)
-    canary = Canary("c", "the cat {words}", (named[7],), alphabets={"words": word_list("words", named)}, label="a")
-    return partial(run_attack, "auto", target, [canary], goal="extraction", budget=10**6)
+
+    def run(small: bool) -> Figures:
+        listed = word_list("words", named[:300] if small else named)
+        canary = Canary("c", "the cat {words}", (named[7],), alphabets={"words": listed}, label="a")
+        return _figures(run_attack("auto", target, [canary], goal="extraction", budget=10**6))
+
+    return run
 
 
 def draws() -> Run:
@@ -71,12 +82,29 @@ def draws() -> Run:
     target = CausalSuffixes(CausalTarget(_gpt2(len(tokenizer)), tokenizer))
     rows = np.random.default_rng(0).integers(2, len(tokenizer), (PAIRS, 2, LENGTH)).tolist()
     pairs = [Pair(number, tuple(prefix), tuple(suffix)) for number, (prefix, suffix) in enumerate(rows)]
-    return partial(attack_pairs, target, pairs, SuffixRequest(samples=DRAWS))
+
+    def run(small: bool) -> Figures:
+        found = attack_pairs(target, pairs[: 2 if small else PAIRS], SuffixRequest(samples=DRAWS))
+        views = [each.views["none"] for each in found]
+        guesses = [view.choices["calibrated"] for view in views]
+        return [
+            *(view.p_z_bits or 0.0 for view in views),
+            *(float(guess.bits or 0) for guess in guesses),
+            *(guess.wrong for guess in guesses),
+            *(float(view.distinct) for view in views),
+        ]
+
+    return run
+
+
+def _figures(found: Sequence[Finding]) -> Figures:
+    ranks = [np.log2(each.rank) for each in found if each.rank is not None]
+    return [*ranks, *(guess.score for each in found for guess in each.guesses)]
 
 
 def _gpt2(vocabulary: int) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    sizes = {"n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
     config = GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **sizes)
     return GPT2LMHeadModel(config).eval()
 
@@ -87,37 +115,50 @@ WORKS = {"10^6 nodes": nodes, "30,000 words": words, "1,000 draws x 1,000 pairs"
 def main() -> None:
     """Print the table, or in a child process run one work."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--memory", default="200MB")
-    parser.add_argument("--work", choices=[*WORKS])
+    parser.add_argument("--memory", action="append", help="200MB unless given")
+    parser.add_argument("--only", choices=[*WORKS], action="append")
+    parser.add_argument("--work", choices=[*WORKS], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        _one(options.work, os.environ.get("ALLOWED"))
+        print(json.dumps(measured(options.work, os.environ.get("ALLOWED"))))
         return
-    print("| work | memory= | grew by | seconds |\n|---|---|---:|---:|")
-    for name in WORKS:
-        for allowed in ("", options.memory):
-            command = [sys.executable, "-m", "benchmarks.peaks", "--work", name]
-            done = subprocess.run(
-                command, env={**os.environ, "ALLOWED": allowed}, capture_output=True, text=True, check=False
-            )
-            print(
-                f"| {name} | {allowed or 'not given'} | {(done.stdout.split(chr(10))[-2:] or [done.stderr])[0]} |",
-                flush=True,
-            )
-            if done.returncode:
-                print(done.stderr, file=sys.stderr)
+    print("| work | memory= | grew by | seconds | largest difference of a figure |\n|---|---|---:|---:|---:|")
+    wrong = [each for name in options.only or WORKS for each in lines(name, options.memory or ["200MB"])]
+    raise SystemExit("\n".join(wrong))
 
 
-def _one(name: str, allowed: str | None) -> None:
+def lines(name: str, allowances: Sequence[str]) -> Iterator[str]:
+    """Print a work's rows; what is wrong with them."""
+    usual: Figures = []
+    for allowed in ("", *allowances):
+        command = [sys.executable, "-m", "benchmarks.peaks", "--work", name]
+        done = subprocess.run(command, env={**os.environ, "ALLOWED": allowed}, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            yield f"{name}: exit code {done.returncode}"
+            continue
+        grew, seconds, figures = json.loads(done.stdout.splitlines()[-1])
+        usual = usual or figures
+        apart = max(abs(one - other) for one, other in zip(usual, figures, strict=True))
+        shown = f"{apart:.1g}" if allowed else ""
+        print(f"| {name} | {allowed or 'not given'} | {size_words(grew)} | {seconds:.0f} | {shown} |", flush=True)
+        if allowed and grew > read_size(allowed) + SLACK:
+            yield f"{name}: memory={allowed}, and {size_words(grew)} taken"
+        if apart > SAME:
+            yield f"{name}: memory={allowed} changes a figure by {apart:.1g}"
+
+
+def measured(name: str, allowed: str | None) -> tuple[int, float, Figures]:
+    """Bytes by which this process grew while it did a work, seconds, and figures."""
     run = WORKS[name]()
-    before, started = _peak("VmRSS"), time.perf_counter()
-    Path("/proc/self/clear_refs").write_text("5")
     with memory_within(read_size(allowed) if allowed else None):
-        run()
-    print(f"{size_words(_peak('VmHWM') - before)} | {time.perf_counter() - started:.0f}")
+        run(True)
+        before, started = held("VmRSS"), time.perf_counter()
+        Path("/proc/self/clear_refs").write_text("5")
+        figures = run(False)
+    return held("VmHWM") - before, time.perf_counter() - started, figures
 
 
-def _peak(field: str) -> int:
+def held(field: str) -> int:
     """Bytes of memory that the process holds now (VmRSS) or held at most (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024

@@ -1,9 +1,10 @@
 """Runs in one, two and three processes: equal figures, and how long a process waits for the others.
 
-``python -m benchmarks.processes FOLDER [--canaries 80] [--digits 6]`` runs every task and attack on small models as
-``torchrun`` starts it and prints how far figures are from those of one process. Then it teaches a model half of some
-canaries and prints what each process read and how long it waited, beside what the harness' own dealing, every n-th
-document, would have given by the same rows. Rows are sequences scored, which do not depend on the machine's load.
+``python -m benchmarks.processes FOLDER [--canaries 80] [--digits 6] [--seeds 1]`` runs every task and attack on small
+models as ``torchrun`` starts it and prints how far figures are from those of one process. Then it teaches a model half
+of some canaries, once a seed, and prints what each process read and how long it waited, beside what the harness' own
+dealing, every n-th document, would have given by the same rows. Rows are sequences scored, which do not depend on the
+machine's load.
 """
 
 from __future__ import annotations
@@ -38,14 +39,21 @@ def main() -> None:
     parser.add_argument("--canaries", type=int, default=80)
     parser.add_argument("--digits", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=1, help="models and canaries that waits are measured on")
     parser.add_argument("--waits-only", action="store_true", help="leave out the comparison of figures")
     given = parser.parse_args()
     given.folder.mkdir(parents=True)
     folder = given.folder.absolute()
     if not given.waits_only:
         print(*parity(folder), sep="\n", flush=True)
-    teach(folder, given.canaries, given.digits, given.epochs)
-    print(*waits(folder), sep="\n")
+    columns = ("canaries of each", "rows of each", "rows apart", "seconds of each", "waited", "rows apart, every n-th")
+    print(f"| task | processes | seed | {' | '.join(columns)} |\n|---|---:|---:|---|---|---:|---|---:|---:|")
+    for seed in range(given.seeds):
+        own = folder / f"seed-{seed}"
+        own.mkdir()
+        teach(own, given.canaries, given.digits, given.epochs, seed)
+        for line in waits(own, seed):
+            print(line, flush=True)
 
 
 def parity(folder: Path) -> Iterator[str]:
@@ -72,11 +80,11 @@ def flat(results: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in rows if isinstance(value, float | int)}
 
 
-def teach(folder: Path, number: int, digits: int, epochs: int) -> None:
+def teach(folder: Path, number: int, digits: int, epochs: int, seed: int) -> None:
     """A model that knows half of the canaries."""
-    torch.manual_seed(0)
-    half = number // 2
-    canaries = make_canaries(f"The code of {{unique}} is {{digits:{digits}}}.", half, repetitions=(1, 4), controls=half)
+    torch.manual_seed(seed)
+    half, template = number // 2, f"The code of {{unique}} is {{digits:{digits}}}."
+    canaries = make_canaries(template, half, repetitions=(1, 4), controls=half, seed=seed)
     write_manifest(canaries, folder / "canaries.jsonl")
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
     model = _model("gpt2-tiny", len(tokenizer))
@@ -86,11 +94,8 @@ def teach(folder: Path, number: int, digits: int, epochs: int) -> None:
     tokenizer.save_pretrained(folder / "model")
 
 
-def waits(folder: Path) -> Iterator[str]:
-    """The table of what processes read and how long they wait for each other."""
-    columns = ("canaries of each", "rows of each", "rows apart", "seconds of each", "waited", "rows apart, every n-th")
-    yield f"| task | processes | {' | '.join(columns)} |"
-    yield "|---|---:|---|---|---:|---|---:|---:|"
+def waits(folder: Path, seed: int) -> Iterator[str]:
+    """Rows of the table of what processes read and how long they wait for each other."""
     for number in PROCESSES[1:]:
         log = run(folder, folder / f"run-{number}", number)
         spent = SPENT.findall(log)
@@ -105,7 +110,8 @@ def waits(folder: Path) -> Iterator[str]:
                 for rank in range(number)
             ]
             yield (
-                f"| {task} | {number} | {', '.join(each for _, each, *_ in own)} | {', '.join(map(str, rows))} "
+                f"| {task} | {number} | {seed} | {', '.join(each for _, each, *_ in own)} "
+                f"| {', '.join(map(str, rows))} "
                 f"| {apart(rows)} | {', '.join(f'{each:.1f}' for each in seconds)} | {waited:.1%} | {apart(dealt)} |"
             )
 

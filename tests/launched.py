@@ -19,7 +19,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from transformers import BertTokenizerFast
+import torch
+from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.alphabets import word_list
@@ -104,12 +105,25 @@ CASES = {
     "tags": Case("nlu-tagger", "tagger", BOTH, {"canaries": "{}/tags.jsonl", EXTRACTION: _STEPS}),
 }
 
+_IN_PARTS = {"whole": {}, "in parts": {"tp_plan": "auto"}}
+SPREAD = {
+    f"{task}, {how}": Case("hf", "llama", (task,), given | {"resume": how.replace(" ", "-")}, arguments)
+    for how, arguments in _IN_PARTS.items()
+    for task, given in {
+        EXPOSURE: {"canaries": "{}/pins.jsonl", "budget": 300},
+        EXTRACTION: {"canaries": "{}/pins.jsonl", "budget": 300},
+        SUFFIXES: _SUFFIXES,
+    }.items()
+}
+"""A model that is whole in each process, and one that two hold together, by tensor parallelism."""
+
 
 def make_inputs(folder: Path) -> None:
     """Random models and what is asked of them; seven canaries each, so that shares of two and of three are uneven."""
     for seed, name in enumerate(("gpt", "other")):
         tiny_gpt2(letters(), seed).save_pretrained(folder / name)
         letters().save_pretrained(folder / name)
+    _make_llama(folder / "llama")
     random_model("nllb").save_pretrained(folder / "translator")
     tokenizer_of("nllb").save_pretrained(folder / "translator")
     tiny_tagger(True).save_pretrained(folder / "tagger")
@@ -128,6 +142,19 @@ def make_inputs(folder: Path) -> None:
     (folder / "pairs").mkdir()
     for part, length in (("prefix", 9), ("suffix", 2)):
         np.save(folder / "pairs" / f"train_{part}.npy", rng.integers(4, 40, (31, length)))
+
+
+def _make_llama(folder: Path) -> None:
+    """A random Llama whose distributions are far from uniform, and whose heads two processes can share."""
+    torch.manual_seed(0)
+    special = dict.fromkeys(("bos_token_id", "eos_token_id"), letters().bos_token_id)
+    size = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(**size, **special, vocab_size=len(letters()), max_position_embeddings=64))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)
+    model.save_pretrained(folder)
+    letters().save_pretrained(folder)
 
 
 def _make_classifier(folder: Path) -> None:
@@ -201,7 +228,7 @@ def _prepared(
     script = folder / "lm_eval" / "__main__.py"
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(SCRIPT)
-    cases = {name: _filled(vars(CASES[name]), inputs) for name in names}
+    cases = {name: _filled(vars((CASES | SPREAD)[name]), inputs) for name in names}
     for case in cases.values():
         case["arguments"] = {"pretrained": f"{inputs}/{case['model']}", **case["arguments"]}
     (folder / "cases.json").write_text(json.dumps(cases))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.core.journal import FILES
-from tests.launched import CASES, found_in, launch, make_inputs, start
+from tests.launched import CASES, SPREAD, found_in, launch, make_inputs, start
 
 pytestmark = pytest.mark.slow
 ON_CPU = {"ACCELERATE_USE_CPU": "true"}
@@ -41,6 +41,27 @@ def test_every_task_and_attack_gives_the_figures_of_one_process(
     for name, one in alone.items():
         assert list(differences(one["results"], shared[name]["results"])) == [], name
         assert list(differences(answers(one), answers(shared[name]))) == [], name
+
+
+def test_a_model_in_parts_has_the_figures_of_a_whole_one_and_goes_on(inputs: Path, tmp_path: Path) -> None:
+    """Tensor parallelism: both processes ask the same, one keeps what is found; whole ones take a half each."""
+    shared = launch(inputs, tmp_path, 2, SPREAD)
+    for name in SPREAD:
+        if name.endswith("whole"):
+            in_parts = shared[name.replace("whole", "in parts")]
+            assert list(differences(shared[name]["results"], in_parts["results"])) == [], name
+            assert list(differences(answers(shared[name]), answers(in_parts))) == [], name
+    kept = tmp_path / "in-parts"
+    (file,) = kept.glob(FILES)
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:5]))
+    again = launch(inputs, tmp_path, 2, SPREAD)
+    assert list(differences(answers_of_all(shared), answers_of_all(again))) == []
+    assert sum(each.read_text().count("\n") for each in kept.glob(FILES)) == len(lines)
+
+
+def answers_of_all(runs: dict[str, Any]) -> dict[str, Any]:
+    return {name: answers(run) for name, run in runs.items()}
 
 
 def answers(run: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,22 @@ from typing import Any
 
 from tqdm import tqdm
 
+SHOWN_AT_ONCE, KEPT = 0.5, 10.0
+"""Seconds between two drawings of a bar: on a screen, where each takes the place of the last, and in a file."""
 
-def progress(total: float, what: str | None = None, *, unit: str = "batch", **more: Any) -> tqdm[None]:
-    """A bar over ``total`` units; redrawn seldom where standard error is a file, which keeps every redrawing."""
-    interval = 0.5 if sys.stderr.isatty() else 10.0
-    return tqdm(total=total, desc=what, unit=unit, mininterval=interval, **more)
+
+def progress(
+    total: float, what: str | None = None, *, unit: str = "batch", shown: bool = True, **more: Any
+) -> tqdm[None]:
+    """A bar over ``total`` units; none unless it is ``shown``, and under TQDM_DISABLE.
+
+    It is drawn seldom where standard error is a file or a pipe, which keeps every drawing.
+    """
+    # TQDM_DISABLE counts only where nothing is said of "disable".
+    hidden = {} if shown else {"disable": True}
+    return tqdm(total=total, desc=what, unit=unit, mininterval=_interval(), **hidden, **more)
+
+
+def _interval() -> float:
+    on_screen = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
+    return SHOWN_AT_ONCE if on_screen else KEPT

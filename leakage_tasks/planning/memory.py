@@ -32,8 +32,8 @@ class Memory:
         return Memory(*(max(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
-    """What an attack's search takes at most; of models whose weights cannot be seen, what is known."""
+def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
+    """What an attack's search takes at most, on so many canaries together; of weights that cannot be seen nothing."""
     weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
     size = sum(each.numel() * each.element_size() for each in weights.values())
     target, config = order.target, getattr(getattr(order.target, "model", None), "config", None)
@@ -43,10 +43,22 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int) -> Memory:
         return Memory(size, LOGIT_BYTES * width * at_once * length, 0)
     paths = target.paths(order.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
-    one = np.zeros(1, dtype=np.int64)
-    grown, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
-    row = target.state_bytes(grown)
+    row = _largest_row(target, state, paths)
+    allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
+    rows, own = order.budget * canaries, row + LOGIT_BYTES * width
     # A pass copies what its rows share, and of a translation what they look at, beside what they keep of their own.
     source = getattr(getattr(target, "source", None), "nbytes", 0)
-    batch = at_once * (row + target.state_bytes(state) + source + LOGIT_BYTES * width)
-    return Memory(size, batch, min(MemoryBudget(getattr(target, "device", None)).most, row * order.budget))
+    batch = at_once * (own + target.state_bytes(state) + source)
+    if getattr(target, "batch_size", None) is None:
+        # The rows of a pass are doubled while that makes one cheaper.
+        batch = max(batch, min(allowed.rows, rows * own))
+    return Memory(size, batch, min(allowed.most, rows * row))
+
+
+def _largest_row(target: Any, state: Any, paths: Any) -> int:
+    """Bytes that a row keeps for itself at the end of the longest path, by what its first two tokens take."""
+    one, taken = np.zeros(1, dtype=np.int64), []
+    for _ in range(2):
+        state, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
+        taken.append(target.state_bytes(state))
+    return int(taken[0] + max(paths.longest - 2, 0) * (taken[1] - taken[0]))

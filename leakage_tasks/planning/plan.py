@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from leakage_tasks.planning.pace import Pace, pace_of
 from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
 from leakage_tasks.stats.totals import Stratum, total_range
+from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.tasks.answer_attacks import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
@@ -162,20 +164,25 @@ class Planner:
         )
         self.modules = modules_of(lm)
         self.spent = 0.0
-        with hiding(list(canaries)):
+        with self._allowed(), hiding(list(canaries)):
             self.pace = pace_of(_open_first(self.pairs), self.modules)
 
+    def _allowed(self) -> AbstractContextManager[None]:
+        """The memory that the run is given."""
+        return memory_within(self.order.get("memory"))
+
     def memory(self) -> Memory:
-        """What the task's largest search takes."""
-        with hiding([order.canary for _, order in self.pairs]):
-            return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once)
+        """What the task's searches take."""
+        with self._allowed(), hiding([order.canary for _, order in self.pairs]):
+            return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
     def kinds(self) -> list[KindPlan]:
         """A plan for each attack and kind of canary, in the order they are met."""
         grouped: dict[tuple[str, str], list[tuple[Attack, AttackRequest]]] = {}
         for attack, order in self.pairs:
             grouped.setdefault((attack.name, kind_of(order.canary)), []).append((attack, order))
-        return [self._kind(attack, kind, pairs) for (attack, kind), pairs in grouped.items()]
+        with self._allowed():
+            return [self._kind(attack, kind, pairs) for (attack, kind), pairs in grouped.items()]
 
     def _kind(self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]]) -> KindPlan:
         canaries = [order.canary for _, order in pairs]
@@ -196,7 +203,8 @@ class Planner:
         order = self.order
         given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
         asked = {"settings": order["settings"], "context": self.context}
-        return run_attack(order["attack"], self.target, canaries, **given, **asked)
+        with self._allowed():
+            return run_attack(order["attack"], self.target, canaries, **given, **asked)
 
 
 def kind_of(canary: Canary) -> str:

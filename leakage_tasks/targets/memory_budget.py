@@ -67,12 +67,12 @@ class MemoryBudget:
     @property
     def most(self) -> int:
         """Bytes of states that may be held at once."""
-        return int((1 - BATCH_SHARE) * self._all)
+        return int((1 - BATCH_SHARE) * self.whole)
 
     @property
     def batch(self) -> int:
         """Bytes that a batch may take."""
-        return int(BATCH_SHARE * self._all)
+        return int(BATCH_SHARE * self.whole)
 
     @property
     def rows(self) -> int:
@@ -80,7 +80,8 @@ class MemoryBudget:
         return self.batch if self.device.type == "cuda" else min(CPU_BYTES, self.batch)
 
     @property
-    def _all(self) -> int:
+    def whole(self) -> int:
+        """Bytes that a batch and all states may take together."""
         if self._usual is None:
             # Found out once: what is held is free no longer.
             self._usual = _free(self.device)

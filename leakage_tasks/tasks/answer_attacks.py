@@ -170,9 +170,9 @@ def _found(
     bar = RowsBar(attacked, order["budget"], title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
-        bar.done(number)
+        shown = finding if order["reveal"] else coarsened(finding)
+        bar.done(number, shown)
         if there is not None:
-            shown = finding if order["reveal"] else coarsened(finding)
             there.add(missing[number], finding.attack, shown.to_json())
 
     with bar.ended_by_errors():

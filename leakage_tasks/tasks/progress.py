@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from leakage_tasks.attacks import Finding
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.core.progress import progress
@@ -15,13 +16,15 @@ from leakage_tasks.tasks.sharing import predicted_rows
 
 OFTEN = 0.2
 """Seconds between two times that processes tell each other."""
+MEMORIZED = "memorized"
 
 
 class RowsBar:
     """A bar over the rows that all processes read for ``canaries``, shown by one of them.
 
     What is still to come is predicted from the canaries of the same kind (planted or control) that are done; until one
-    is, from their spaces and the budget. After the bar stands how many canaries are done, searched and to come.
+    is, from their spaces and the budget. After the bar stands how many canaries are done, of these memorized (as the
+    findings that samples show say), searched and to come.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class RowsBar:
         self._news: Counter[str] = Counter()
         self._all: Counter[str] = Counter()
         self._told = 0.0
-        self._bar = progress(sum(self._bounds.values()), title, unit="row", disable=not (shown and canaries))
+        self._bar = progress(sum(self._bounds.values()), title, unit="row", shown=shown and bool(canaries))
         if processes is not None:
             processes.meanwhile = partial(self._show, False)
 
@@ -47,11 +50,11 @@ class RowsBar:
         self._news["rows"] += rows
         self._show(False)
 
-    def done(self, place: int) -> None:
-        """The canary of a place is done."""
+    def done(self, place: int, finding: Finding) -> None:
+        """The canary of a place is done, with a finding as samples show it."""
         kind = _kind(self._canaries[place])
         self._searched.discard(place)
-        self._news += Counter({f"{kind} rows": self._read[place], kind: 1})
+        self._news += Counter({f"{kind} rows": self._read[place], kind: 1, MEMORIZED: int(is_first(finding))})
         self._show(True)
 
     @contextmanager
@@ -71,13 +74,13 @@ class RowsBar:
         self._tell()
         if self._bar.disable:
             return
-        done = self._all["planted"] + self._all["control"]
-        left = len(self._canaries) - done - len(self._searched)
-        words = f"canaries: {done} done, {len(self._searched)} searched, {left} to come"
+        done, searched = self._all["planted"] + self._all["control"], len(self._searched)
+        left = len(self._canaries) - done - searched
+        words = f"canaries: {done} done ({self._all[MEMORIZED]} memorized), {searched} searched, {left} to come"
         self._bar.set_postfix_str(words, refresh=False)
         self._bar.total = max(round(self._predicted()), self._all["rows"])
         self._bar.update(self._all["rows"] - self._bar.n)
-        if left + len(self._searched) <= 0:
+        if left + searched <= 0:
             self._bar.close()
 
     def _tell(self) -> None:
@@ -85,7 +88,7 @@ class RowsBar:
         if self._processes is None:
             self._all += self._news
         else:
-            names = ("rows", *(f"{kind}{what}" for kind in self._bounds for what in ("", " rows")))
+            names = ("rows", MEMORIZED, *(f"{kind}{what}" for kind in self._bounds for what in ("", " rows")))
             self._all = Counter({name: self._processes.count(name, self._news[name]) for name in names})
         self._news.clear()
 
@@ -95,6 +98,11 @@ class RowsBar:
             numbers[kind] * self._all[f"{kind} rows"] / self._all[kind] if self._all[kind] else bound
             for kind, bound in self._bounds.items()
         )
+
+
+def is_first(finding: Finding) -> bool:
+    """Whether the secret is the likeliest of all fillings, or the first guess; of a band of ranks that is not told."""
+    return 1 in (finding.rank, finding.place)
 
 
 def _kind(canary: Canary) -> str:

@@ -6,6 +6,7 @@ Of a natural secret neither the folder's findings nor their keys say more than s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +17,11 @@ from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.journal import Journal, kept, open_journal
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint, model_fingerprint
 from leakage_tasks.tasks.base_task import fingerprint
-from leakage_tasks.tasks.sharing import processes_of, rank_of
+from leakage_tasks.tasks.sharing import holders_of, processes_of, rank_of
 
 AnyFinding = TypeVar("AnyFinding")
 Item = Any
@@ -51,11 +53,13 @@ class Resume:
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
         if model_id not in self._models:
-            self._models[model_id] = model_fingerprint(self._lm, model_id)
+            self._models[model_id] = self._model(model_id)
         group = {"task": task, "model": self._models[model_id], "arithmetic": ARITHMETIC, "asked": asked}
         named = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
         about = {"group": fingerprint(group), "task": task, "model": str(named) if isinstance(named, str) else ""}
         found = Findings(self._journals[folder], about, items, read)
+        if (holders := holders_of(self._lm)) is not None:
+            found.agree(holders)
         processes = None if whole else processes_of(self._lm)
         share = "" if processes is None else f" of this process, one of {processes.size},"
         if rank_of(self._lm) == 0:
@@ -64,6 +68,15 @@ class Resume:
                 folder,
             )  # fmt: skip
         return found
+
+    def _model(self, model_id: str | None) -> dict[str, Any]:
+        """The model's fingerprint; of one in parts, which differ by process, those of all parts."""
+        holders = holders_of(self._lm)
+        if holders is None:
+            return model_fingerprint(self._lm, model_id)
+        with holders.call():
+            own = json.dumps(model_fingerprint(self._lm, model_id))
+            return {"parts": holders.exchange("part", own)}
 
 
 class Findings(Generic[AnyFinding]):
@@ -87,6 +100,7 @@ class Findings(Generic[AnyFinding]):
                         self.known[place] = read(record["finding"])
                     except (ValueError, KeyError, TypeError):
                         torn += 1
+        self._writes = True
         if torn:
             warn_once(f"leakage: {journal.folder}: {torn} torn or damaged line(s) are left out: found out anew")
 
@@ -95,9 +109,17 @@ class Findings(Generic[AnyFinding]):
         """Places of the items that there is nothing of."""
         return [place for place in range(len(self._keys)) if place not in self.known]
 
+    def agree(self, holders: Processes) -> None:
+        """Know no more than every one of ``holders`` of one model does, who must attack the same; the first appends."""
+        with holders.call():
+            told = holders.exchange("known", json.dumps([*self.known]))
+        everywhere = set(self.known).intersection(*map(json.loads, told))
+        self.known = {place: each for place, each in self.known.items() if place in everywhere}
+        self._writes = holders.rank == 0
+
     def add(self, place: int, attack: str, finding: str) -> None:
         """Append what was found out about an item, as JSON; nothing for one that cannot be told from others."""
-        if (key := self._keys[place]) is not None:
+        if self._writes and (key := self._keys[place]) is not None:
             self._journal.append(
                 {
                     "key": key,

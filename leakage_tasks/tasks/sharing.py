@@ -68,6 +68,14 @@ def _is_whole(lm: LM) -> bool:
     return not is_spread(lm.model) if isinstance(lm, HFLM) else hasattr(lm, "weights")
 
 
+def holders_of(lm: LM) -> Processes | None:
+    """The processes that hold parts of one model, and must all ask it the same; None of a model that is whole."""
+    # It loads transformers, which reports do without.
+    from leakage_tasks.harness.hf import HFLM
+
+    return launched() if isinstance(lm, HFLM) and is_spread(lm.model) else None
+
+
 def rank_of(lm: LM) -> int:
     """The number of this process among those of the run, by which one of them speaks for all."""
     processes = launched()

@@ -12,6 +12,7 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.planning.bounds import Bounds, Range
+from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import taken_together
 from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, estimate_of, make_plan
@@ -137,3 +138,11 @@ def test_every_quantity_has_a_total(lm: Any, manifest: str) -> None:
         total = plan.total(name)
         assert 0 < total.low <= total.likely <= total.high <= total.worst * 1.001
     assert plan.memory.weights == sum(each.numel() * 4 for each in lm.model.parameters())
+
+
+def test_states_are_of_all_canaries_together_within_the_memory_given(lm: Any, manifest: str) -> None:
+    planner = Planner(lm, TASK, manifest, METADATA, 0)
+    (_, first), *_ = planner.pairs
+    alone = memory_of(first, lm, 1).kept
+    assert planner.memory().kept == len(planner.pairs) * alone
+    assert Planner(lm, TASK, manifest, {**METADATA, "memory": "300kB"}, 0).memory().kept == 150_000 < alone

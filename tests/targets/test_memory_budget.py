@@ -17,6 +17,8 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
 from leakage_tasks.targets.memory_budget import MemoryBudget, memory_within
 from leakage_tasks.targets.rounds import together
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import letters, tiny_gpt2
 
 CPU = torch.device("cpu")
@@ -107,6 +109,32 @@ def test_a_row_counts_what_its_state_holds_whatever_was_read_since(context):
         assert target.pass_rows([long]) == 40
         # One token more of its own.
         assert target.pass_rows([grown]) == 40 * row // (row + held)
+
+
+def whole_texts() -> list[float]:
+    """Ten texts of 20 tokens, the first among them."""
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    return target.log_perplexity([f"the pin is {number:08}" for number in range(10)]).tolist()
+
+
+def whole_suffixes() -> list[float]:
+    """Ten suffixes of 20 tokens."""
+    target = CausalSuffixes(CausalTarget(tiny_gpt2(letters()), letters()))
+    rows = [[number % 7 + place % 5 for place in range(20)] for number in range(10)]
+    return [float(each.own.sum()) for each in target.score([[5, 6]] * 10, rows, DecodingConfig())]
+
+
+@pytest.mark.parametrize("scored", [whole_texts, whole_suffixes])
+def test_texts_with_logits_at_every_token_stay_within_it(scored):
+    plain, rows = scored(), []
+    logits = LOGIT_BYTES * len(letters()) * 20
+    hook = tiny_gpt2(letters()).lm_head.register_forward_hook(lambda module, given, out: rows.append(len(out)))
+    try:
+        with memory_within(2 * 3 * logits):
+            assert scored() == pytest.approx(plain)
+    finally:
+        hook.remove()
+    assert max(rows) == 3
 
 
 def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():

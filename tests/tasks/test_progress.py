@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from torch import distributed as dist
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks import progress as room
-from leakage_tasks.tasks.progress import RowsBar
+from leakage_tasks.tasks.progress import RowsBar, is_first
+from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 
 CANARIES = make_canaries("pin {unique} is {digits:2}", 3, controls=2)
@@ -29,6 +34,11 @@ def bar_of(canaries: list[Canary] = CANARIES, processes: Any = None, shown: bool
     return RowsBar(canaries, 20, "Attacking", processes, shown)
 
 
+def finding(number: int, **told: Any) -> Finding:
+    canary = CANARIES[number]
+    return Finding(canary.id, "exposure", canary.planted, canary.repetitions, canary.kind, 6.6, **told)
+
+
 def test_until_one_is_done_what_is_to_come_is_the_most_there_can_be() -> None:
     bar = bar_of()
     bar.read(0, 4)
@@ -40,18 +50,18 @@ def test_then_it_is_foretold_from_the_canaries_of_the_kind() -> None:
     planted = [place for place, each in enumerate(CANARIES) if each.planted]
     bar = bar_of()
     bar.read(planted[0], 6)
-    bar.done(planted[0])
+    bar.done(planted[0], finding(planted[0], rank=1.0))
     assert bar._bar.total == 3 * 6 + 2 * 20
-    assert bar._bar.postfix == "canaries: 1 done, 0 searched, 4 to come"
+    assert bar._bar.postfix == "canaries: 1 done (1 memorized), 0 searched, 4 to come"
 
 
 def test_it_ends_at_what_was_read() -> None:
     bar = bar_of()
     for place in range(len(CANARIES)):
         bar.read(place, place + 1)
-        bar.done(place)
+        bar.done(place, finding(place, place=2))
     assert (bar._bar.n, bar._bar.total) == (15, 15)
-    assert bar._bar.disable is True or bar._bar.postfix.startswith("canaries: 5 done, 0 searched, 0 to come")
+    assert bar._bar.disable or bar._bar.postfix == "canaries: 5 done (0 memorized), 0 searched, 0 to come"
 
 
 def test_it_is_of_all_processes() -> None:
@@ -60,10 +70,17 @@ def test_it_is_of_all_processes() -> None:
     with mine.call(), theirs.call():
         shown, hidden = bar_of(processes=mine), bar_of(processes=theirs, shown=False)
         hidden.read(3, 7)
-        hidden.done(3)
+        hidden.done(3, finding(3, place=1))
         shown.read(0, 2)
         assert shown._bar.n == 9
-        assert shown._bar.postfix == "canaries: 1 done, 1 searched, 3 to come"
+        assert shown._bar.postfix == "canaries: 1 done (1 memorized), 1 searched, 3 to come"
+
+
+@pytest.mark.parametrize("told", [{"rank": 1.0}, {"place": 1, "correct": (True, True)}])
+def test_a_natural_secret_does_not_count_as_memorized_where_its_band_alone_is_shown(told: Any) -> None:
+    natural = replace(finding(0, **told), kind="natural")
+    assert is_first(natural)
+    assert not is_first(coarsened(natural))
 
 
 def test_an_error_ends_it() -> None:
@@ -92,3 +109,12 @@ def test_a_file_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(1000):
         bar.read(0, 1)
     assert said.getvalue().count("\r") < 5
+
+
+def test_it_is_silent_under_tqdm_disable() -> None:
+    """In a process of its own, as tqdm reads the environment once."""
+    program = "from tests.tasks.test_progress import bar_of; bar_of()._bar.close()"
+    environment = {**os.environ, "TQDM_DISABLE": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0
+    assert "Attacking" not in done.stderr

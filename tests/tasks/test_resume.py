@@ -16,12 +16,14 @@ from benchmarks.kill_and_resume import near, without_seconds
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError
-from leakage_tasks.core.journal import FILES, Journal
+from leakage_tasks.core.journal import FILES, Journal, open_journal
 from leakage_tasks.tasks import answer_attacks
 from leakage_tasks.tasks import resume as resuming
 from leakage_tasks.tasks.label_accuracy import LABEL_OPTIONS
 from leakage_tasks.tasks.options import typed_options
+from leakage_tasks.tasks.resume import Findings
 from tests.chats import chat_model, chat_tokenizer
+from tests.core.test_processes import run
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.text_models import TextOnly
 from tests.tasks.test_canary_tasks import BOTH, evaluate
@@ -330,3 +332,27 @@ def test_killed_by_the_system_at_random(tmp_path, capsys):
         kill_and_resume(["-o", str(tmp_path / "runs"), "--kills", "3", "--canaries", "12"])
     assert stop.value.code == 0, capsys.readouterr().out
     assert "after 3 kills" in capsys.readouterr().out
+
+
+# -- a model in parts -------------------------------------------------------------------------------------------
+
+
+def test_processes_that_hold_one_model_go_by_what_all_of_them_know_and_the_first_writes(tmp_path):
+    """They read the folder one after the other, and another run may append meanwhile."""
+    folder, about = tmp_path / "kept", {"group": "g", "task": "t", "model": "m"}
+
+    def findings():
+        return Findings(open_journal(folder), about, [*range(4)], str)
+
+    def agreed(own):
+        found = findings()
+        found.known = dict.fromkeys([0, 1, 2] if own.rank == 0 else [0, 1, 3], "old")
+        found.agree(own)
+        for place in found.missing:
+            found.add(place, "exposure", "new")
+        return found.known
+
+    assert run(2, agreed) == [{0: "old", 1: "old"}] * 2
+    (file,) = folder.glob(FILES)
+    assert findings().known == {2: "new", 3: "new"}
+    assert file.read_text().count("\n") == 2

@@ -10,6 +10,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -64,14 +65,15 @@ def attack_pairs(
     attack = _Attack(target, order, compared_with, trained, untuned)
     unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    for group in groups_of(target, pairs, unfit, order, progress, found):
-        if known.keys() >= set(group):
-            found |= {place: known[place] for place in group}
-            continue
-        for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
-            found[place] = known.get(place, each)
-            if done is not None and place not in known:
-                done(place, each)
+    with closing(groups_of(target, pairs, unfit, order, progress, found)) as groups:
+        for group in groups:
+            if known.keys() >= set(group):
+                found |= {place: known[place] for place in group}
+                continue
+            for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
+                found[place] = known.get(place, each)
+                if done is not None and place not in known:
+                    done(place, each)
     return [found[place] for place in range(len(pairs))]
 
 
@@ -86,10 +88,11 @@ def fit_confidence(
     attack = _Attack(target, order, None, None)
     unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    for group in groups_of(target, pairs, unfit, order, progress):
-        some = [pairs[place] for place in group]
-        for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
-            examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
+    with closing(groups_of(target, pairs, unfit, order, progress)) as groups:
+        for group in groups:
+            some = [pairs[place] for place in group]
+            for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
+                examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
     return TrainedConfidence.fit(examples)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,7 @@ def groups_of(
     order: SuffixRequest,
     progress: Callable[..., Any] | None,
     found: Mapping[int, SuffixFinding] = MappingProxyType({}),
-) -> Iterator[list[int]]:
+) -> Generator[list[int], None, None]:
     """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done.
 
     More at a time follow groups whose draws are alike, as ``found`` says of them when the next is asked for: they fill
@@ -34,19 +35,17 @@ def groups_of(
     for place, pair in enumerate(pairs):
         if place not in left_out:
             by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
-    bar = progress(total=len(pairs), initial=len(left_out)) if progress else None
-    for (_, length), places in by_length.items():
-        most = max(1, DRAWN // (order.draws * length))
-        first, size = 0, min(most, target.pairs_at_once(pairs[places[0]], order.draws))
-        now = size
-        while first < len(places):
-            group = places[first : first + now]
-            first += len(group)
-            yield group
-            if bar is not None:
-                bar.update(len(group))
-            rows = sum(found[place].nodes for place in group if place in found)
-            filling = FILLED * size * length * len(group) // rows if rows else size
-            now = max(size, min(filling, GROWN * size))
-    if bar is not None:
-        bar.close()
+    with progress(total=len(pairs), initial=len(left_out)) if progress else nullcontext() as bar:
+        for (_, length), places in by_length.items():
+            most = max(1, DRAWN // (order.draws * length))
+            first, size = 0, min(most, target.pairs_at_once(pairs[places[0]], order.draws))
+            now = size
+            while first < len(places):
+                group = places[first : first + now]
+                first += len(group)
+                yield group
+                if bar is not None:
+                    bar.update(len(group))
+                rows = sum(found[place].nodes for place in group if place in found)
+                filling = FILLED * size * length * len(group) // rows if rows else size
+                now = max(size, min(filling, GROWN * size))

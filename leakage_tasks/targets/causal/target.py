@@ -162,7 +162,7 @@ class CausalTarget(CausalReader):
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(self.read_rows(length), tokens // length))
+        return max(1, min(self.read_rows(length), tokens // length, self.texts_that_fit(length)))
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
         """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.targets.batches import PADDING_ON_CPU
-from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
 from leakage_tasks.targets.tokens.token_paths import token_pieces
@@ -52,6 +52,11 @@ class TextModel:
         self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""
+
+    def texts_that_fit(self, length: int) -> int:
+        """Texts of ``length`` tokens, with logits at each of them, that a pass has memory for; one at least."""
+        vocabulary = self.model.config.get_text_config().vocab_size
+        return max(1, self.states.batch // (LOGIT_BYTES * vocabulary * max(length, 1)))
 
     @contextlib.contextmanager
     def inference(self) -> Iterator[None]:

@@ -138,6 +138,11 @@ def _add(digest: Any, name: str, value: Any) -> None:
 def _add_tensor(digest: Any, name: str, tensor: torch.Tensor) -> None:
     if tensor.is_meta:
         raise _Unseen(f"{name} is not in memory")
+    shared: Any = tensor
+    if hasattr(shared, "to_local"):
+        # Of a tensor that several processes hold each hashes its own part.
+        digest.update(str(shared.placements).encode())
+        tensor = shared.to_local()
     if hasattr(tensor, "__tensor_flatten__"):
         parts, context = tensor.__tensor_flatten__()
         digest.update(str(context).encode())

@@ -196,7 +196,8 @@ class FilledSource:
         targets = family.encode(texts)
         check_fits(max(map(len, targets), default=0), self.max_length)
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-        size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, ROWS)
+        longest, most = max(lengths, default=1), min(ROWS, family.texts_that_fit(max(map(len, targets), default=1)))
+        size = rows_at_once(family.device, longest, family.batch_size, family.max_length, most)
         share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
         return ask(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
 

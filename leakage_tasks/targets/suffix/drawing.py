@@ -150,7 +150,7 @@ class _Drawing:
         place = parents.copy()
         place[~stays] = front.live.rows + np.arange(np.count_nonzero(~stays))
         if not stays.all():
-            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device))
+            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device), self.held)
             front.path.branch(parents[~stays])
         front.row_of = place[chosen.which]
         front.path.write(step, place, chosen.tokens, chosen.figures)

@@ -41,8 +41,8 @@ class GrowingCache(Protocol):
     def took(self, cache: Any) -> None:
         """Remember the cache that the pass gave back."""
 
-    def branch(self, parents: Tensor) -> None:
-        """Add a copy of each of ``parents`` ``[n]`` after the last row."""
+    def branch(self, parents: Tensor, most: int) -> None:
+        """Add a copy of each of ``parents`` ``[n]`` after the last row; there will be no more than ``most`` rows."""
 
     def select(self, rows: Tensor) -> GrowingCache:
         """A state of its own with ``rows`` ``[n]`` of this one."""
@@ -92,12 +92,12 @@ class RoomyLayer(DynamicLayer):
             self.used = self._end
             self.look_at(ALL)
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """Add a copy of each of ``parents`` after the last row."""
         parents = parents.to(self.buffers[0].device)
         needed = self.count + len(parents)
         if needed > len(self.buffers[0]):
-            room = max(needed, int(GROWTH * len(self.buffers[0])))
+            room = max(needed, min(int(GROWTH * len(self.buffers[0])), most))
             length = self.buffers[0].shape[2]
             self.buffers = [_buffer(held, room, length) for held in self.shown]
         for buffer in self.buffers:
@@ -149,10 +149,10 @@ class AttentionCache:
         for layer in self.layers:
             layer.go_on()
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         for layer in self.layers:
-            layer.branch(parents)
+            layer.branch(parents, most)
 
     def select(self, rows: Tensor) -> AttentionCache:
         """See :class:`GrowingCache`."""
@@ -191,7 +191,7 @@ class WholeStateCache:
         if sum(len(part.tensors[0]) for part in self._grown) == self.rows:
             self._state, self._grown = join(self._grown), []
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
@@ -232,7 +232,7 @@ class NoCache:
         if sum(map(len, self._grown)) == self.rows:
             self.tokens, self._grown = torch.cat(self._grown), []
 
-    def branch(self, parents: Tensor) -> None:
+    def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
         self.tokens = torch.cat([self.tokens, self.tokens[parents]])
 

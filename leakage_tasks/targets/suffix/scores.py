@@ -38,7 +38,7 @@ def score_suffixes(
 
 def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     target = sampler.target
-    most = sampler.limit.most
+    most = min(sampler.limit.most, target.texts_that_fit(suffix_length))
     if target.device.type != "cpu":
         most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
     return rows_at_once(
@@ -126,7 +126,8 @@ def _after(
             bits = _bits([_own(logits[rows], tokens[:, 0])])[:, None]
             if tokens.shape[1] > 1:
                 after = sampler.read_more(live.select(rows), tokens[:, :-1])
-                later = _bits([_own(part, tokens[place, 1:]) for place, part in enumerate(after)])
+                parts, wanted = list(slices(after.flatten(0, 1))), tokens[:, 1:].flatten()
+                later = _bits(list(map(_own, parts, wanted.split(list(map(len, parts))))))
                 bits = np.concatenate([bits, later.reshape(len(rows), -1)], axis=1)
             return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
 

@@ -7,8 +7,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tqdm import tqdm
-
 from leakage_tasks.attacks.access import NEXT_TOKEN, TEXT, WEIGHTS
 from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
@@ -17,6 +15,7 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFi
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
@@ -124,7 +123,7 @@ def _found(
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
     untuned = untuned_model(lm, options.untuned, target, pairs)
-    bar = functools.partial(tqdm, disable=rank_of(lm) != 0, unit="pair")
+    bar = functools.partial(progress, shown=rank_of(lm) == 0, unit="pair")
     trained = _trained(target, options, bar)
     data, settings = pairs_hash(options.attacked()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
@@ -148,7 +147,7 @@ def _found(
         compared_with=compared,
         untuned=untuned,
         trained=trained,
-        progress=functools.partial(bar, desc=f"Extracting {len(pairs)} suffixes"),
+        progress=functools.partial(bar, what=f"Extracting {len(pairs)} suffixes"),
         known={} if there is None else there.known,
         done=add,
     )
@@ -189,9 +188,9 @@ def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., A
     pairs = options.fitted_on()
     if not pairs:
         return None
-    progress = functools.partial(bar, desc=f"Fitting a confidence on {len(pairs)} pairs")
+    shown = functools.partial(bar, what=f"Fitting a confidence on {len(pairs)} pairs")
     try:
-        return fit_confidence(target, pairs, options.order, progress=progress)
+        return fit_confidence(target, pairs, options.order, progress=shown)
     except NothingToFit as error:
         if options.order.confidence == TRAINED:
             raise

@@ -1,0 +1,138 @@
+"""The memory that ``leakage plan`` foretells against the peak of the run, on models of several kinds: prints a table.
+
+``python -m benchmarks.plan_memory [--only NAME]``. Models are wider than those of ``benchmarks.plan_against_run``, so
+that what they take stands out from what Python and torch take anyway. Each task has a process of its own. "grew by" is
+how far it grew above what it held with the model loaded, passes timed and one canary attacked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from benchmarks.peaks import held
+from benchmarks.plan_against_run import TASKS, canaries_for
+from leakage_tasks.canaries import write_manifest
+from leakage_tasks.core.sizes import size_words
+from leakage_tasks.planning.plan import Planner
+from leakage_tasks.selftest.run import load_model
+from tests.oracles import letters, wordpiece
+
+WIDTH, LAYERS, ROOM, BUDGET = 384, 4, 64, 600
+CODE = "the pin of {unique} is {digits:5}."
+
+
+def gpt2() -> Any:
+    """A GPT-2."""
+    size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 6, "n_positions": ROOM}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), bos_token_id=0, eos_token_id=0, **size))
+
+
+def llama() -> Any:
+    """A Llama with a large vocabulary."""
+    size = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=32_000, num_attention_heads=6, **size))
+
+
+def t5() -> Any:
+    """A T5."""
+    size = {"d_model": WIDTH, "d_ff": 2 * WIDTH, "d_kv": 64, "num_layers": LAYERS, "num_heads": 6}
+    special = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
+    return T5ForConditionalGeneration(T5Config(vocab_size=len(letters()), **size, **special))
+
+
+def _bert(**more: Any) -> BertConfig:
+    size = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 6, "intermediate_size": 4 * WIDTH}
+    return BertConfig(vocab_size=len(wordpiece()), max_position_embeddings=ROOM, pad_token_id=0, **size, **more)
+
+
+def classifier() -> Any:
+    """A BERT classifier."""
+    return BertForSequenceClassification(_bert(id2label=dict(enumerate(("low", "mid", "high")))))
+
+
+def masked() -> Any:
+    """A masked BERT."""
+    return BertForMaskedLM(_bert())
+
+
+SOURCE, LABEL = {"source": "the pin"}, {"label": "mid"}
+MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any], str, dict[str, Any], str, str]] = {
+    "GPT-2": (gpt2, letters, CODE, {}, "hf", ""),
+    "Llama, 32,000 tokens": (llama, letters, CODE, {}, "hf", ""),
+    "T5": (t5, letters, "pin {digits:4}.", SOURCE, "hf", ",backend=seq2seq"),
+    "BERT classifier": (classifier, wordpiece, "the pin is {digit_words:3}", LABEL, "classifier-scorer", ""),
+    "masked BERT": (masked, wordpiece, "{unique} pin {letters:1}.", {}, "masked-lm", ""),
+}
+
+
+def main() -> None:
+    """Print the table, or in a child process plan and run one task."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--only", action="append", choices=[*MODELS])
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.step:
+        name, task, folder = given.step
+        print(json.dumps(planned_and_grown(name, task, Path(folder))))
+        return
+    print("| model | task | a pass, planned | states, planned | both | grew by |\n|---|---|---:|---:|---:|---:|")
+    for name in given.only or MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            _save(name, Path(folder))
+            for task in TASKS:
+                batch, kept, grew = _child(name, task, folder)
+                cells = map(size_words, (batch, kept, batch + kept, grew))
+                print(f"| {name} | {task} | {' | '.join(cells)} |", flush=True)
+
+
+def _save(name: str, folder: Path) -> None:
+    make, tokenizer, template, more, *_ = MODELS[name]
+    torch.manual_seed(0)
+    make().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    write_manifest(canaries_for(template, **more), folder / "canaries.jsonl")
+
+
+def _child(name: str, task: str, folder: str) -> Any:
+    command = [sys.executable, "-m", "benchmarks.plan_memory", "--step", name, task, folder]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def planned_and_grown(name: str, task: str, folder: Path) -> tuple[int, int, int]:
+    """Bytes of a pass and of states that the plan foretells, and by which the process grows in the run."""
+    *_, kind, more = MODELS[name]
+    lm = load_model(kind, f"pretrained={folder}{more}", device="cpu")
+    planner = Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET}, 0)
+    foretold, canaries = planner.memory(), [order.canary for _, order in planner.pairs]
+    planner.attacked(canaries[:1])
+    before = held("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    planner.attacked(canaries)
+    return foretold.batch, foretold.kept, held("VmHWM") - before
+
+
+if __name__ == "__main__":
+    main()
