@@ -14,8 +14,9 @@ LOGIT = 12
 
 
 def test_a_pass_of_a_translation_model_holds_the_source_of_each_row() -> None:
-    target = Seq2SeqTarget(tiny("t5"), ending()).given(FIXED)
+    target = Seq2SeqTarget(tiny("t5"), ending(), batch_size=10).given(FIXED)
     found = memory_of(AttackRequest(target, FIXED, 100, "seed"), SimpleNamespace(model=tiny("t5")), 10)
-    tokens = 1 + len(ending()(SOURCE)["input_ids"])
+    # The last token of a path is not read.
+    tokens = target.paths(FIXED.attack_space).longest - 1 + len(ending()(SOURCE)["input_ids"])
     keys_and_values = tokens * 2 * LAYERS * WIDTH * NUMBER
     assert found.batch == 10 * (keys_and_values + LOGIT * len(ending()))

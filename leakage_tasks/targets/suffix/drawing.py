@@ -76,7 +76,7 @@ class _Drawing:
 
     def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, room: Room) -> None:
         self.sampler, self.scheme = sampler, scheme
-        self.most, self.held = room.most, room.held
+        self.most, self.held, self.room = room.most, room.held, room.all
         self.device = sampler.target.device
         self.count, self.samples, self.length = uniforms.shape
         self.uniforms = uniforms.reshape(-1, self.length)
@@ -88,7 +88,7 @@ class _Drawing:
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws = np.arange(len(self.uniforms))
         front = _Front(live, PartialDraws.empty(self.count, self.length), draws, draws // self.samples)
-        self._draw(front, self._choose(front, draws, 0, logits, 0))
+        self._draw(front, self._choose(front, draws, 0, logits, 0), 0, self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -99,8 +99,12 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _draw(self, front: _Front, chosen: _Chosen, step: int = 0) -> None:
-        """Draw all tokens from ``step`` on, whose own are ``chosen`` and not yet taken."""
+    def _draw(self, front: _Front, chosen: _Chosen, step: int, room: int) -> None:
+        """Draw all tokens from ``step`` on, whose own are ``chosen`` and not yet taken; memory has ``room`` for rows.
+
+        A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
+        """
+        held = self._held(room)
         while True:
             # Each row's position is booked on one of its draws, and so on its prefix.
             self.nodes[front.draws[np.unique(chosen.which, return_index=True)[1]]] += 1
@@ -109,13 +113,20 @@ class _Drawing:
                 path.write(step, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
                 self.finished.append((path, front.draws, chosen.which))
                 return
-            if len(chosen.tokens) > self.held:
+            if len(chosen.tokens) > held:
                 break
-            self._follow(front, chosen, step)
+            self._follow(front, chosen, step, held)
             chosen = self._read(front, step)
             step += 1
-        for part in self._parts(front, chosen, step):
-            self._draw(part, self._read(part, step), step + 1)
+        room -= front.live.rows
+        for part in self._parts(front, chosen, step, self._held(room)):
+            self._draw(part, self._read(part, step), step + 1, room)
+            # Its memory is to be free before the next one is made.
+            del part
+
+    def _held(self, room: int) -> int:
+        """Rows that a front may grow to: half of what there is room for, as its parts need some too."""
+        return max(1, min(self.held, room // 2))
 
     def _read(self, front: _Front, step: int) -> _Chosen:
         """Have the model read the tokens of ``step``, and give every draw its next one."""
@@ -143,25 +154,25 @@ class _Drawing:
         parents, tokens = np.divmod(pairs, logits.shape[1])
         return _Chosen(parents + first, tokens, _figures(logits, found, parents, tokens), which.reshape(-1))
 
-    def _follow(self, front: _Front, chosen: _Chosen, step: int) -> None:
+    def _follow(self, front: _Front, chosen: _Chosen, step: int, most: int) -> None:
         """Let every row go its first way and add a row for each other one."""
         parents = chosen.parents
         stays = np.r_[True, parents[1:] != parents[:-1]]
         place = parents.copy()
         place[~stays] = front.live.rows + np.arange(np.count_nonzero(~stays))
         if not stays.all():
-            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device), self.held)
+            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device), most)
             front.path.branch(parents[~stays])
         front.row_of = place[chosen.which]
         front.path.write(step, place, chosen.tokens, chosen.figures)
 
-    def _parts(self, front: _Front, chosen: _Chosen, step: int) -> Iterator[_Front]:
-        """Fronts of so few draws, or rows, that each may grow to twice as many; made when they are asked for."""
+    def _parts(self, front: _Front, chosen: _Chosen, step: int, held: int) -> Iterator[_Front]:
+        """Fronts of so few draws, or rows, that each may grow to ``held`` rows; made when they are asked for."""
         draws = np.bincount(chosen.which).cumsum()
         first = last = 0
         while last < len(chosen.tokens):
             first, before = last, draws[last - 1] if last else 0
-            last = max(first + 1, first + self.held // 2, int(np.searchsorted(draws, before + self.held, side="right")))
+            last = max(first + 1, first + held // 2, int(np.searchsorted(draws, before + held, side="right")))
             part = slice(first, last)
             own = (chosen.which >= first) & (chosen.which < last)
             parents = chosen.parents[part]
