@@ -73,9 +73,12 @@ class CausalTarget(CausalReader):
 
         Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
         it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
-        What rows share is held once: ``own`` tokens are a row's alone, by default those after the prefix read last.
+        On a CPU never more than those, as a pass too large for its caches is slower. What rows share is held once:
+        ``own`` tokens are a row's alone, by default those after the prefix read last.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
+        if self.batch_size is not None and self.device.type == "cpu":
+            rows = min(rows, self.pass_size.rows)
         if self.batch_size is None:
             if own is None:
                 own = length - (self._shared_tokens if self._taking_steps().shares else 0)

@@ -176,3 +176,11 @@ def test_costs_normalised_a_few_rows_at_a_time_are_the_same(monkeypatch):
     monkeypatch.setattr(reader, "IN_CACHE", 3 * len(letters()))
     assert np.allclose(target.extend([root], zero, zero, tokens, columns)[1], whole, atol=1e-5)
     assert np.allclose(np.exp2(-whole).sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_cpu_takes_no_more_rows_than_make_one_cheaper_whatever_the_batch_size():
+    target = CausalTarget(tiny_gpt2(merging()), merging(), batch_size=1000)
+    target.pass_size.rows = 40
+    assert target.rows(2) == 40
+    target.batch_size = 2
+    assert target.rows(target.max_length) == 2
