@@ -20,7 +20,7 @@ from leakage_tasks.canaries.search import (
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
 from leakage_tasks.core.kept import keep, kept
 from leakage_tasks.core.steady import unchanged
-from leakage_tasks.data import Columns, Turns, format_of
+from leakage_tasks.data import Columns, Format, Turns, format_of
 from leakage_tasks.data.chat import turns_of
 
 _COUNTS = ("whole", "inside", "wrong", "cut")
@@ -89,19 +89,19 @@ def scan(task: FileScan) -> Occurrences:
     """Read a file through, as often as what is asked for takes, or take what an earlier run found in the same file."""
     texts = [canary.text for canary in task.canaries]
     with unchanged(task.planted):
+        kind = format_of(task.planted)
         digest = sha256_of(task.planted)
         key = ["verify", digest, asdict(task.wanted), task.chunk, task.tokenizer, task.shared, task.key]
         if task.state is not None and (earlier := kept(task.state, key)) is not None:
             return Occurrences.of_kept(earlier, texts)
-        found = _scan(task, digest)
+        found = _scan(task, kind, digest)
     if task.state is not None:
         keep(task.state, key, found.to_keep(texts))
     return found
 
 
-def _scan(task: FileScan, digest: str) -> Occurrences:
+def _scan(task: FileScan, kind: Format, digest: str) -> Occurrences:
     planted, wanted = task.planted, task.wanted
-    kind = format_of(planted)
     layout, texts = kind.reading(planted, wanted)
     finder = Finder(canary.text for canary in task.canaries)
     shared = layout.chat and task.shared

@@ -10,9 +10,8 @@ from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.kept import keeping_folder
 from leakage_tasks.data import Columns, overlap
-from leakage_tasks.data.parquet import layout_of
+from leakage_tasks.data.pointers import POINTER, SCHEME, Pointer
 from leakage_tasks.data.shards import Shards, state_of
-from leakage_tasks.data.streamed import POINTER, SCHEME, Pointer, commit_of, features_of, splits_of, streaming
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,10 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
 
     Raises PlantingError for a data set that cannot be had, and for a split or column that it lacks.
     """
+    # They load pyarrow, which most commands do without.
+    from leakage_tasks.data.parquet import layout_of
+    from leakage_tasks.data.streamed import commit_of, features_of, splits_of, streaming
+
     name, subset, revision = _parts(source)
     with streaming(str(source)):
         commit = commit_of(name, revision)

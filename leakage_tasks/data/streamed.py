@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,38 +20,12 @@ from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows, write_batches
+from leakage_tasks.data.pointers import POINTER, Pointer
 
-SCHEME = "hub:"
-"""What the name of a data set of the hub begins with where a path is expected."""
-POINTER = ".hub-shard"
-"""How the name of a pointer ends."""
 ROWS = 1_000
 COMPRESSION = "zstd"
 _OURS = ".leakage-"
 _REMEDY = "check the name, that the hub can be reached, and that its data are of a kind that 'datasets' streams"
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """One shard of a split."""
-
-    name: str
-    """The data set: ``owner/name``, or an absolute folder."""
-    subset: str | None
-    """Its configuration."""
-    split: str
-    revision: str
-    """The commit; of a folder, a hash of its files' sizes and times."""
-    features: dict[str, Any]
-    """Of all shards, as ``datasets`` writes them."""
-    shard: int
-    of: int
-
-    @property
-    def called(self) -> str:
-        """The data set as errors and records name it."""
-        subset = f":{self.subset}" if self.subset else ""
-        return f"{SCHEME}{self.name}{subset}@{self.revision[:12]}"
 
 
 @register_format("data set of the hub")

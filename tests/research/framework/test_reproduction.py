@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from leakage_tasks.research.canary_inversion.experiment import SNIPS
+from leakage_tasks.research.canary_inversion.future import SWEEPS
+from leakage_tasks.research.canary_inversion.future_trials import sets
 from leakage_tasks.research.framework.code_hash import code_of
 from leakage_tasks.research.framework.papers import (
     KNOWN_PAPERS,
@@ -161,4 +164,5 @@ def test_gains_go_by_their_interval(low: float | None, high: float | None, verdi
 def test_every_study_stands_for_a_part_or_an_addition() -> None:
     items = [(paper.name, item.study) for paper in KNOWN_PAPERS.values() for item in (*paper.parts, *paper.beyond)]
     listed = {f"{paper}/{study}" for paper, study in items if study}
-    assert listed == {study.name for study in all_studies()}
+    elsewhere = {f"nlu/{sweep.name}-{data}" for sweep in SWEEPS for data in sets() if data != SNIPS}
+    assert listed | elsewhere == {study.name for study in all_studies()}

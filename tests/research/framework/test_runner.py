@@ -132,7 +132,7 @@ def test_the_folder_of_a_report(study: Study, tmp_path: Path) -> None:
     assert report["study"] == "coins/table-1"
     assert report["rows"][0]["paper"] == {"published": 0.25}
     assert report["rows"][1]["ours"] == vars(Measured.rate(3, 3))
-    assert report["claims"][1] == {"words": "coin 0 hits", "holds": False, "evidence": "0 of 3", "p": None}
+    assert report["claims"][1] == {"words": "coin 0 hits", "holds": False, "evidence": "0 of 3", "p": None, "takes": ""}
     assert {f"{name}.json" for name in report["trials"]} == {
         path.name for path in (tmp_path / "coins/smoke/trials").iterdir()
     }
