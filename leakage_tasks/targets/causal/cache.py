@@ -86,7 +86,7 @@ def after(previous: RowState, cache: Any) -> RowState:
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
     shell = cache if previous.prefix is None else previous.shell
-    return replace(previous, shell=shell, tensors=tensors, read=previous.read + 1)
+    return RowState(shell, tensors, previous.prefix, previous.length, previous.read + 1, previous.source)
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
