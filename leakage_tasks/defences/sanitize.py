@@ -52,7 +52,7 @@ class Sanitized:
         most, least = (self.dropped[place].score(self.by) for place in (0, -1))
         groups = [sample for sample in self.dropped if sample.near]
         copies = sum(len(sample.texts) for sample in groups)
-        alike = "" if self.near is None else f"; {len(groups):,} of them are {copies:,} texts that are near copies"
+        alike = "" if self.near is None else f"; {len(groups):,} of them stand for {copies:,} near copies"
         return (
             f"{self.output}: without {len(self.dropped):,} of {self.samples:,} different samples ({rows:,} of "
             f"{self.rows:,} rows), which are {least:.2f} to {most:.2f} bits {unit} cheaper for a model that saw them"
