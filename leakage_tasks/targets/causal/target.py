@@ -13,7 +13,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, check_fits, padded, row_bits
+from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
@@ -73,12 +73,12 @@ class CausalTarget(CausalReader):
 
         Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
         it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
-        On a CPU never more than those, as a pass too large for its caches is slower. What rows share is held once:
-        ``own`` tokens are a row's alone, by default those after the prefix read last.
+        A CPU is given no more tokens at once than its caches are good for. What rows share is held once: ``own``
+        tokens are a row's alone, by default those after the prefix read last.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is not None and self.device.type == "cpu":
-            rows = min(rows, self.pass_size.rows)
+            rows = min(rows, TOKENS_ON_CPU)
         if self.batch_size is None:
             if own is None:
                 own = length - (self._shared_tokens if self._taking_steps().shares else 0)
