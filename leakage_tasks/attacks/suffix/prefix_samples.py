@@ -58,8 +58,7 @@ class PrefixSamples:
 
     def _costs_compared(self) -> FloatArray:
         """Costs a token of every distinct draw under the second model, ``[n, L]``; spread where a draw ended early."""
-        if self._compared is None:
-            compare([self])
+        compare([self])
         assert self._compared is not None
         return self._compared
 
@@ -100,11 +99,10 @@ def read_lowered(several: Sequence[PrefixSamples], texts: Sequence[Lowered]) -> 
 
 
 def compare(several: Sequence[PrefixSamples]) -> None:
-    """Have the second model read the draws of ``several`` together, after prefixes of one length."""
-    model = several[0].compared_with
+    """Have the second model read those draws of ``several`` that it has not, together, after prefixes of one length."""
+    model, asked = several[0].compared_with, []
     assert model is not None
-    asked = []
-    for each in several:
+    for each in (one for one in several if one._compared is None):
         assert each.draws.own is not None
         each._compared = np.zeros_like(each.draws.own)
         rows = [[token for token in row if token >= 0] for row in each.draws.tokens.tolist()]

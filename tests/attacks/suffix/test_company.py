@@ -1,6 +1,7 @@
 """Many pairs share passes, and each comes to what it comes to alone."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -57,3 +58,17 @@ def test_passes_are_full_and_rows_are_no_more(sharpness):
     depth = LENGTH + 1
     assert met.rows <= 1.02 * alone.rows
     assert met.passes <= 1.2 * max(depth, alone.rows / ROWS)
+
+
+def test_a_second_model_reads_no_draw_twice():
+    second = CausalSuffixes(CausalTarget(tiny_gpt2(letters(), seed=7), letters()))
+    asked, costs_after = [], second.costs_after
+
+    def noted(prefixes, continuations):
+        asked.extend(zip(map(tuple, prefixes), map(tuple, continuations), strict=True))
+        return costs_after(prefixes, continuations)
+
+    second.costs_after = noted
+    target = CausalSuffixes(CausalTarget(tiny_gpt2(letters()), letters()))
+    attack_pairs(target, pairs(3), replace(ORDER, prefix_lengths=(4, 6)), compared_with=second)
+    assert len(asked) == len(set(asked)) > 0
