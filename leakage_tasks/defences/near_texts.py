@@ -78,7 +78,7 @@ class NearTo:
     """Whether a text is at least as similar to one of some as asked for; an index of their runs says, without pairs."""
 
     def __init__(self, texts: Iterable[str], similarity: float) -> None:
-        self._similarity = similarity
+        self.similarity = similarity
         self._runs = [runs_of(text) for text in texts]
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
         for number, runs in enumerate(self._runs):
@@ -89,7 +89,7 @@ class NearTo:
         own = runs_of(text)
         shared = Counter(number for run in own for number in self._holding.get(run, ()))
         sizes = ((count, len(own) + len(self._runs[number]) - count) for number, count in shared.items())
-        return any(count / union >= self._similarity for count, union in sizes)
+        return any(count / union >= self.similarity for count, union in sizes)
 
 
 def _buckets(texts: Sequence[str], similarity: float) -> Iterator[list[int]]:

@@ -73,6 +73,7 @@ def rank_samples(
     by: By = "character",
     seed: int = 0,
     near: float | None = None,
+    samples: list[Sample] | None = None,
 ) -> list[Sample]:
     """Every distinct text, those that a model learns most by heart first.
 
@@ -85,11 +86,12 @@ def rank_samples(
 
     Equal texts go to the same half: in the paper's algorithm a secret that occurs twice is missed where its copies
     are dealt to both. Nearly equal ones still may be, unless ``near`` is the similarity from which texts are one sample
-    (:func:`~leakage_tasks.defences.near_texts.near_groups`). Texts of white space alone are left out. The same texts,
-    ``fit`` and seed give the same order. Raises OptionError for fewer than two different texts or unusable settings.
+    (:func:`~leakage_tasks.defences.near_texts.near_groups`). Texts of white space alone are left out. ``samples`` are
+    what :func:`distinct` made of the texts, where the caller has that. The same texts, ``fit`` and seed give the same
+    order. Raises OptionError for fewer than two different texts or unusable settings.
     """
     check_settings(repeats, by, near)
-    samples = distinct(texts, near)
+    samples = distinct(texts, near) if samples is None else samples
     for split in range(repeats):
         halves = _halves(samples, random.Random(f"halves:{seed}:{split}"))
         costs = [_costs(samples, half, texts, fit, 2 * (seed + split) + place) for place, half in enumerate(halves)]

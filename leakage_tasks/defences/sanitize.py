@@ -94,16 +94,16 @@ def sanitize(
         with unchanged(source):
             layout = kind.survey(source, wanted)
             texts = all_texts(source, kind.row_texts(source, layout, wanted))
-        samples = len(distinct(texts, near))
-        if not 1 <= drop < samples:
-            raise OptionError(f"drop is {drop} of {samples:,} different samples: give 1 to {samples - 1:,}")
+        samples = distinct(texts, near)
+        if not 1 <= drop < len(samples):
+            raise OptionError(f"drop is {drop} of {len(samples):,} different samples: give 1 to {len(samples) - 1:,}")
         fit = fit or character_lm(texts, epochs=epochs, batch_size=batch_size)
-        ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed, near=near)
+        ranked = rank_samples(texts, fit, repeats=repeats, by=by, seed=seed, samples=samples)
         gone = {row for sample in ranked[:drop] for row in sample.rows}
         if report is not None:
             _write_report(ranked, drop, reveal, files.enter_context(replacing(report, like=source, private=reveal)))
         kind.write_without(source, files.enter_context(replacing(output, like=source)), layout, wanted, gone)
-    return Sanitized(output, ranked[:drop], samples, len(texts), by, near)
+    return Sanitized(output, ranked[:drop], len(samples), len(texts), by, near)
 
 
 def all_texts(source: Path, rows: Iterable[str]) -> list[str]:

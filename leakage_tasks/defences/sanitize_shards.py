@@ -101,8 +101,7 @@ def sanitize_shards(
         for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
     ]
     near = _near_to(settings, chosen, [copy.source for copy in copies], jobs, dask)
-    write = partial(_write, settings.wanted, chosen, settings.near, near)
-    written: list[dict[str, Any]] = each(write, copies, jobs, dask)
+    written: list[dict[str, Any]] = each(partial(_write, settings.wanted, chosen, near), copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(
         output,
@@ -157,20 +156,15 @@ def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
         layout = kind.survey(source, settings.wanted)
         texts = all_texts(source, kind.row_texts(source, layout, settings.wanted))
         try:
-            samples = len(distinct(texts, settings.near))
+            samples = distinct(texts, settings.near)
             fit = settings.fit or character_lm(texts, epochs=settings.epochs, batch_size=settings.batch_size)
-            how: dict[str, Any] = {
-                "repeats": settings.repeats,
-                "by": settings.by,
-                "seed": settings.seed,
-                "near": settings.near,
-            }
-            ranked = rank_samples(texts, fit, **how)
+            how: dict[str, Any] = {"repeats": settings.repeats, "by": settings.by, "seed": settings.seed}
+            ranked = rank_samples(texts, fit, samples=samples, **how)
         except OptionError as error:
             raise OptionError(f"{source}: {error}") from None
     drop = ranked[: settings.drop]
     first = [(sample.score(settings.by), sample.rows[0], [*map(_hash, sample.texts)]) for sample in drop]
-    found = {"sha256": digest, "samples": samples, "rows": len(texts), "first": first}
+    found = {"sha256": digest, "samples": len(samples), "rows": len(texts), "first": first}
     keep(state, key, found)
     return found
 
@@ -185,12 +179,10 @@ class _Copy:
     sha256: str
 
 
-def _write(
-    wanted: Columns, chosen: frozenset[str], similarity: float | None, near: NearTo | None, task: _Copy
-) -> dict[str, Any]:
+def _write(wanted: Columns, chosen: frozenset[str], near: NearTo | None, task: _Copy) -> dict[str, Any]:
     """Copy a shard without the rows whose texts are chosen or near to such, unless an earlier run did; how many."""
     source, output = task.source, task.output
-    key = ["write", task.sha256, asdict(wanted), sorted(chosen), similarity]
+    key = ["write", task.sha256, asdict(wanted), sorted(chosen), near and near.similarity]
     earlier = kept(task.state, key)
     if earlier is not None and output.is_file() and sha256_of(output) == earlier["output_sha256"]:
         return {**earlier, "again": True}
