@@ -203,8 +203,7 @@ class Planner:
         order = self.order
         given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
         asked = {"settings": order["settings"], "context": self.context}
-        with self._allowed():
-            return run_attack(order["attack"], self.target, canaries, **given, **asked)
+        return run_attack(order["attack"], self.target, canaries, **given, **asked)
 
 
 def kind_of(canary: Canary) -> str:

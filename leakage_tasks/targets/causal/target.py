@@ -24,8 +24,6 @@ from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.tokens.token_paths import lay_out
 
-ROWS = 512
-
 
 class CausalTarget(CausalReader):
     """Scores and extends texts with a causal language model.
@@ -77,13 +75,13 @@ class CausalTarget(CausalReader):
         tokens are a row's alone, by default those after the prefix read last.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
-        if self.batch_size is not None and self.device.type == "cpu":
-            rows = min(rows, TOKENS_ON_CPU)
         if self.batch_size is None:
             if own is None:
                 own = length - (self._shared_tokens if self._taking_steps().shares else 0)
             cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1))
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
+        elif self.device.type == "cpu":
+            rows = min(rows, TOKENS_ON_CPU)
         return max(1, min(rows, self.limit.most))
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
@@ -161,7 +159,7 @@ class CausalTarget(CausalReader):
 
     def text_rows(self, length: int) -> int:
         """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token."""
-        tokens = 4 * ROWS
+        tokens = TOKENS_ON_CPU
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))

@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
 from leakage_tasks.targets.causal.passes import Passes
-from leakage_tasks.targets.causal.target import ROWS, CausalTarget
+from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
@@ -24,6 +24,8 @@ from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
 from leakage_tasks.targets.tokens.automaton import parse
 
+ROWS = 512
+"""Pairs that a pass has at most."""
 Source = Callable[[str], str]
 """The source sentence that stands beside a target sentence."""
 

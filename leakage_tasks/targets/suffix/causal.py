@@ -20,6 +20,7 @@ MOST_ROWS_ELSEWHERE = 8192
 PASSES_HELD = 8
 """Passes' worth of rows that are held between passes: so many that hardly one of them is not full."""
 MOST_PARTED = 4
+"""How often a batch may be parted, each part waiting for the one made of it, as more prefixes are taken on."""
 
 
 @dataclass(frozen=True)
