@@ -2,12 +2,14 @@
 
 Each attack runs in a thread of its own, as plain sequential code, and only one of them at a time. Where it asks the
 model something, it waits. Once all wait, their questions are answered together, in the order of the attacks; then each
-goes on. What is answered together therefore depends on the attacks alone, never on timing.
+goes on. Some wait for longer where the passes without them are fuller. What is answered together therefore depends on
+the attacks alone, never on timing.
 """
 
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
@@ -36,6 +38,8 @@ FILLED = 2.0
 """Passes' worth of questions that are to be waiting before more attacks are begun."""
 STATELESS = 4
 """So many passes of whole texts count as one: attacks that ask for these hold no state while they wait."""
+ROUNDING = 1e-6
+"""Passes that sums of shares may be off by."""
 
 _here = threading.local()
 
@@ -48,22 +52,31 @@ class _Question:
     size: float
     """Share of a pass that it fills."""
     rows: int
+    waits: bool = False
+    """Whether it may wait for a later round."""
     answer: Any = None
     error: BaseException | None = None
+    answered: bool = False
 
 
 def ask(
-    kind: Hashable, many: Callable[[Sequence[Asked]], Sequence[Answered]], asked: Asked, size: float, rows: int = 1
+    kind: Hashable,
+    many: Callable[[Sequence[Asked]], Sequence[Answered]],
+    asked: Asked,
+    size: float,
+    rows: int = 1,
+    waits: bool = False,
 ) -> Answered:
     """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
 
     ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
-    ``rows`` how many texts are read for it. Outside of :func:`together` it is answered at once, alone.
+    ``rows`` how many texts are read for it. With ``waits`` it may be left for the next round where passes are fuller
+    without it; attacks then fall out of step. Outside of :func:`together` it is answered at once, alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
-    answer: Answered = attack.ask(_Question(kind, many, asked, size, rows))
+    answer: Answered = attack.ask(_Question(kind, many, asked, size, rows, waits))
     return answer
 
 
@@ -97,6 +110,8 @@ class _Attack(threading.Thread, Generic[Result]):
         self.result: Result | None = None
         self.error: BaseException | None = None
         self.seconds = 0.0
+        self.held = 0
+        """Rounds in which it went on waiting."""
         self.abandoned = False
 
     def run(self) -> None:
@@ -161,7 +176,7 @@ def together(
     back = threading.Semaphore(0)
     try:
         while True:
-            while (number := take(len(waiting) if _filled(waiting) < FILLED else MOST_AT_ONCE)) is not None:
+            while (number := take(len(waiting) if _size(waiting) < FILLED else MOST_AT_ONCE)) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
@@ -171,14 +186,14 @@ def together(
                     yield _done(attack)
             if not waiting:
                 return
-            asked = [(attack.number, attack.question.rows) for attack in waiting if attack.question is not None]
             _answer(waiting)
             if read is not None:
-                for number, rows in asked:
-                    read(number, rows)
+                for attack in waiting:
+                    if (question := attack.question) is not None and question.answered:
+                        read(attack.number, question.rows)
             still = []
             for attack in waiting:
-                if attack.go_on():
+                if (attack.question is not None and not attack.question.answered) or attack.go_on():
                     still.append(attack)
                 else:
                     yield _done(attack)
@@ -191,10 +206,6 @@ def together(
             attack.join()
 
 
-def _filled(waiting: Sequence[_Attack[Any]]) -> float:
-    return sum(attack.question.size for attack in waiting if attack.question is not None)
-
-
 def _done(attack: _Attack[Result]) -> Done[Result]:
     attack.join()
     if attack.error is not None:
@@ -203,19 +214,52 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
     return Done(attack.number, attack.result, attack.seconds)
 
 
+def _size(attacks: Sequence[_Attack[Any]]) -> float:
+    return sum(attack.question.size for attack in attacks if attack.question is not None)
+
+
 def _answer(waiting: Sequence[_Attack[Any]]) -> None:
-    """Answer what all ask, questions of one kind together."""
+    """Answer what all ask, questions of one kind together; those that had better wait for the next round are left."""
     kinds: dict[Hashable, list[_Attack[Any]]] = {}
     for attack in waiting:
         assert attack.question is not None
         kinds.setdefault(attack.question.kind, []).append(attack)
-    for group in kinds.values():
-        started = time.perf_counter()
+    for asking in kinds.values():
+        started, group = time.perf_counter(), _in_full_passes(asking)
         questions = [attack.question for attack in group if attack.question is not None]
         _answer_alike(questions)
         seconds, size = time.perf_counter() - started, sum(question.size for question in questions)
         for attack, question in zip(group, questions, strict=True):
             attack.seconds += seconds * (question.size / size if size else 1 / len(group))
+            question.answered = True
+
+
+def _in_full_passes(group: list[_Attack[Any]]) -> list[_Attack[Any]]:
+    """Those of a ``group`` to be answered now: all, or those whose passes are fuller without the others.
+
+    What has waited most comes first, then what fills most.
+    """
+    if not all(attack.question is not None and attack.question.waits for attack in group):
+        return group
+    total = _size(group)
+    whole = math.floor(total + ROUNDING)
+    if whole < 1:
+        return group
+    chosen, filled = set(), 0.0
+    for attack in sorted(group, key=lambda attack: (-attack.held, -_size([attack]))):
+        if filled + _size([attack]) <= whole + ROUNDING:
+            chosen.add(attack)
+            filled += _size([attack])
+    if not chosen or _fullness(filled) <= _fullness(total) + ROUNDING:
+        return group
+    for attack in group:
+        attack.held += attack not in chosen
+    return [attack for attack in group if attack in chosen]
+
+
+def _fullness(size: float) -> float:
+    """How full passes are, on average, that read so many passes' worth of rows."""
+    return size / max(1, math.ceil(size - ROUNDING))
 
 
 def _answer_alike(questions: Sequence[_Question]) -> None:

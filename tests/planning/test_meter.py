@@ -22,7 +22,7 @@ def test_rows_are_the_sequences_that_the_attack_says_it_scored(attack: str) -> N
     target = CausalTarget(model, letters())
     # What shares a pass is read in separate ones as well when it is first met, to prove that they agree.
     for some in (canaries[:1], canaries):
-        run_attack("beam", target, some, budget=60)
+        run_attack(attack, target, some, budget=300)
     with metered(modules_of(SimpleNamespace(model=model))) as count:
         findings = run_attack(attack, target, canaries, budget=300)
     assert count.rows == sum(int(found.model_calls or 0) for found in findings)

@@ -57,6 +57,36 @@ def test_no_more_attacks_are_begun_than_fill_passes():
     assert sum(asked_at_once) == 9
 
 
+def rounds_of(sizes, waits=True):
+    """What is answered together, by attack, when attack n asks of a size each time that ``sizes[n]`` says."""
+    seen = []
+
+    def many(asked):
+        seen.append(list(asked))
+        return asked
+
+    list(together([lambda n=n, own=own: [ask("k", many, n, size, waits=waits) for size in own] for n, own in sizes]))
+    return seen
+
+
+def test_what_would_fill_part_of_a_pass_waits_while_others_fill_theirs():
+    assert rounds_of(enumerate([[1.0, 1.0], [0.25, 0.25], [0.25]])) == [[0], [0, 1, 2], [1]]
+
+
+def test_nothing_waits_where_passes_would_be_no_fuller():
+    assert rounds_of(enumerate([[0.7], [0.7]])) == [[0, 1]]
+
+
+def test_what_may_not_wait_is_answered_with_the_others():
+    assert rounds_of(enumerate([[1.0, 1.0], [0.25, 0.25]]), waits=False) == [[0, 1], [0, 1]]
+
+
+@given(st.lists(st.lists(st.floats(0.01, 3.0), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_waiting_answers_each_question_once_and_in_its_turn(sizes):
+    answered = [n for group in rounds_of(enumerate(sizes)) for n in group]
+    assert sorted(answered) == sorted(n for n, own in enumerate(sizes) for _ in own)
+
+
 def test_outside_of_attacks_a_question_is_answered_alone():
     assert ask("squares", squares, 7, 1.0) == 49
 

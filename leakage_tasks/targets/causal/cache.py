@@ -56,23 +56,30 @@ class RowState:
         return _map_tensors(self.shell, lambda _: next(left))
 
 
-def of_prefixes(cache: Any, read: int, sources: Sequence[Any] = (None,)) -> list[RowState]:
-    """The state of each of several prefixes of ``read`` tokens, one row each, from what the model returned for them.
+def of_prefixes(cache: Any, reads: Sequence[int], sources: Sequence[Any] = (None,)) -> list[RowState]:
+    """The state of each of several prefixes of ``reads`` tokens, one row each, from what the model returned for them.
 
-    ``sources`` are what each looks at besides, or the one thing that all do.
+    ``sources`` are what each looks at besides, or the one thing that all do. Shorter prefixes were padded on the right;
+    raises ValueError where their state cannot be told from the padding's.
     """
     columns = [tensor.split(1) for tensor in tensors_of(cache)]
     rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
-    if len(rows) > 1:
-        # A row of its own memory: the others' is free once they are done.
-        rows = [[tensor.clone() for tensor in row] for row in rows]
-    each = zip(rows, [*sources] * (len(rows) // len(sources)), strict=True)
+    each = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
     if not attention_only(cache):
-        return [RowState(cache, row, read=read, source=source) for row, source in each]
-    length = columns[0][0].shape[-2]
-    return [
-        RowState(cache, [tensor[..., length:, :] for tensor in row], row, length, read, source) for row, source in each
-    ]
+        if len(set(reads)) > 1:
+            raise ValueError("a state of more than attention")
+        return [RowState(cache, _own(row, len(rows)), read=read, source=source) for row, read, source in each]
+    found, longest = [], max(reads)
+    for row, read, source in each:
+        length = row[0].shape[-2] - (longest - read)
+        prefix = _own([tensor[..., :length, :] for tensor in row], len(rows))
+        found.append(RowState(cache, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
+    return found
+
+
+def _own(tensors: list[Tensor], rows: int) -> list[Tensor]:
+    """One of several rows in memory of its own: the others' is free once they are done."""
+    return [tensor.clone() for tensor in tensors] if rows > 1 else tensors
 
 
 def of_rows(cache: Any) -> RowState:

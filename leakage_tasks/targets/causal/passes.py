@@ -47,11 +47,18 @@ class Passes:
         """Ways not found wrong, best first, for one state and for several."""
         self._proven: list[tuple[bool, bool, bool]] = []
         """For several states or one, of several lengths, of several sources: what has been checked."""
+        self.pads: bool | None = None
+        """Whether prefixes of several lengths may be read in one pass, padded on the right; None until it is tried."""
 
     @property
     def shares(self) -> bool:
         """Whether no prefix is copied row by row, as far as is known."""
         return self._shared in self._ways[False]
+
+    @property
+    def mixes_lengths(self) -> bool:
+        """Whether states after prefixes of several lengths share a pass, as far as is known."""
+        return bool(self._ways[True])
 
     def step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Read one token after each row of each state; ``fed`` are its tokens ``[rows, 1]``."""
@@ -101,13 +108,19 @@ class Passes:
         if not proven:
             some = _unlike(states)
             plain, _ = self._each([states[place] for place in some], [fed[place] for place in some])
-            apart = how_far_apart([found[0][place] for place in some], plain)
-            # Not "apart > noise": what is no number agrees with nothing.
-            if not apart <= self._noise:
-                log.debug("a shared pass is off by %s nats", apart)
+            if not self.agree([found[0][place] for place in some], plain):
                 return None
             self._proven.append(kind)
         return found
+
+    def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
+        """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""
+        apart = how_far_apart(found, plain)
+        # Not "apart > noise": what is no number agrees with nothing.
+        if not apart <= self._noise:
+            log.debug("a shared pass is off by %s nats", apart)
+            return False
+        return True
 
     # -- the ways ---------------------------------------------------------------------------------------------
 

@@ -51,21 +51,23 @@ class Texts:
 
 
 def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
-    """A state, the cost of the prefix and the costs of what may follow for each; the prefixes have one length."""
-    engine, length = asked[0].target, len(asked[0].tokens)
+    """A state, the cost of the prefix and the costs of what may follow for each."""
+    engine = asked[0].target
+    found: dict[int, tuple[Any, float, FloatArray]] = {}
 
-    def read(part: slice) -> list[tuple[Any, float, FloatArray]]:
-        some = asked[part]
-        states, own, logits = engine.read_first([each.tokens for each in some], [each.target.source for each in some])
-        found = []
-        for row, (each, state) in enumerate(zip(some, states, strict=True)):
+    def read(places: Sequence[int]) -> FloatArray:
+        some = [asked[place] for place in places]
+        states, costs, logits = engine.read_first([each.tokens for each in some], [each.target.source for each in some])
+        bits = np.zeros(len(some))
+        for row, (place, each, state) in enumerate(zip(places, some, states, strict=True)):
             each.target.weigh(state, logits.shape[-1])
-            bits = float(own[row, each.target.unscored - 1 :].sum())
-            found.append((state, bits, each.target.costs(logits[row : row + 1], each.columns)))
-        return found
+            bits[row] = float(costs[row][each.target.unscored - 1 :].sum())
+            found[place] = state, float(bits[row]), each.target.costs(logits[row : row + 1], each.columns)
+        return bits
 
-    parts = engine.limit.parts(len(asked), read, engine.read_rows(length))
-    return [each for part in parts for each in part]
+    lengths, places = [len(each.tokens) for each in asked], range(len(asked))
+    engine.limit.by_length(lengths, engine.read_rows, read, places, most_padding=engine.padding_first)
+    return [found[place] for place in places]
 
 
 def extend_all(asked: Sequence[Step]) -> list[Reached]:

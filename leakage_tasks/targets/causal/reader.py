@@ -14,12 +14,14 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.causal.cache import looked_at, of_prefixes, pick
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Step
 from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.memory import out_of_memory
 
 IN_CACHE = 1 << 19
 """Logits normalised at once on a CPU: few enough to stay in its cache."""
@@ -66,22 +68,72 @@ class CausalReader(TextModel):
 
     def read_first(
         self, rows: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)
-    ) -> tuple[list[Any], Tensor, Tensor]:
-        """Read texts of one length from their first token: a state each, all costs in bits, and the last logits.
+    ) -> tuple[list[Any], list[Tensor], Tensor]:
+        """Read texts from their first token: a state each, all costs in bits, and the last logits.
 
-        The costs are of each token after the first ``[n, length − 1]``, the logits ``[n, V]``. ``sources`` are
-        :attr:`source` of each, if they have any.
+        The costs of a text are of each token after the first ``[length − 1]``, the logits ``[n, V]``. ``sources`` are
+        :attr:`source` of each, if they have any. Texts of several lengths are padded on the right to one, unless the
+        shortest then comes out otherwise than by itself.
         """
-        tokens = torch.tensor(rows, device=self.device)
+        if len(set(map(len, rows))) == 1:
+            return self._read_first(rows, sources)
+        taking = self._taking_steps()
+        if taking.pads is not False:
+            found = self._padded_first(rows, sources)
+            if found is not None:
+                return found
+        return self._first_by_length(rows, sources)
+
+    @property
+    def padding_first(self) -> float:
+        """Share of their own tokens that there may be of padding where prefixes share a pass."""
+        return 0.0 if not self.cached or self._taking_steps().pads is False else self.most_padding
+
+    def _padded_first(
+        self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
+    ) -> tuple[list[Any], list[Tensor], Tensor] | None:
+        """Texts of several lengths in one pass; None where that is found to be wrong when it is first done."""
+        taking = self._taking_steps()
+        try:
+            found = self._read_first(rows, sources)
+            if taking.pads is None:
+                place = min(range(len(rows)), key=lambda place: len(rows[place]))
+                own = sources[place : place + 1] if len(sources) == len(rows) else sources
+                alone = self._read_first([rows[place]], own)
+                taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
+        except Exception as error:
+            if taking.pads or out_of_memory(error):
+                raise
+            log.debug("prefixes of several lengths cannot share a pass: %s", error)
+            taking.pads = False
+        return found if taking.pads else None
+
+    def _first_by_length(
+        self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
+    ) -> tuple[list[Any], list[Tensor], Tensor]:
+        found: dict[int, tuple[Any, Tensor, Tensor]] = {}
+        for length in sorted(set(map(len, rows))):
+            same = [place for place, row in enumerate(rows) if len(row) == length]
+            own = [sources[place] for place in same] if len(sources) == len(rows) else sources
+            found |= zip(same, zip(*self._read_first([rows[place] for place in same], own), strict=True), strict=True)
+        states, costs, logits = zip(*(found[place] for place in range(len(rows))), strict=True)
+        return list(states), list(costs), torch.stack(logits)
+
+    def _read_first(
+        self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
+    ) -> tuple[list[Any], list[Tensor], Tensor]:
+        lengths = [len(row) for row in rows]
+        longest = max(lengths)
+        # What a causal model says of a token depends on no later one, whatever that is.
+        tokens = torch.tensor([[*row, *[row[-1]] * (longest - len(row))] for row in rows], device=self.device)
         with self.inference():
             out = self.model(input_ids=tokens, use_cache=self.cached, **looked_at(sources, [1] * len(sources)))
-            logits = out.logits[:, -tokens.shape[1] :].float()
+            logits = out.logits[:, -longest:].float()
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
             states: Any
-            states = (
-                of_prefixes(self._cache_of(out), tokens.shape[1], sources) if self.cached else list(tokens.split(1))
-            )
-        return states, own, logits[:, -1]
+            states = of_prefixes(self._cache_of(out), lengths, sources) if self.cached else list(tokens.split(1))
+            last = logits[torch.arange(len(rows)), torch.tensor(lengths) - 1]
+        return states, [costs[: length - 1] for costs, length in zip(own, lengths, strict=True)], last
 
     def gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
         """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""

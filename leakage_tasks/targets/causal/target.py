@@ -96,7 +96,7 @@ class CausalTarget(CausalReader):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = self._with_prefix_token(prefix)
         size = 1 / self.read_rows(len(tokens))
-        return ask(("start", len(tokens), *self._engine), start_all, Start(self, tokens, columns), size)
+        return ask(("start", *self._engine), start_all, Start(self, tokens, columns), size)
 
     @property
     def _engine(self) -> tuple[Hashable, ...]:
@@ -121,7 +121,12 @@ class CausalTarget(CausalReader):
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
-        return ask(("extend", *self._engine), extend_all, step, len(tokens) / self.pass_rows(states), len(tokens))
+        size, mixes = len(tokens) / self.pass_rows(states), self._mixes_lengths(states[0])
+        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), waits=mixes)
+
+    def _mixes_lengths(self, state: Any) -> bool:
+        """Whether texts of several lengths may share a pass; else searches had better stay in step."""
+        return isinstance(state, RowState) and state.prefix is not None and self._taking_steps().mixes_lengths
 
     def pass_rows(self, states: Sequence[Any]) -> int:
         """How many rows one pass may have that goes on from ``states``."""

@@ -153,6 +153,7 @@ class GivenSource(CausalTarget):
         self._family, self._source_tokens = family, tuple(source)
         self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
         self.states, self.pass_size, self._passes = family.states, family.pass_size, family.passes
+        self.most_padding = family.most_padding
 
     @property
     def source(self) -> SourceSentence:

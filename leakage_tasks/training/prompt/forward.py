@@ -128,7 +128,7 @@ class PromptPass:
 
     def _after(self, vectors: Tensor, words: Tensor, kept: int) -> Any:
         read = self.model(inputs_embeds=vectors, use_cache=True, **self._keep(1))
-        (state,) = of_prefixes(read.past_key_values, vectors.shape[1])
+        (state,) = of_prefixes(read.past_key_values, [vectors.shape[1]])
         # Views: the model copies them once, when it puts its own keys and values behind them.
         rows = [tensor.expand(len(words), *tensor.shape[1:]) for tensor in state.prefix or state.tensors]
         cache = RowState(state.shell, rows).rebuild()
