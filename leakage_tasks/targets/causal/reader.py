@@ -78,7 +78,7 @@ class CausalReader(TextModel):
         if len(set(map(len, rows))) == 1:
             return self._read_first(rows, sources)
         taking = self._taking_steps()
-        if taking.pads is not False:
+        if self.cached and taking.pads is not False:
             found = self._padded_first(rows, sources)
             if found is not None:
                 return found
