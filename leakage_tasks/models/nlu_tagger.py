@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from leakage_tasks.models.kernels import kernels_for
 from leakage_tasks.models.tag_costs import TagCRF
 
 
@@ -135,11 +136,12 @@ class NLUTagger(PreTrainedModel):
         whole = bool(mask.all())
         lengths = mask.sum(dim=1).cpu()
         for lstm in self.lstms:
-            if whole:
-                hidden, _ = lstm(hidden)
-            else:
-                packed = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
-                hidden, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
+            with kernels_for(hidden):
+                if whole:
+                    hidden, _ = lstm(hidden)
+                else:
+                    packed = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+                    hidden, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
             hidden = self.dropout(hidden)
         pooled = hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(hidden.dtype)
         return self.intent(pooled), self.emission(hidden)

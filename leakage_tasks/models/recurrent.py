@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from leakage_tasks.models.kernels import kernels_for
 from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
 
 
@@ -66,7 +67,8 @@ class RecurrentCausalLM(StatefulCausalLM):
         inputs: Any = embedded
         if lengths is not None:
             inputs = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        hidden, after = layers(inputs, before[0] if before is not None and len(before) == 1 else before)
+        with kernels_for(embedded):
+            hidden, after = layers(inputs, before[0] if before is not None and len(before) == 1 else before)
         if lengths is not None:
             hidden, _ = pad_packed_sequence(hidden, batch_first=True, total_length=embedded.shape[1])
         return hidden, _swap((after,) if isinstance(after, Tensor) else after)
