@@ -20,11 +20,11 @@ def kernels_for(embedded: Tensor) -> Iterator[None]:
     if embedded.device.type != "cpu" or not half or not torch.backends.mkldnn.enabled or _has_bf16():
         yield
         return
-    torch.backends.mkldnn.enabled = False
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:
         yield
     finally:
-        torch.backends.mkldnn.enabled = True
+        torch.backends.mkldnn.enabled = True  # type: ignore[assignment]
 
 
 @cache
