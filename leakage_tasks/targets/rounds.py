@@ -228,7 +228,7 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> None:
         started, group = time.perf_counter(), _in_full_passes(asking)
         questions = [attack.question for attack in group if attack.question is not None]
         _answer_alike(questions)
-        seconds, size = time.perf_counter() - started, sum(question.size for question in questions)
+        seconds, size = time.perf_counter() - started, _size(group)
         for attack, question in zip(group, questions, strict=True):
             attack.seconds += seconds * (question.size / size if size else 1 / len(group))
             question.answered = True

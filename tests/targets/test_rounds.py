@@ -59,13 +59,21 @@ def test_no_more_attacks_are_begun_than_fill_passes():
 
 def rounds_of(sizes, waits=True):
     """What is answered together, by attack, when attack n asks of a size each time that ``sizes[n]`` says."""
+    return [[n for n, _ in group] for group in turns_of(sizes, waits)]
+
+
+def turns_of(sizes, waits=True):
+    """The same with the number of each question among its attack's."""
     seen = []
 
     def many(asked):
         seen.append(list(asked))
         return asked
 
-    list(together([lambda n=n, own=own: [ask("k", many, n, size, waits=waits) for size in own] for n, own in sizes]))
+    def attack(n, own):
+        return lambda: [ask("k", many, (n, turn), size, waits=waits) for turn, size in enumerate(own)]
+
+    list(together([attack(n, own) for n, own in sizes]))
     return seen
 
 
@@ -83,8 +91,9 @@ def test_what_may_not_wait_is_answered_with_the_others():
 
 @given(st.lists(st.lists(st.floats(0.01, 3.0), min_size=1, max_size=6), min_size=1, max_size=8))
 def test_waiting_answers_each_question_once_and_in_its_turn(sizes):
-    answered = [n for group in rounds_of(enumerate(sizes)) for n in group]
-    assert sorted(answered) == sorted(n for n, own in enumerate(sizes) for _ in own)
+    answered = [each for group in turns_of(enumerate(sizes)) for each in group]
+    for n, own in enumerate(sizes):
+        assert [turn for attack, turn in answered if attack == n] == list(range(len(own)))
 
 
 def test_outside_of_attacks_a_question_is_answered_alone():
