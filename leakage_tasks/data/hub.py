@@ -64,12 +64,12 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
     """
     # They load pyarrow, which most commands do without.
     from leakage_tasks.data.parquet import layout_of
-    from leakage_tasks.data.streamed import commit_of, features_of, splits_of, streaming
+    from leakage_tasks.data.streamed import builder_of, commit_of, features_of, streaming
 
     name, subset, revision = _parts(source)
     with streaming(str(source)):
         commit = commit_of(name, revision)
-        found = splits_of(name, subset, commit)
+        found = builder_of(name, subset, commit).as_streaming_dataset()
         if wanted.split not in found:
             problem = f"no split {wanted.split!r} (it has {', '.join(found)})"
             raise PlantingError(subject=str(source), problem=problem, remedy="name one with {}", option="split")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.steady import changed
@@ -20,6 +22,7 @@ from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows, write_batches
+from leakage_tasks.data.parquet_shards import parquet_files, tables_of
 from leakage_tasks.data.pointers import POINTER, Pointer
 
 ROWS = 1_000
@@ -82,11 +85,11 @@ def commit_of(name: str, revision: str | None) -> str:
     return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
-def splits_of(name: str, subset: str | None, commit: str) -> Any:
-    """The splits by name, as streams."""
+def builder_of(name: str, subset: str | None, commit: str) -> Any:
+    """What lists the data set's files and streams its splits."""
     import datasets
 
-    return datasets.load_dataset(name, subset, revision=None if Path(name).is_absolute() else commit, streaming=True)
+    return datasets.load_dataset_builder(name, subset, revision=None if Path(name).is_absolute() else commit)
 
 
 def features_of(stream: Any) -> Any:
@@ -120,17 +123,27 @@ def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
 
     pointer, row = _pointer(source), 0
     schema = _schema_of(pointer)
+    schema = schema if column is None else pa.schema([schema.field(column)])
     with streaming(f"{pointer.called}: shard {pointer.shard + 1} of {pointer.of}"):
         if commit_of(pointer.name, pointer.revision) != pointer.revision:
             raise changed(Path(pointer.name))
-        stream = splits_of(pointer.name, pointer.subset, pointer.revision)[pointer.split]
-        for table in stream.shard(pointer.of, pointer.shard).with_format("arrow").iter(ROWS):
-            table = table_cast(table, schema)
-            for batch in (table if column is None else table.select([column])).to_batches():
+        for table in _tables(pointer, column):
+            for batch in table_cast(table, schema).to_batches():
                 yield from small_pieces(batch, source, row)
                 row += len(batch)
         if commit_of(pointer.name, pointer.revision) != pointer.revision:
             raise changed(Path(pointer.name))
+
+
+def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
+    builder = builder_of(pointer.name, pointer.subset, pointer.revision)
+    files = parquet_files(builder, pointer.split)
+    if len(files) == pointer.of:
+        yield from tables_of(files[pointer.shard], column)
+        return
+    stream = builder.as_streaming_dataset(pointer.split)
+    for table in stream.shard(pointer.of, pointer.shard).with_format("arrow").iter(ROWS):
+        yield table if column is None else table.select([column])
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def test_a_stream_is_one_data_set_with_files_of_the_same_rows(tmp_path: Path, ma
 
 
 def test_never_the_whole_in_memory(tmp_path: Path, manifest: Path) -> None:
-    """Arrow's memory at its most is far from the data's size."""
+    """Arrow's memory at its most is what a row group that is written takes, however large the data are."""
     folder = tmp_path / "large"
     folder.mkdir()
     text = "".join(chr(33 + place % 90) for place in range(20_000))
@@ -152,7 +152,7 @@ def test_never_the_whole_in_memory(tmp_path: Path, manifest: Path) -> None:
         plant(manifest, Path(f"hub:{folder}"), tmp_path / "out")
     finally:
         pa.set_memory_pool(usual)
-    assert (pool.max_memory() or 0) - (before or 0) < size / 2
+    assert (pool.max_memory() or 0) - (before or 0) < size / 3
 
 
 def test_killed_it_goes_on(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
