@@ -28,9 +28,10 @@ from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.kept import keeping_folder
+from leakage_tasks.core.rights import open_to_readers
 from leakage_tasks.core.workers import each, workers
 from leakage_tasks.data import Layout, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
+from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
 
 _HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
 """What the record has of each shard, its number of rows apart."""
@@ -53,8 +54,7 @@ def plant_shards(
     _check(job, shards)
     state = keeping_folder(state_of(output))
     places = [ShardPlace(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names]
-    for place in places:
-        _folder_of(place.output)
+    make_folders(output, shards.names, shards.root)
     copies = {canary.id: canary.repetitions for canary in planted}
     with workers(len(places), jobs, dask) as each_of:
         known: list[Known] = each_of(count, places)
@@ -65,8 +65,9 @@ def plant_shards(
     record = _record(job, shards, known, done, planted, canaries)
     heights = {name: height for one in done for name, height in one.heights.items()}
     record = replace(record, heights=heights or None)
-    with replacing(job.record_path) as beside:
+    with replacing(job.record_path, private=True) as beside:
         write_sidecar(record, beside)
+    open_to_readers(job.record_path, (place.source for place in places), shards.root)
     clear(state, output)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
@@ -90,11 +91,11 @@ def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None =
         [known["rows"] for known in shards.values()],
     )
     state = keeping_folder(state_of(output))
+    make_folders(output, shards, planted)
     tasks = []
     for (name, known), gaps in zip(shards.items(), dealt, strict=True):
         hashes = {part: known[part] for part in _HASHES}
         own = replace(record, input_rows=known["rows"], shards=None, **hashes)
-        _folder_of(output / name)
         own_state = state / f"{name}.removed.json"
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own_state, own, gaps))
     done: list[Written] = each(remove_one, tasks, jobs, dask)
@@ -178,10 +179,3 @@ def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:
             raise PlantingError(f"{place.source}: its texts are not those of {places[0].name}: name the column")
         if place.wanted.role is not None and not one.chat:
             raise PlantingError(f"{place.source}: holds no chat turns, so nobody's turn can be had: leave --role out")
-
-
-def _folder_of(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PlantingError(f"{path.parent}: cannot be made ({error.strerror}): choose another output") from None

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.kept import forget
+from leakage_tasks.core.rights import close_as
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 _FRONT = 1 << 20
@@ -89,6 +90,23 @@ def clear(state: Path, output: Path) -> None:
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
     """What a report says of shards that an earlier run had done already."""
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
+
+
+def make_folders(output: Path, names: Collection[str], like: Path) -> None:
+    """Make ``output`` and the folders of the shards ``names`` in it, none more open than its namesake in ``like``.
+
+    Those that are there stay as they are. Raises PlantingError where one cannot be made.
+    """
+    for name in dict.fromkeys(PurePosixPath(name).parent for name in names):
+        for part in (*reversed(name.parents), name):
+            folder = output / part
+            if folder.is_dir():
+                continue
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
+            close_as(folder, like / part)
 
 
 def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:

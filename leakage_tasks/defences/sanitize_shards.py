@@ -16,7 +16,7 @@ from leakage_tasks.core.kept import keep, keeping_folder, kept
 from leakage_tasks.core.steady import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_strangers, clear, of_earlier_run, state_of
+from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
 from leakage_tasks.defences.near_texts import NearTo
 from leakage_tasks.defences.ranking import (
     CAVEAT,
@@ -88,8 +88,7 @@ def sanitize_shards(
         raise OptionError(f"drop is {settings.drop}: give 1 or more")
     state = keeping_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
-    for name in shards.names:
-        (output / name).parent.mkdir(parents=True, exist_ok=True)
+    make_folders(output, shards.names, shards.root)
     ranked: list[dict[str, Any]] = each(partial(_rank, settings), tasks, jobs, dask)
     best = sorted((-score, place, row, texts) for place, one in enumerate(ranked) for score, row, texts in one["first"])
     number, chosen = _first([texts for *_, texts in best], settings.drop)

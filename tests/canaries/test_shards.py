@@ -8,11 +8,12 @@ import os
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_work, verify, write_manifest
 from leakage_tasks.canaries.places import deal, gaps_of
+from leakage_tasks.canaries.removing import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -53,6 +55,10 @@ def lines(kind: str, shard: int) -> bytes:
     rows = [f"row {number} of shard {shard}" for number in range(SIZES[shard])]
     texts = [json.dumps({"text": row, "other": 1}) for row in rows] if kind == "jsonl" else rows
     return "".join(f"{text}\n" for text in texts).encode()
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def make(folder: Path, ending: str) -> Path:
@@ -146,7 +152,6 @@ def test_removing_gives_back_every_byte(tmp_path: Path, manifest: Path, ending: 
         planted, back = tmp_path / f"planted-{seed}.{ending}", tmp_path / f"back-{seed}.{ending}"
         plant(manifest, source, planted, seed=seed)
         assert unpack(planted) != content
-        from leakage_tasks.canaries.removing import remove
 
         remove(planted, back)
         assert unpack(back) == content
@@ -172,7 +177,6 @@ def test_removing_from_other_lines(tmp_path: Path, manifest: Path, leakage: Run,
 
 
 def test_removing_canaries_of_several_lines(tmp_path: Path) -> None:
-    from leakage_tasks.canaries.removing import remove
 
     manifest, source = tmp_path / "c.jsonl", tmp_path / "in.txt"
     write_manifest(make_canaries("Pin of {unique}\nis {digits:4}", 3, repetitions=(5,), controls=1), manifest)
@@ -254,6 +258,40 @@ def test_what_was_changed_is_not_taken_apart(tmp_path: Path, manifest: Path, lea
     assert "part-0.txt: is not there, but" in told
     assert "part-2.txt: changed since it was planted" in told
     assert "part-9.txt: was not there when" in told
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    """New files can be read by all."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_umask")
+@pytest.mark.parametrize(
+    ("files", "folder", "told"), [(0o600, 0o755, 0o600), (0o644, 0o700, 0o600), (0o640, 0o755, 0o640)]
+)
+def test_the_record_is_for_those_who_can_read_every_shard(
+    tmp_path: Path, manifest: Path, files: int, folder: int, told: int
+) -> None:
+    source = make(tmp_path / "in", "txt")
+    (source / "part-1.txt").chmod(files)
+    source.chmod(folder)
+    plant(manifest, source, tmp_path / "out")
+    assert mode_of(tmp_path / "out.leakage.json") == told
+    assert mode_of(tmp_path / "out") == folder
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_folders_of_shards_are_no_more_open_than_their_sources(tmp_path: Path, manifest: Path) -> None:
+    source = make(tmp_path / "in", "txt")
+    (source / "closed").mkdir(0o700)
+    (source / "part-1.txt").rename(source / "closed" / "part-1.txt")
+    plant(manifest, source, tmp_path / "out")
+    remove(tmp_path / "out", tmp_path / "back")
+    for copy in ("out", "back"):
+        assert [mode_of(tmp_path / copy / part) for part in (".", "closed")] == [0o755, 0o700]
 
 
 def test_a_rerun_skips_what_is_done(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,8 @@ def _run(program: str, words: list[str], work: Path, log: Path, faults: Faults |
             os.dup2(out.fileno(), 2)
         os.chdir(work)
         os.environ["TMPDIR"] = str(work / "tmp")
-        __import__("tempfile").tempdir = None
+        # Named, as the standard library would try one out with a file, which a signal can leave there.
+        __import__("tempfile").tempdir = str(work / "tmp")
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)

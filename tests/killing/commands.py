@@ -13,9 +13,10 @@ _SMALL = "--prompt-length 4 --epochs 2 --batch-size 4 --prefix-length 6 --suffix
 class Command:
     """``{in}`` and ``{out}`` in ``words`` are the folders of inputs and outputs.
 
-    ``outputs`` are what it has to write whole or not at all. ``older`` are further words for an older output of another
-    content. ``private`` says that what it writes is as private as what it reads. ``kept`` are outputs of an undisturbed
-    run that are there from the start; ``resumed`` further words where an interrupted run left ``resume``.
+    ``outputs`` are what it has to write whole or not at all; ``grows`` those of them that are folders whose files are
+    written so, one after another. ``older`` are further words for an older output of another content. ``private`` says
+    that what it writes is as private as what it reads. ``kept`` are outputs of an undisturbed run that are there from
+    the start; ``resumed`` further words where an interrupted run left ``resume``.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Command:
     resume: str = ""
     resumed: str = ""
     by_call: bool = True
+    grows: tuple[str, ...] = ()
 
     def arguments(self, inputs: Path, out: Path, more: str = "") -> list[str]:
         """The command line after the program's name."""
@@ -53,6 +55,32 @@ def _lm_eval(task: str, model: str, metadata: str, model_name: str = "hf") -> Co
 
 COMMANDS = (
     *map(_plant, ("txt", "jsonl", "parquet")),
+    Command(
+        "plant shards",
+        "plant {in}/canaries.jsonl {in}/shards -o {out}/planted",
+        ("planted", "planted.leakage.json"),
+        "--seed 1",
+        private=True,
+        resume="planted.leakage-shards",
+        grows=("planted",),
+    ),
+    Command(
+        "plant --remove",
+        "plant --remove {in}/planted-shards -o {out}/back",
+        ("back",),
+        private=True,
+        resume="back.leakage-shards",
+        grows=("back",),
+    ),
+    Command(
+        "sanitize shards",
+        "sanitize {in}/shards -o {out}/clean --drop 2 --epochs 1",
+        ("clean",),
+        "--drop 3",
+        private=True,
+        resume="clean.leakage-shards",
+        grows=("clean",),
+    ),
     Command(
         "sanitize",
         "sanitize {in}/train.txt -o {out}/clean.txt --drop 2 --epochs 1 --report {out}/report.jsonl",
@@ -116,12 +144,14 @@ COMMANDS = (
         "study run, its report",
         "study run secret-sharer/estimators --scale smoke --trials 1 -o {out}/studies",
         ("studies/secret-sharer/smoke/estimators", "studies/secret-sharer/smoke/trials"),
+        grows=("studies/secret-sharer/smoke/trials",),
         kept=("studies/secret-sharer/smoke/trials", "studies/secret-sharer/smoke/shared"),
     ),
     Command(
         "study run",
         "study run secret-sharer/estimators --scale smoke --trials 1 -o {out}/studies",
         ("studies/secret-sharer/smoke/estimators", "studies/secret-sharer/smoke/trials"),
+        grows=("studies/secret-sharer/smoke/trials",),
         by_call=False,
     ),
     Command(

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.report.saved import canary_run, pairs_file
 
 LINES = 400
+SHARDS = 3
 CLAIM = "100 repetitions leak more than 10"
 
 
@@ -42,11 +43,15 @@ def _data(folder: Path) -> None:
     (folder / "train.txt").write_text("".join(f"{line}\n" for line in lines[:60]))
     (folder / "train.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
     pq.write_table(pa.table({"text": lines}), folder / "train.parquet")
+    (folder / "shards").mkdir()
+    for part in range(SHARDS):
+        (folder / "shards" / f"part-{part}.txt").write_text("".join(f"{line}\n" for line in lines[part:60:SHARDS]))
     mails = (f"call me at 212-555-{stream.randrange(100, 9999):04d} or me{n}@example.org\n" for n in range(20))
     (folder / "mail.txt").write_text("".join(mails))
     canaries = make_canaries("pin {unique} is {digits:2}", 4, repetitions=(1, 3), controls=3, seed=1)
     write_manifest(canaries, folder / "canaries.jsonl")
     plant(folder / "canaries.jsonl", folder / "train.txt", folder / "planted.txt")
+    plant(folder / "canaries.jsonl", folder / "shards", folder / "planted-shards")
     pairs_file(folder, 30)
     write_nlu_data(folder / "nlu", 60, 10, 10)
     rows = [Utterance(("my", "pin", "is", number), ("O", "O", "O", "B-canary"), "PinIntent") for number in "1234"]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import leftovers
+from leakage_tasks.core.atomic import is_leftover, leftovers
 from tests.killing.child import Child, import_as, started
 from tests.killing.commands import Command
 from tests.killing.faults import Faults
@@ -152,7 +152,10 @@ class Place:
     def _judge(self, usual: Undisturbed, outcome: Outcome, name: str, over: bool) -> None:
         now, start = self._outputs(), usual.old if over and usual.old else self._outputs(self.start)
         for output, held in now.items():
-            if held not in (start.get(output, {}), usual.new[output]) and not self._is_grown(held, usual.new[output]):
+            before, new = start.get(output, {}), usual.new[output]
+            whole = {name: each for name, each in held.items() if not any(map(is_leftover, Path(name).parts))}
+            grown = output in self.command.grows and whole.items() <= before.items() | new.items()
+            if held not in (before, new) and not grown:
                 outcome.partial.append(output)
         left = half_written(self.out)
         told = list(leftovers(self.out))
@@ -172,10 +175,6 @@ class Place:
         """What others can read, but for the harness' own results: those have the rights that the umask gives."""
         logged = self.out / NAMED_BY_TIME
         return [each for each in open_to_others(self.out) if not Path(each).is_relative_to(logged)]
-
-    def _is_grown(self, held: dict[str, str], new: dict[str, str]) -> bool:
-        """Whether an output that grows file by file, as a study's trials do, holds whole ones alone."""
-        return "trials" in str(self.command.outputs) and held.items() <= new.items()
 
     def _unknown(self) -> list[str]:
         """What lies in ``out`` that is neither an output nor left by a kill."""
