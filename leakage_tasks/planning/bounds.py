@@ -153,7 +153,7 @@ def _class_loss(case: Case) -> Bounds:
     number = case.size if whole else case.budget
     # The two ranks of a generator's candidates: a proposal a slot, and what is let through there.
     more = len(case.slots) + sum(case.slots) if case.proposes else 0
-    return _texts(case, Range(number - (not whole), number + more + _asked(case)))
+    return _written(case, _texts(case, Range(number - (not whole), number + more + _asked(case))))
 
 
 def _label_search(case: Case) -> Bounds:
@@ -172,7 +172,17 @@ def _label_search(case: Case) -> Bounds:
 
 def _mix_and_match(case: Case) -> Bounds:
     most = case.slots[0] + sum(case.slots) + 2 * len(case.slots) + (case.budget if len(case.slots) > 1 else 0)
-    return _texts(case, Range(1, most))
+    return _written(case, _texts(case, Range(1, most)))
+
+
+def _written(case: Case, bounds: Bounds) -> Bounds:
+    """With the texts that a generator writes, a token a row, as many steps as a text is long."""
+    if not case.written:
+        return bounds
+    passes = case.written / case.at_once + len(case.slots) * case.length
+    more = (case.written, passes, case.written + case.length)
+    every = zip((bounds.rows, bounds.passes, bounds.tokens), more, strict=True)
+    return Bounds(*(Range(each.least, each.most + number) for each, number in every))
 
 
 def _inversion(case: Case) -> Bounds:

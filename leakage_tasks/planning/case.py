@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from leakage_tasks.attacks.classifier.class_beam import beginnings
 from leakage_tasks.attacks.registry import Attack, AttackRequest
+from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.harness.texts import requests_at_once
 from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
 
@@ -22,7 +24,7 @@ WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
 class Case:
     """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
     (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``;
-    ``at_once`` rows are read in a pass.
+    ``at_once`` rows are read in a pass. ``written`` rows more are what a generator that writes texts reads, at most.
     """
 
     size: int
@@ -37,6 +39,7 @@ class Case:
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
+    written: int = 0
 
     @property
     def least_steps(self) -> int:
@@ -71,6 +74,7 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
+        written=written_rows(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
     )
 
 
@@ -82,6 +86,14 @@ def rows_at_once(target: Any, length: int, whole_texts: bool = False) -> int:
         # Of whole texts a causal model takes fewer at once, since each has logits at every token.
         return target.text_rows(length) if whole_texts and hasattr(target, "text_rows") else target.rows(length)
     return requests_at_once(getattr(target, "_lm", None))
+
+
+def written_rows(generator: Any, space: Space, width: int) -> int:
+    """Rows that a generator reads for texts after ``width`` beginnings of each slot, and after the secret's own."""
+    if not hasattr(generator, "most_rows"):
+        return 0
+    slots = range(len(space.slots))
+    return sum((beginnings(space, slot, width) + 1) * int(generator.most_rows(space, slot)) for slot in slots)
 
 
 def shortest_path(paths: Paths) -> int:

@@ -26,7 +26,8 @@ class Count:
 def modules_of(lm: Any) -> list[nn.Module]:
     """The modules whose passes count, of a harness model and of what proposes values to it; none of an API's."""
     found: dict[int, nn.Module] = {}
-    for holder in (lm, getattr(lm, "target", None), getattr(lm, "generator", None)):
+    target = getattr(lm, "target", None)
+    for holder in (lm, target, getattr(target, "generator", None)):
         model = getattr(holder, "model", None)
         if isinstance(model, nn.Module):
             module = _entry(model)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.attacks.run import chosen_attacks, run_attack
 from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.planning.bounds import bounds_of
 from leakage_tasks.planning.case import case_of, shortest_path
 from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.harness.target import as_target
+from tests.encoders import save_base, save_classifier
 from tests.oracles import letters, tiny_gpt2
 
 ATTACKS = {
@@ -42,6 +47,29 @@ def test_every_canary_stays_within_the_bounds(attack: str, template: str) -> Non
         for name in ("rows", "passes", "tokens"):
             ends = getattr(bounds, name)
             assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
+
+
+@pytest.mark.parametrize("attack", ["mix-and-match", "class-loss"])
+@pytest.mark.parametrize("template", ["ab{words}c", "a{words}b{words}c"])
+def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, template: str) -> None:
+    save_base(tmp_path / "base")
+    save_classifier(tmp_path / "classifier", tmp_path / "base")
+    tiny_gpt2(letters()).save_pretrained(tmp_path / "causal")
+    letters().save_pretrained(tmp_path / "causal")
+    lm = ClassifierScorerLM(
+        pretrained=str(tmp_path / "classifier"), device="cpu", generator=f"text:{tmp_path / 'causal'}"
+    )
+    target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
+    words = {"words": word_list("words", ("a", "b", "c"))}
+    canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
+    ((chosen, order),) = chosen_attacks(attack, target, canaries, 40, 0, goal, {})
+    bounds = bounds_of(chosen.name, case_of(chosen, order))
+    with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
+        run_attack(attack, target, canaries, budget=40, goal=goal)
+    assert count.rows > classifier.rows
+    for name in ("rows", "passes", "tokens"):
+        ends = getattr(bounds, name)
+        assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
 
 
 def test_brute_force_takes_all_fillings() -> None:

@@ -76,7 +76,13 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
 
 def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
     """How many fillings go on into ``slot``, and how many values each may try there within the budget."""
+    before = beginnings(space, slot, width)
+    return before, budget // (before * max(len(space.slots) - 1, 1))
+
+
+def beginnings(space: Space, slot: int, width: int) -> int:
+    """How many fillings of the slots before ``slot`` are kept."""
     before = 1
     for each in space.slots[:slot]:
         before = min(before * len(each), width)
-    return before, budget // (before * max(len(space.slots) - 1, 1))
+    return before

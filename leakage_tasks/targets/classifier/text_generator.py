@@ -62,6 +62,10 @@ class TextGenerator:
         """
         return [self._proposal(space, head, slot) for head in heads]
 
+    def most_rows(self, space: Space, slot: int) -> int:
+        """Rows of a token that writing for one proposal reads at most; what texts share is read once."""
+        return self._texts * self._length(space.pieces[slot], space.pieces[slot + 1], space.slots[slot])
+
     def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
         alphabet, after = space.slots[slot], space.pieces[slot + 1]
         key = space.begin(head), after, alphabet.values
@@ -92,8 +96,7 @@ class TextGenerator:
         beginning = before.rstrip()
         gap = before[len(beginning) :]
         prefix = self._target.begun(self._target.encode([beginning])[0])
-        # A token more, which shows where a value ends.
-        length = 1 + max(map(len, self._target.encode([f"{gap}{value}{after}" for value in alphabet.values])))
+        length = self._length(before, after, alphabet)
         needed = len(prefix) + length
         if needed > self._target.max_length:
             raise TargetError(
@@ -103,6 +106,11 @@ class TextGenerator:
         decoded = self._target.tokenizer.batch_decode(draws.tokens, clean_up_tokenization_spaces=False)
         numbers = np.bincount(draws.of_draw, minlength=len(decoded))
         return [(text.removeprefix(gap), int(number)) for text, number in zip(decoded, numbers, strict=True)]
+
+    def _length(self, before: str, after: str, alphabet: Alphabet) -> int:
+        """Tokens of each text: those of the longest value and what follows it, and one that shows where it ends."""
+        gap = before[len(before.rstrip()) :]
+        return 1 + max(map(len, self._target.encode([f"{gap}{value}{after}" for value in alphabet.values])))
 
     def _uniforms(self, beginning: str, length: int) -> FloatArray:
         digest = hashlib.sha256(f"text generator:{self._seed}:{beginning}".encode()).digest()
