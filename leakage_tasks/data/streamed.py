@@ -45,7 +45,7 @@ class HubFormat(ArrowFormat):
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
         """The schema of all shards; the rows are not known yet."""
-        return _schema_of(_pointer(source)), 0
+        return _features_of(_pointer(source)).arrow_schema, 0
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Stream the texts once, and once more for labels."""
@@ -58,12 +58,12 @@ class HubFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Stream batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
-        schema = _schema_of(_pointer(source))
+        schema = _features_of(_pointer(source)).arrow_schema
         write_batches(splice(_batches(source), points, schema, source), output, schema, COMPRESSION)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Stream batch by batch."""
-        schema = _schema_of(_pointer(source))
+        schema = _features_of(_pointer(source)).arrow_schema
         write_batches(without_rows(_batches(source), dropped), output, schema, COMPRESSION)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
@@ -85,11 +85,12 @@ def commit_of(name: str, revision: str | None) -> str:
     return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
-def builder_of(name: str, subset: str | None, commit: str) -> Any:
-    """What lists the data set's files and streams its splits."""
+def builder_of(name: str, subset: str | None, commit: str, features: Any = None) -> Any:
+    """What lists the data set's files and streams its splits; without ``features`` it reads some."""
     import datasets
 
-    return datasets.load_dataset_builder(name, subset, revision=None if Path(name).is_absolute() else commit)
+    revision = None if Path(name).is_absolute() else commit
+    return datasets.load_dataset_builder(name, subset, revision=revision, features=features)
 
 
 def features_of(stream: Any) -> Any:
@@ -111,10 +112,10 @@ def _pointer(source: Path) -> Pointer:
         raise PlantingError(f"{source}: no pointer to a data set of the hub: plant anew") from None
 
 
-def _schema_of(pointer: Pointer) -> Any:
+def _features_of(pointer: Pointer) -> Any:
     import datasets
 
-    return datasets.Features.from_dict(pointer.features).arrow_schema
+    return datasets.Features.from_dict(pointer.features)
 
 
 def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
@@ -122,7 +123,7 @@ def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
     from datasets.table import table_cast
 
     pointer, row = _pointer(source), 0
-    schema = _schema_of(pointer)
+    schema = _features_of(pointer).arrow_schema
     schema = schema if column is None else pa.schema([schema.field(column)])
     with streaming(f"{pointer.called}: shard {pointer.shard + 1} of {pointer.of}"):
         if commit_of(pointer.name, pointer.revision) != pointer.revision:
@@ -136,7 +137,7 @@ def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
 
 
 def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
-    builder = builder_of(pointer.name, pointer.subset, pointer.revision)
+    builder = builder_of(pointer.name, pointer.subset, pointer.revision, _features_of(pointer))
     files = parquet_files(builder, pointer.split)
     if len(files) == pointer.of:
         yield from tables_of(files[pointer.shard], column)
