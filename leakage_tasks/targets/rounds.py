@@ -9,7 +9,6 @@ the attacks alone, never on timing.
 from __future__ import annotations
 
 import contextvars
-import math
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
+from leakage_tasks.targets.full_passes import answered_now
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -38,8 +38,6 @@ FILLED = 2.0
 """Passes' worth of questions that are to be waiting before more attacks are begun."""
 STATELESS = 4
 """So many passes of whole texts count as one: attacks that ask for these hold no state while they wait."""
-ROUNDING = 1e-6
-"""Passes that sums of shares may be off by."""
 
 _here = threading.local()
 
@@ -235,31 +233,13 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> None:
 
 
 def _in_full_passes(group: list[_Attack[Any]]) -> list[_Attack[Any]]:
-    """Those of a ``group`` to be answered now: all, or those whose passes are fuller without the others.
-
-    What has waited most comes first, then what fills most.
-    """
+    """Those of a ``group`` to be answered now; the others go on waiting."""
     if not all(attack.question is not None and attack.question.waits for attack in group):
         return group
-    total = _size(group)
-    whole = math.floor(total + ROUNDING)
-    if whole < 1:
-        return group
-    chosen, filled = set(), 0.0
-    for attack in sorted(group, key=lambda attack: (-attack.held, -_size([attack]))):
-        if filled + _size([attack]) <= whole + ROUNDING:
-            chosen.add(attack)
-            filled += _size([attack])
-    if not chosen or _fullness(filled) <= _fullness(total) + ROUNDING:
-        return group
-    for attack in group:
-        attack.held += attack not in chosen
-    return [attack for attack in group if attack in chosen]
-
-
-def _fullness(size: float) -> float:
-    """How full passes are, on average, that read so many passes' worth of rows."""
-    return size / max(1, math.ceil(size - ROUNDING))
+    now = answered_now([_size([attack]) for attack in group], [attack.held for attack in group])
+    for place, attack in enumerate(group):
+        attack.held += place not in now
+    return [attack for place, attack in enumerate(group) if place in now]
 
 
 def _answer_alike(questions: Sequence[_Question]) -> None:
