@@ -28,6 +28,9 @@ READ, READ_IN_HALF = 1e-3, 0.1
 PROBED = 4
 """Padding tokens, if there is room for so many, that tell whether a model reads them."""
 
+TOKENS_ALONE = {"return_attention_mask": False, "return_token_type_ids": False}
+"""Has a tokenizer make no masks, which takes it as long as the tokens do."""
+
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
 Ask = Callable[..., Tensor]
@@ -70,8 +73,7 @@ class RowModel:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, with the special tokens the model was trained with."""
-        only = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-        return self.tokenizer(list(texts), **only)["input_ids"] if texts else []
+        return self.tokenizer(list(texts), verbose=False, **TOKENS_ALONE)["input_ids"] if texts else []
 
     def length(self, text: str) -> int:
         """Tokens of a text, special ones included."""

@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import RowState, after, join, likeness, looked_at
+from leakage_tasks.targets.causal.cache import RowState, after, join, likeness, looked_at, pick
 from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
 
 SAME, SAME_IN_HALF = 1e-4, 0.1
 """How far log-probabilities of two ways may be apart, in nats, the latter in half precision."""
+CHECKED = 4
+"""Rows of a state that are read in two ways; more would copy its prefix as often."""
 
 Read = Callable[..., tuple[Tensor, Any]]
 """Reads tokens ``[n, 1]`` after a cache, told more by name: logits ``[n, 1, V]`` and the cache after them."""
@@ -106,12 +108,17 @@ class Passes:
             log.debug("a shared pass cannot be made: %s", error)
             return None
         if not proven:
-            some = _unlike(states)
-            plain, _ = self._each([states[place] for place in some], [fed[place] for place in some])
-            if not self.agree([found[0][place] for place in some], plain):
+            if not self._is_plain(found[0], states, fed):
                 return None
             self._proven.append(kind)
         return found
+
+    def _is_plain(self, logits: Sequence[Tensor], states: Sequence[RowState], fed: Sequence[Tensor]) -> bool:
+        """Whether some rows of those states that differ most are what a pass for each state makes of them."""
+        some = {place: _spread(len(fed[place])) for place in _unlike(states)}
+        picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
+        plain, _ = self._each(picked, [_rows(fed[place], rows) for place, rows in some.items()])
+        return self.agree([_rows(logits[place], rows) for place, rows in some.items()], plain)
 
     def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""
@@ -169,6 +176,15 @@ def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
     """The most by which log-probabilities of two ways differ, in nats, from logits ``[n, …, V]`` of each."""
     pairs = zip(found, plain, strict=True)
     return max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
+
+
+def _spread(rows: int) -> Tensor:
+    """Places of a few rows, the first and the last among them."""
+    return torch.linspace(0, rows - 1, min(rows, CHECKED)).round().long()
+
+
+def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
+    return tensor.index_select(0, rows.to(tensor.device))
 
 
 def _likeness_of_prefix(state: RowState) -> Hashable:

@@ -13,7 +13,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.batches import TOKENS_ALONE, TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
@@ -48,7 +48,7 @@ class CausalTarget(CausalReader):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, without special tokens."""
-        return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return self.tokenizer(list(texts), add_special_tokens=False, **TOKENS_ALONE)["input_ids"]
 
     def begun(self, tokens: Sequence[int]) -> list[int]:
         """``tokens`` after the prefix token, unless they begin with it."""
