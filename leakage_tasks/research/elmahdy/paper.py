@@ -6,7 +6,7 @@ from leakage_tasks.research.elmahdy.calibrated import ALL, GAIN
 from leakage_tasks.research.elmahdy.positions import ALL as ANYWHERE
 from leakage_tasks.research.elmahdy.positions import KEPT
 from leakage_tasks.research.elmahdy.tables import TABLE_2, TABLE_3, TABLE_4
-from leakage_tasks.research.framework.gains import in_cell
+from leakage_tasks.research.framework.gains import cell_itself
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -128,13 +128,13 @@ PAPER = register_paper(
                 "ranking by how much lower the loss is than another classifier's (`signal=calibrated`)",
                 "calibrated",
                 "bits of exposure more than by the loss, on the victims of Table 3, more is better",
-                in_cell({"copies": ALL}, GAIN),
+                cell_itself({"copies": ALL}, GAIN),
             ),
             BeyondItem(
                 "unknown tokens anywhere, by a shortlist from the gradient at the full vocabulary of a real encoder",
                 "positions",
                 "share of the ten best of all values that are the shortlist's too, one unknown token, 1 is best",
-                in_cell({"unknown tokens": 1, "where": ANYWHERE}, KEPT),
+                cell_itself({"unknown tokens": 1, "where": ANYWHERE}, KEPT),
             ),
         ),
     )

@@ -35,16 +35,6 @@ def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside:
     return gain
 
 
-def in_cell(row: dict[str, Any], column: str) -> Gain:
-    """The gain that a study's own table has in a cell."""
-
-    def gain(result: StoredResult) -> Measured | None:
-        found = result.cell(row, column)
-        return found if isinstance(found, Measured) else None
-
-    return gain
-
-
 def apart(one: Measured, other: Measured) -> Measured:
     """The difference of two figures, with the interval that follows from theirs (MOVER, Zou and Donner 2008).
 

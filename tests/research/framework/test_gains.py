@@ -35,6 +35,15 @@ def test_cells_are_found_by_parts_of_their_texts() -> None:
     assert cells_apart({"model": "none"}, "right", {"model": "plain"})(stored(rows=rows)) is None
 
 
+def test_a_row_of_the_very_text_goes_before_one_that_holds_it() -> None:
+    rows = [
+        {"way": way, "right": {"value": value, "low": value, "high": value, "count": 9, "sd": None}}
+        for way, value in (("softmax, one start", 0.5), ("softmax", 0.25), ("softmax, finished", 0.125))
+    ]
+    assert stored(rows=rows).cell({"way": "softmax"}, "right").value == 0.25
+    assert stored(rows=rows).cell({"way": "finished"}, "right").value == 0.125
+
+
 def test_a_cell_that_is_a_gain_is_taken_as_it_is() -> None:
     rows = [{"model": "ours", "gained": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 9, "sd": None}}]
     assert cell_itself({"model": "ours"}, "gained")(stored(rows=rows)) == Measured(0.5, 0.4, 0.6, 9)
