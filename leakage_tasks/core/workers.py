@@ -20,8 +20,6 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from tqdm import tqdm
-
 from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
@@ -154,7 +152,10 @@ def _begin() -> None:
     """Make a process one of several: no bars of its own, threads that sleep when they wait, none left alone."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # tqdm's own lock holds a semaphore, and Python warns of it when a process that has one is told to end.
+    # It reads that when it is imported.
+    from tqdm import tqdm
+
+    # Its own lock holds a semaphore, and Python warns of it when a process that has one is told to end.
     tqdm.set_lock(threading.RLock())
     # Ctrl-C reaches all processes of a terminal; the first one then tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
