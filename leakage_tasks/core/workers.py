@@ -152,10 +152,10 @@ def _begin() -> None:
     """Make a process one of several: no bars of its own, threads that sleep when they wait, none left alone."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # It reads that when it is imported.
+    # tqdm reads TQDM_DISABLE when it is imported.
     from tqdm import tqdm
 
-    # Its own lock holds a semaphore, and Python warns of it when a process that has one is told to end.
+    # The lock that it makes holds a semaphore, and Python warns of it when a process that has one is told to end.
     tqdm.set_lock(threading.RLock())
     # Ctrl-C reaches all processes of a terminal; the first one then tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
