@@ -62,33 +62,41 @@ class TextGenerator:
         """
         return [self._proposal(space, head, slot) for head in heads]
 
-    def most_rows(self, space: Space, slot: int) -> int:
-        """Rows of a token that writing for one proposal reads at most; what texts share is read once."""
-        return self._texts * self._length(space.pieces[slot], space.pieces[slot + 1], space.slots[slot])
+    def kept(self, space: Space, head: Filling, slot: int) -> Counter[str]:
+        """How many of the texts kept hold each value after ``head``; empty where none is kept.
 
-    def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
+        Raises TargetError for a text longer than the model reads.
+        """
         alphabet, after = space.slots[slot], space.pieces[slot + 1]
         key = space.begin(head), after, alphabet.values
         if key not in self._counts:
             last = slot == len(space.slots) - 1
             word = not after[:1].isalnum() and (bool(after) or last)
-            self._counts[key] = self._kept(key[0], after, alphabet, word)
-        found = np.array([self._counts[key][value] for value in alphabet.values])
-        places = len(found) + 1 - np.searchsorted(np.sort(found), found, side="right")
-        return Proposal(-np.log2((found + 1) / (found.sum() + len(found))), np.where(found, places, len(found)))
+            self._counts[key] = self._pruned(key[0], after, alphabet, word)
+        return self._counts[key]
 
-    def _kept(self, before: str, after: str, alphabet: Alphabet, word: bool) -> Counter[str]:
-        """How many of the texts kept hold each value."""
-        counts: Counter[str] = Counter()
-        for text, number in self._written(before, after, alphabet):
-            value = _value_at_start(text, alphabet, word)
-            if value and (not self._whole or text[len(value) :].startswith(after.rstrip())):
-                counts[value] += number
+    def most_rows(self, space: Space, slot: int) -> int:
+        """Rows of a token that writing for one proposal reads at most; what texts share is read once."""
+        return self._texts * self._length(space.pieces[slot], space.pieces[slot + 1], space.slots[slot])
+
+    def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
+        counts = self.kept(space, head, slot)
         if not counts:
             what = "goes on as the template does" if self._whole else "holds a candidate at the slot"
             raise TargetError(
                 f"generator={self.generator_name}: no text {what}: raise texts=, or use generator=causal:MODEL"
             )
+        found = np.array([counts[value] for value in space.slots[slot].values])
+        places = len(found) + 1 - np.searchsorted(np.sort(found), found, side="right")
+        return Proposal(-np.log2((found + 1) / (found.sum() + len(found))), np.where(found, places, len(found)))
+
+    def _pruned(self, before: str, after: str, alphabet: Alphabet, word: bool) -> Counter[str]:
+        """How many of the texts that pruning leaves hold each value."""
+        counts: Counter[str] = Counter()
+        for text, number in self._written(before, after, alphabet):
+            value = _value_at_start(text, alphabet, word)
+            if value and (not self._whole or text[len(value) :].startswith(after.rstrip())):
+                counts[value] += number
         return counts
 
     def _written(self, before: str, after: str, alphabet: Alphabet) -> list[tuple[str, int]]:

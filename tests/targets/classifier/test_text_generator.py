@@ -118,3 +118,12 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, options: dict[str
         ClassifierScorerLM(pretrained=str(tmp_path / "classifier"), device="cpu", **options)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_kept_is_told_without_an_error_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = writing(monkeypatch, "ab b", "ab.", "xab")
+    assert made.kept(space("a {words}."), (), 0) == {"ab": 2}
+    none = writing(monkeypatch, "ab b", "xab", prune="template")
+    assert none.kept(space("a {words}."), (), 0) == {}
+    with pytest.raises(TargetError, match="no text goes on as the template does: raise texts="):
+        none.propose(space("a {words}."), [()], 0)
