@@ -1,0 +1,157 @@
+"""A small GPT-2 trained from scratch to write public text, in the word pieces of an encoder at hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.progress import progress
+from leakage_tasks.research.victims.base import initialize
+from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
+from leakage_tasks.training.rows import (
+    bucketed,
+    check_length,
+    check_sizes,
+    chosen_device,
+    linear_warmup_decay,
+    padded,
+    seeded,
+    token_rows,
+)
+from leakage_tasks.training.saved_model import Saved
+from leakage_tasks.training.text_batches import IGNORED
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+POSITIONS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterRecipe:
+    """A small GPT-2, and how it learns to write: AdamW, each text from its own beginning."""
+
+    epochs: int
+    """Times that each text is read."""
+    layers: int = 2
+    """How many."""
+    hidden: int = 128
+    """Units of a layer."""
+    heads: int = 2
+    """Of attention, in a layer."""
+    learning_rate: float = 2e-3
+    """What the rate rises to over a sixteenth of training; then it falls linearly to nothing."""
+    batch_size: int = 32
+    """In texts."""
+    max_length: int = 48
+    """In tokens; texts are cut there."""
+    seed: int = 0
+    """Of weights, dropout and order."""
+
+
+@dataclass(frozen=True)
+class TrainedWriter(Saved):
+    """A causal model in evaluation mode, its tokenizer, and its mean training loss in nats a token, one an epoch."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    losses: list[float]
+
+
+def writing_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
+    """A BERT tokenizer as one for a model that writes: the same tokens, texts from ``[CLS]`` to ``[SEP]``.
+
+    What it decodes keeps the space before a full stop, which BERT's own decoder takes away.
+    """
+    from tokenizers import Tokenizer, decoders
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.decoder = decoders.WordPiece(cleanup=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token=tokenizer.cls_token,
+        eos_token=tokenizer.sep_token,
+        pad_token=tokenizer.pad_token,
+        unk_token=tokenizer.unk_token,
+        clean_up_tokenization_spaces=False,
+        model_max_length=POSITIONS,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def train_writer(
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerFast,
+    how: WriterRecipe,
+    *,
+    device: str | torch.device | None = None,
+) -> TrainedWriter:
+    """A GPT-2 trained from scratch on ``texts``, whose tokens are those of :func:`writing_tokenizer`.
+
+    On a CPU the same arguments and thread count give the same model; the caller's random state is left alone. Raises
+    OptionError for no text and for sizes that make no network.
+    """
+    check_sizes(epochs=how.epochs, batch_size=how.batch_size, max_length=how.max_length)
+    check_length(how.max_length, POSITIONS)
+    if not texts:
+        raise OptionError("there is no text to train on: give one at least")
+    model, place = _fresh(how, tokenizer), chosen_device(device)
+    torch.nn.Module.to(model, place)
+    rows = token_rows(tokenizer, texts, how.max_length)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=how.learning_rate, weight_decay=0.01, fused=True)
+    stream = random.Random(f"writer:{how.seed}")
+    batches = [bucketed([len(row) for row in rows], how.batch_size, stream) for _ in range(how.epochs)]
+    steps = sum(map(len, batches))
+    loop = TrainingLoop(
+        model=model,
+        batches=lambda epoch: ([rows[row] for row in batch] for batch in batches[epoch - 1]),
+        step=partial(ClippedSteps[list[list[int]]](optimiser).take, partial(_loss, model, tokenizer)),
+        evaluate=lambda epoch, losses: float(losses.total / losses.count),
+        epochs=how.epochs,
+        rates=linear_warmup_decay(optimiser, steps, 0.06),
+        shown=lambda loss: f"{loss:.2f} nats/token",
+    )
+    with seeded(how.seed, place):
+        losses = loop.run(progress(steps, "learning to write"))
+    model.eval()
+    return TrainedWriter(model, tokenizer, losses)
+
+
+def _fresh(how: WriterRecipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """An untrained model. Raises OptionError on sizes that do not fit together."""
+    from transformers import AutoModelForCausalLM, GPT2Config
+
+    check_sizes(layers=how.layers, hidden=how.hidden, heads=how.heads)
+    if how.hidden % how.heads:
+        raise OptionError(f"hidden is {how.hidden} and heads {how.heads}: give a hidden size that the heads divide")
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=POSITIONS,
+        n_embd=how.hidden,
+        n_layer=how.layers,
+        n_head=how.heads,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        # GPT-2's 0.02 is for 768 units.
+        initializer_range=0.02 * (768 / how.hidden) ** 0.5,
+    )
+    return initialize(AutoModelForCausalLM, config, tokenizer, how.seed)
+
+
+def _loss(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, rows: Sequence[Sequence[int]]) -> BatchLoss:
+    """The loss of every token of ``rows`` but the first: summed nats and how many tokens count."""
+    batch = padded(rows, tokenizer.pad_token_id, model.device)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    targets = ids.masked_fill(mask == 0, IGNORED)[:, 1:]
+    logits = model(input_ids=ids[:, :-1], attention_mask=mask[:, :-1], use_cache=False).logits
+    loss = cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+    counted = (targets != IGNORED).sum()
+    return BatchLoss(loss / counted, loss.detach(), counted)
