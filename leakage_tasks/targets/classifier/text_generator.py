@@ -40,10 +40,10 @@ class TextGenerator:
     """Implements ``ProposesValues``: ``texts`` are drawn after what stands before the slot, and pruned.
 
     Kept are texts with a value of the alphabet at the slot, a whole word where the template goes on with none, and
-    with ``prune=template`` those alone that go on as the template does up to the next slot. A value's place is one more
-    than how many values stand in more of the kept texts; those that stand in none share the last place. Its cost is
-    −log2 of its share, each value counted once more than it was found. The same ``seed`` gives the same texts, whatever
-    the company.
+    with ``prune=template`` those alone that go on, spaces aside, as the template does up to the next slot. A value's
+    place is one more than how many values stand in more of the kept texts; those that stand in none share the last
+    place. Its cost is −log2 of its share, each value counted once more than it was found. The same ``seed`` gives the
+    same texts, whatever the company.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class TextGenerator:
         counts: Counter[str] = Counter()
         for text, number in self._written(before, after, alphabet):
             value = _value_at_start(text, alphabet, word)
-            if value and (not self._whole or text[len(value) :].startswith(after.rstrip())):
+            # Tokenizers do not give back every space: word pieces put none before a full stop, or one always.
+            if value and (not self._whole or _unspaced(text[len(value) :]).startswith(_unspaced(after))):
                 counts[value] += number
         return counts
 
@@ -123,6 +124,10 @@ class TextGenerator:
     def _uniforms(self, beginning: str, length: int) -> FloatArray:
         digest = hashlib.sha256(f"text generator:{self._seed}:{beginning}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest)).random((1, self._texts, length))
+
+
+def _unspaced(text: str) -> str:
+    return "".join(text.split())
 
 
 def _value_at_start(text: str, alphabet: Alphabet, word: bool) -> str:

@@ -46,6 +46,15 @@ def test_texts_are_pruned_to_those_that_go_on_as_the_template_does(monkeypatch: 
     assert made.propose(space("a {words}."), [()], 0)[0].places.tolist() == [4, 4, 1, 4]
 
 
+@pytest.mark.parametrize("template", ["a {words} .", "a {words}."])
+@pytest.mark.parametrize("text", ["b .", "b."])
+def test_spaces_that_a_tokenizer_does_not_keep_prune_nothing(
+    monkeypatch: pytest.MonkeyPatch, template: str, text: str
+) -> None:
+    made = writing(monkeypatch, text, "ab b.", prune="template")
+    assert made.kept(space(template), (), 0) == {"b": 1}
+
+
 def test_the_longest_value_counts_and_whole_words_only_where_the_template_ends_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
