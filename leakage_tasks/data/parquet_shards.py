@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leakage_tasks.data.batches import ROWS
+from leakage_tasks.data.batches import BYTES, ROWS
 
 _BUFFER = 1 << 20
 
@@ -29,10 +29,16 @@ def parquet_files(builder: Any, split: str) -> list[str]:
 
 
 def tables_of(file: str, column: str | None) -> Iterator[Any]:
-    """Tables of at most 256 rows of one column, or of all; a column that the file lacks is not in them."""
+    """Tables of at most 256 rows of one column, or of all; a column that the file lacks is not in them.
+
+    Where rows are large they have fewer, so that they come to some 32 MiB.
+    """
     from datasets.utils.file_utils import xopen
 
     with xopen(file, "rb") as stream, pq.ParquetFile(stream, buffer_size=_BUFFER) as parquet:
         columns = None if column is None else [column]
-        for batch in parquet.iter_batches(ROWS, columns=columns):
-            yield pa.Table.from_batches([batch])
+        for group in range(parquet.num_row_groups):
+            known = parquet.metadata.row_group(group)
+            rows = max(1, min(ROWS, BYTES * known.num_rows // max(1, known.total_byte_size)))
+            for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+                yield pa.Table.from_batches([batch])

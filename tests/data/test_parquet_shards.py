@@ -68,6 +68,14 @@ def test_a_file_at_an_address(tmp_path: Path) -> None:
     assert pa.concat_tables(tables).equals(pq.read_table(path, columns=["tag"]))
 
 
+def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:
+    texts = [chr(65 + row) * 4_000_000 for row in range(24)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", use_dictionary=False)
+    tables = list(tables_of(str(tmp_path / "a.parquet"), None))
+    assert max(map(len, tables)) == 8
+    assert pa.concat_tables(tables).column("text").to_pylist() == texts
+
+
 def test_a_column_that_a_file_lacks_is_in_no_table(tmp_path: Path) -> None:
     tables = list(tables_of(str(make(tmp_path / "texts") / "train-1.parquet"), "tag"))
     assert [table.column_names for table in tables] == [[]] * len(tables)
