@@ -92,7 +92,7 @@ _TRAINING = (
     ),
     PaperPart(
         "Section 6.3",
-        "optimizers, shuffling and bagging; shown: exposure with the first optimizer",
+        "optimizers, shuffling and bagging; shown: exposure with the first optimizer, where its loss is lowest",
         "optimizers",
         TableCell({}, "exposure there"),
         (PaperClaim("at equal loss none makes a significant difference", ("at equal loss there is no *",)),),
