@@ -152,7 +152,6 @@ def test_removing_gives_back_every_byte(tmp_path: Path, manifest: Path, ending: 
         planted, back = tmp_path / f"planted-{seed}.{ending}", tmp_path / f"back-{seed}.{ending}"
         plant(manifest, source, planted, seed=seed)
         assert unpack(planted) != content
-
         remove(planted, back)
         assert unpack(back) == content
 
@@ -177,7 +176,6 @@ def test_removing_from_other_lines(tmp_path: Path, manifest: Path, leakage: Run,
 
 
 def test_removing_canaries_of_several_lines(tmp_path: Path) -> None:
-
     manifest, source = tmp_path / "c.jsonl", tmp_path / "in.txt"
     write_manifest(make_canaries("Pin of {unique}\nis {digits:4}", 3, repetitions=(5,), controls=1), manifest)
     source.write_bytes(b"one\ntwo\nthree")

@@ -25,7 +25,6 @@ class ServedHub:
     """
 
     folder: Path
-    commit: str = COMMIT
     address: str = ""
     asked: list[str] = field(default_factory=list)
     gone: str | None = None
@@ -36,7 +35,7 @@ class ServedHub:
         return {
             "id": NAME,
             "author": NAME.split("/")[0],
-            "sha": self.commit,
+            "sha": COMMIT,
             "private": False,
             "disabled": False,
             "gated": False,
@@ -120,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(b"Entry not found", 404, {"X-Error-Code": "EntryNotFound"})
             return
         data = path.read_bytes()
-        headers = {"ETag": f'"{self.hub.etag(path)}"', "X-Repo-Commit": self.hub.commit, "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{self.hub.etag(path)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         wanted = self.headers.get("Range")
         if wanted is None:
             self._send(data, 200, headers)

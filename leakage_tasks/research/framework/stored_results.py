@@ -57,7 +57,10 @@ class StoredResult:
         return {"schema": STORE_SCHEMA, **own, **self.report.to_json()}
 
     def cell(self, row: dict[str, Any], column: str) -> Cell:
-        """The cell of a column in the first row with the cells of ``row``, else texts that hold its; None if none."""
+        """The cell of a column in the row whose cells are those of ``row``; None if there is none.
+
+        Where no row has the very texts, the first one counts whose texts hold them.
+        """
         found = (each for each in self.report.rows if all(_alike(each.get(name), row[name]) for name in row))
         return min(found, key=lambda each: any(each[name] != row[name] for name in row), default={}).get(column)
 

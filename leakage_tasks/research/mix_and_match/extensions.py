@@ -73,15 +73,21 @@ def _bridge_claims(trials: Sequence[StudyTrial], bridge: str) -> list[Claim]:
 
 
 def _moves_up(trials: Sequence[StudyTrial], bridge: str, which: int, words: str) -> Claim:
-    means = {
-        name: [fmean(values(trials, each, which, name)) for each in (bridge, NONE)]
+    means = [
+        (fmean(values(trials, bridge, which, name)), fmean(values(trials, NONE, which, name)))
         for name in trials[0].result["ranks"]
-    }
-    up, down = (sum(sign * (one - two) < 0 for one, two in means.values()) for sign in (1, -1))
-    p = sign_p(up, up + down) if up + down else 1.0
-    one, two = (fmean(pair[each] for pair in means.values()) for each in (0, 1))
-    evidence = f"{up} of {len(means)} canaries up, {down} down; mean place {one:.0f} against {two:.0f}; p = {p:.2g}"
-    return Claim(words, None if p > LEAST_P else up > down, evidence, p)
+    ]
+    return ahead(means, words)
+
+
+def ahead(means: Sequence[tuple[float, float]], words: str, said: tuple[str, str] = ("up", "down")) -> Claim:
+    """That most canaries' places are the lower ones: the sign test, for each canary two means over trials."""
+    lower, higher = (sum(sign * (own - other) < 0 for own, other in means) for sign in (1, -1))
+    p = sign_p(lower, lower + higher) if lower + higher else 1.0
+    one, two = map(fmean, zip(*means, strict=True))
+    counts = f"{lower} of {len(means)} canaries {said[0]}, {higher} {said[1]}"
+    evidence = f"{counts}; mean place {one:.0f} against {two:.0f}; p = {p:.2g}"
+    return Claim(words, None if p > LEAST_P else lower > higher, evidence, p)
 
 
 def _plot_bridges(report: Report, path: Path) -> None:

@@ -10,7 +10,7 @@ from leakage_tasks.research.framework.group_tests import LEAST_P
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
-from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES
+from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead
 from leakage_tasks.research.mix_and_match.free_text_trials import CAUSAL, PRUNED, free_text, run, writing
 from leakage_tasks.research.mix_and_match.tables import categories, control_line, from_zero, set_up, sign_p
 
@@ -99,14 +99,12 @@ def _claims_of_template(trials: Sequence[StudyTrial], many: int) -> list[Claim]:
 
 
 def _ahead(trials: Sequence[StudyTrial], one: str, other: str, which: int, words: str) -> Claim:
-    """That most canaries' places, means over trials, are the lower ones: the sign test, canary by canary."""
-    names = list(trials[0].result["ranks"])
-    means = [[fmean(_places(trials, each, which, name)) for each in (one, other)] for name in names]
-    up, down = (sum(sign * (own - theirs) < 0 for own, theirs in means) for sign in (1, -1))
-    p = sign_p(up, up + down) if up + down else 1.0
-    mine, others = (fmean(pair[each] for pair in means) for each in (0, 1))
-    evidence = f"{up} of {len(names)} canaries lower, {down} higher; mean place {mine:.0f} against {others:.0f}"
-    return Claim(words, None if p > LEAST_P else up > down, f"{evidence}; p = {p:.2g}", p)
+    """That one generator gives most canaries the lower places, means over trials."""
+    means = [
+        (fmean(_places(trials, one, which, name)), fmean(_places(trials, other, which, name)))
+        for name in trials[0].result["ranks"]
+    ]
+    return ahead(means, words, ("lower", "higher"))
 
 
 def _notes(trials: Sequence[StudyTrial]) -> list[str]:

@@ -1,9 +1,9 @@
 """One token more after the texts of several states in as few passes as the model allows, each way proven before use.
 
 Attention models read all rows in one pass, whatever their prefixes: sharing these (``shared``), else with keys and
-values padded to one length (``padded``). The way that is tried is held against one pass for each state, and steps aside
-where it differs: when first used, and when prefixes of several lengths, or several source sentences, first meet in it.
-All other models read those rows in one pass whose states are alike.
+values padded to one length (``padded``). The way that is tried is held against a pass for each state, a few rows of it,
+and steps aside where it differs: when first used, and when prefixes of several lengths, or several source sentences,
+first meet in it. All other models read those rows in one pass whose states are alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leakage_tasks.targets.memory import out_of_memory
 SAME, SAME_IN_HALF = 1e-4, 0.1
 """How far log-probabilities of two ways may be apart, in nats, the latter in half precision."""
 CHECKED = 4
-"""Rows of a state that are read in two ways; more would copy its prefix as often."""
+"""Rows of a state that prove a way; a pass for the state alone takes a copy of the prefix for each."""
 
 Read = Callable[..., tuple[Tensor, Any]]
 """Reads tokens ``[n, 1]`` after a cache, told more by name: logits ``[n, 1, V]`` and the cache after them."""

@@ -77,7 +77,7 @@ class TextGenerator:
 
     def most_rows(self, space: Space, slot: int) -> int:
         """Rows of a token that writing for one proposal reads at most; what texts share is read once."""
-        return self._texts * self._length(space.pieces[slot], space.pieces[slot + 1], space.slots[slot])
+        return self._texts * self._length(_gap(space.pieces[slot]), space.pieces[slot + 1], space.slots[slot])
 
     def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
         counts = self.kept(space, head, slot)
@@ -102,10 +102,9 @@ class TextGenerator:
 
     def _written(self, before: str, after: str, alphabet: Alphabet) -> list[tuple[str, int]]:
         """Distinct texts that were drawn after ``before``, without the space that ends it, and how often each was."""
-        beginning = before.rstrip()
-        gap = before[len(beginning) :]
+        beginning, gap = before.rstrip(), _gap(before)
         prefix = self._target.begun(self._target.encode([beginning])[0])
-        length = self._length(before, after, alphabet)
+        length = self._length(gap, after, alphabet)
         needed = len(prefix) + length
         if needed > self._target.max_length:
             raise TargetError(
@@ -116,14 +115,18 @@ class TextGenerator:
         numbers = np.bincount(draws.of_draw, minlength=len(decoded))
         return [(text.removeprefix(gap), int(number)) for text, number in zip(decoded, numbers, strict=True)]
 
-    def _length(self, before: str, after: str, alphabet: Alphabet) -> int:
+    def _length(self, gap: str, after: str, alphabet: Alphabet) -> int:
         """Tokens of each text: those of the longest value and what follows it, and one that shows where it ends."""
-        gap = before[len(before.rstrip()) :]
         return 1 + max(map(len, self._target.encode([f"{gap}{value}{after}" for value in alphabet.values])))
 
     def _uniforms(self, beginning: str, length: int) -> FloatArray:
         digest = hashlib.sha256(f"text generator:{self._seed}:{beginning}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest)).random((1, self._texts, length))
+
+
+def _gap(before: str) -> str:
+    """The spaces that ``before`` ends with."""
+    return before[len(before.rstrip()) :]
 
 
 def _unspaced(text: str) -> str:

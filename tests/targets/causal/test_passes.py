@@ -25,7 +25,9 @@ from transformers import (
 
 from leakage_tasks.core.log import log
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.passes import CHECKED
 from leakage_tasks.targets.causal.questions import Step, extend_all
 from tests.oracles import letters
 
@@ -117,6 +119,19 @@ def test_no_prefix_is_copied_where_attention_is_plain(name, monkeypatch):
         stepped(target, (2, 2, 2, 2), together)
     monkeypatch.setattr("leakage_tasks.targets.causal.cache.RowState.whole", None)
     stepped(target, (3, 2, 2, 1))
+
+
+def test_a_way_is_proven_by_a_few_rows_of_a_state():
+    target = CausalTarget(model_of("gpt2"), letters())
+    columns, rows = np.arange(V), 50
+    state, _, _ = target.start(target.encode([BEFORE[0]])[0], columns)
+    read = []
+    for _ in range(2):
+        with metered([target.model]) as count:
+            zeros = np.zeros(rows, dtype=np.int64)
+            target.extend([state], zeros, zeros, np.arange(5, 5 + rows) % V, columns)
+        read.append(count.rows)
+    assert read == [rows + CHECKED, rows]
 
 
 def test_a_way_that_is_wrong_steps_aside(monkeypatch):
