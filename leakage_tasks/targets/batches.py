@@ -16,6 +16,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
+from leakage_tasks.targets.tokens.token_ids import token_ids
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""
@@ -27,9 +28,6 @@ READ, READ_IN_HALF = 1e-3, 0.1
 """Bits by which padding may change an answer before it counts as read, the latter in half precision."""
 PROBED = 4
 """Padding tokens, if there is room for so many, that tell whether a model reads them."""
-
-TOKENS_ALONE = {"return_attention_mask": False, "return_token_type_ids": False}
-"""Has a tokenizer make no masks, which takes it as long as the tokens do."""
 
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
@@ -73,7 +71,7 @@ class RowModel:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, with the special tokens the model was trained with."""
-        return self.tokenizer(list(texts), verbose=False, **TOKENS_ALONE)["input_ids"] if texts else []
+        return token_ids(self.tokenizer, texts, special=True)
 
     def length(self, text: str) -> int:
         """Tokens of a text, special ones included."""

@@ -13,7 +13,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.batches import TOKENS_ALONE, TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
@@ -22,6 +22,7 @@ from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.tokens.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 
 
@@ -48,7 +49,7 @@ class CausalTarget(CausalReader):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, without special tokens."""
-        return self.tokenizer(list(texts), add_special_tokens=False, **TOKENS_ALONE)["input_ids"]
+        return token_ids(self.tokenizer, texts, special=False)
 
     def begun(self, tokens: Sequence[int]) -> list[int]:
         """``tokens`` after the prefix token, unless they begin with it."""

@@ -14,7 +14,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import TOKENS_ALONE, check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
@@ -23,6 +23,7 @@ from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
 from leakage_tasks.targets.tokens.automaton import parse
+from leakage_tasks.targets.tokens.token_ids import ALONE
 
 ROWS = 512
 """Pairs that a pass has at most."""
@@ -108,7 +109,7 @@ class Seq2SeqTarget(TextModel):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of target sentences, without special ones."""
-        return self.tokenizer(text_target=list(texts), add_special_tokens=False, **TOKENS_ALONE)["input_ids"]
+        return self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
 
     def encode_source(self, text: str) -> list[int]:
         """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.batches import TOKENS_ALONE, in_half_precision
+from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -21,6 +21,7 @@ from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
+from leakage_tasks.targets.tokens.token_ids import token_ids
 
 
 class CausalSuffixes:
@@ -73,7 +74,7 @@ class CausalSuffixes:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of texts, without special ones."""
-        return self.tokenizer(list(texts), add_special_tokens=False, **TOKENS_ALONE)["input_ids"] if texts else []
+        return token_ids(self.tokenizer, texts, special=False)
 
 
 def causal_suffixes(lm: Any, target: CausalTarget) -> CausalSuffixes:
