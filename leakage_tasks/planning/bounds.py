@@ -176,12 +176,9 @@ def _mix_and_match(case: Case) -> Bounds:
 
 
 def _written(case: Case, bounds: Bounds) -> Bounds:
-    """With the texts that a generator writes, a token a row, as many steps as a text is long."""
-    if not case.written:
-        return bounds
-    passes = case.written / case.at_once + len(case.slots) * case.length
-    more = (case.written, passes, case.written + case.length)
-    every = zip((bounds.rows, bounds.passes, bounds.tokens), more, strict=True)
+    """With the texts that a generator writes."""
+    rows, tokens, steps = case.written
+    every = zip((bounds.rows, bounds.passes, bounds.tokens), (rows, rows / case.at_once + steps, tokens), strict=True)
     return Bounds(*(Range(each.least, each.most + number) for each, number in every))
 
 

@@ -24,7 +24,7 @@ WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
 class Case:
     """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
     (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``;
-    ``at_once`` rows are read in a pass. ``written`` rows more are what a generator that writes texts reads, at most.
+    ``at_once`` rows are read in a pass. A generator that writes texts reads ``written`` rows, tokens and steps at most.
     """
 
     size: int
@@ -39,7 +39,7 @@ class Case:
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
-    written: int = 0
+    written: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def least_steps(self) -> int:
@@ -74,7 +74,7 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
-        written=written_rows(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
+        written=written(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
     )
 
 
@@ -88,12 +88,17 @@ def rows_at_once(target: Any, length: int, whole_texts: bool = False) -> int:
     return requests_at_once(getattr(target, "_lm", None))
 
 
-def written_rows(generator: Any, space: Space, width: int) -> int:
-    """Rows that a generator reads for texts after ``width`` beginnings of each slot, and after the secret's own."""
-    if not hasattr(generator, "most_rows"):
-        return 0
+def written(generator: Any, space: Space, width: int) -> tuple[int, int, int]:
+    """Rows, tokens and steps of texts that a generator writes after ``width`` beginnings of each slot and the secret's.
+
+    All are none of a generator that writes none.
+    """
+    if not hasattr(generator, "most_work"):
+        return 0, 0, 0
     slots = range(len(space.slots))
-    return sum((beginnings(space, slot, width) + 1) * int(generator.most_rows(space, slot)) for slot in slots)
+    times = np.array([beginnings(space, slot, width) + 1 for slot in slots])
+    rows, tokens, steps = (times @ np.array([generator.most_work(space, slot) for slot in slots])).tolist()
+    return rows, tokens, steps
 
 
 def shortest_path(paths: Paths) -> int:

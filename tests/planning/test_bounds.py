@@ -50,23 +50,29 @@ def test_every_canary_stays_within_the_bounds(attack: str, template: str) -> Non
 
 
 @pytest.mark.parametrize("attack", ["mix-and-match", "class-loss"])
-@pytest.mark.parametrize("template", ["ab{words}c", "a{words}b{words}c"])
-def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, template: str) -> None:
+@pytest.mark.parametrize("template", ["ab{words}c", "a{words}b{words}c", "the pin of my card, as I say, is{words}x"])
+@pytest.mark.parametrize("texts", [12, 2000])
+def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, template: str, texts: int) -> None:
     save_base(tmp_path / "base")
     save_classifier(tmp_path / "classifier", tmp_path / "base")
     tiny_gpt2(letters()).save_pretrained(tmp_path / "causal")
     letters().save_pretrained(tmp_path / "causal")
     lm = ClassifierScorerLM(
-        pretrained=str(tmp_path / "classifier"), device="cpu", generator=f"text:{tmp_path / 'causal'}"
+        pretrained=str(tmp_path / "classifier"),
+        device="cpu",
+        generator=f"text:{tmp_path / 'causal'}",
+        texts=texts,
     )
     target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
-    words = {"words": word_list("words", ("a", "b", "c"))}
+    words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
     canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
-    ((chosen, order),) = chosen_attacks(attack, target, canaries, 40, 0, goal, {})
-    bounds = bounds_of(chosen.name, case_of(chosen, order))
+    ((chosen, order),) = chosen_attacks(attack, target, canaries, 1000, 0, goal, {})
+    case = case_of(chosen, order)
+    bounds = bounds_of(chosen.name, case)
     with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
-        run_attack(attack, target, canaries, budget=40, goal=goal)
-    assert count.rows > classifier.rows
+        run_attack(attack, target, canaries, budget=1000, goal=goal)
+    assert 0 < count.rows - classifier.rows <= case.written[0]
+    assert count.tokens - classifier.tokens <= case.written[1]
     for name in ("rows", "passes", "tokens"):
         ends = getattr(bounds, name)
         assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)

@@ -75,9 +75,16 @@ class TextGenerator:
             self._counts[key] = self._pruned(key[0], after, alphabet, word)
         return self._counts[key]
 
-    def most_rows(self, space: Space, slot: int) -> int:
-        """Rows of a token that writing for one proposal reads at most; what texts share is read once."""
-        return self._texts * self._length(_gap(space.pieces[slot]), space.pieces[slot + 1], space.slots[slot])
+    def most_work(self, space: Space, slot: int) -> tuple[int, int, int]:
+        """Rows and tokens that writing for one proposal reads at most, and its steps: passes where one holds all texts.
+
+        What texts share is read once: first what stands before the slot, in one row, then a token a row.
+        """
+        longest = [max(slot.values, key=len) for slot in space.slots[:slot]]
+        before = space.begin(tuple(longest))
+        length = self._length(_gap(before), space.pieces[slot + 1], space.slots[slot])
+        own = self._texts * length
+        return own + 1, own + len(self._target.begun(self._target.encode([before])[0])), length + 1
 
     def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
         counts = self.kept(space, head, slot)
