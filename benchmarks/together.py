@@ -2,18 +2,22 @@
 
 ``python -m benchmarks.together [--canaries 40] [--taught 0.5] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes
 a model, teaches it a share of the canaries and attacks all of them both ways in one run. Beside the passes stands the
-least there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. What is found out
-about a model once, whatever the number of canaries, stands beside as *once*. The shapes of
+least there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. No order of the same
+questions may come to that: what any canary asks after its first n questions cannot be read in the first n passes, so
+there are n and as many as the rest of all rows fill, whatever n. That is the least *in order*. What is found out about
+a model once, whatever the number of canaries, stands beside as *once*. The shapes of
 ``benchmarks.together_shapes`` (classifier, masked, tagger, t5, bart, harness) are not taught.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -25,7 +29,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
-from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets import CausalTarget, rounds
 from leakage_tasks.targets.causal.questions import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
@@ -47,6 +51,8 @@ class Measured:
     """Of the clock: what the user waits for."""
     once: int
     """Passes that the first attack takes more than the same attack again."""
+    asked: list[list[int]]
+    """Rows of each question of each group, in order."""
 
 
 class Counted:
@@ -74,17 +80,24 @@ def main() -> None:
     made = OTHER[options.shape](options.canaries, options.rows) if options.shape in OTHER else _taught(options)
     threads = torch.get_num_threads()
     print(f"{options.shape}, {len(made.canaries)} canaries; {made.rows} rows a pass; {threads} threads")
-    print("| attack | | passes | rows | least passes | of the least | once | seconds |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    print("| attack | | passes | rows | least passes | times the least | in order | times that | once | seconds |")
+    print("|---|---|" + "---:|" * 8)
     for attack, goal in made.attacks:
         both = [[made.canaries], [[canary] for canary in made.canaries]]
         met, alone = (_measured(made, groups, attack, goal, options.budget) for groups in both)
         least = max(alone.depth, alone.rows / made.rows)
         for name, one in (("together", met), ("one by one", alone)):
-            share = one.passes / least
-            counts = f"{one.passes} | {one.rows} | {least:.1f} | {share:.2f} | {one.once}"
+            ordered = max(least, least_in_order(alone.asked, made.rows))
+            shares = f"{least:.1f} | {one.passes / least:.2f} | {ordered:.1f} | {one.passes / ordered:.2f}"
+            counts = f"{one.passes} | {one.rows} | {shares} | {one.once}"
             print(f"| {attack} | {name} | {counts} | {one.seconds:.1f} |")
         print(_compared(attack, met, alone))
+
+
+def least_in_order(asked: Sequence[Sequence[int]], at_once: int) -> float:
+    """The least passes of ``at_once`` rows that the questions of all canaries take, each canary's in their order."""
+    longest = max(map(len, asked))
+    return max(first + sum(sum(rows[first:]) for rows in asked) / at_once for first in range(longest + 1))
 
 
 def _taught(options: argparse.Namespace) -> Setup:
@@ -163,11 +176,26 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
 
         once = passes_of(made.canaries[:FEW])[1] - passes_of(made.canaries[:FEW])[1]
         counted.passes = counted.rows = 0
-        found, depth, started = [], 0, time.perf_counter()
+        found, depth, asked, started = [], 0, [], time.perf_counter()
         for group in groups:
-            own, passes = passes_of(group)
+            with _questions() as rows:
+                own, passes = passes_of(group)
             found, depth = found + own, max(depth, passes)
-        return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started, once)
+            asked.append(rows)
+        return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started, once, asked)
+
+
+@contextlib.contextmanager
+def _questions() -> Iterator[list[int]]:
+    """Notes the rows of what is answered together in the block, in order."""
+    answer, rows = rounds._answer_alike, list[int]()
+
+    def noted(questions: Sequence[Any]) -> None:
+        rows.append(sum(question.rows for question in questions))
+        answer(questions)
+
+    with mock.patch.object(rounds, "_answer_alike", noted):
+        yield rows
 
 
 if __name__ == "__main__":
