@@ -15,6 +15,7 @@ import numpy as np
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
+from leakage_tasks.targets.tokens.token_paths import Pieces
 
 UNIT = 1 / 16
 """Bits; a power of two, so that sums are exact."""
@@ -71,7 +72,7 @@ class MadeUp:
         return self._costs[np.arange(self.positions)[None], before, digits].sum(axis=1)
 
     def paths(self, space: Space) -> AutomatonPaths:
-        pieces = {digit: str(digit) for digit in range(DIGITS)}
+        pieces = Pieces({digit: str(digit) for digit in range(DIGITS)})
         return AutomatonPaths(space, lambda texts: [[int(digit) for digit in text] for text in texts], (), "", pieces)
 
     def start(self, prefix: Sequence[int], columns: np.ndarray) -> tuple[Any, float, np.ndarray]:

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens.automaton import Encode
-from leakage_tasks.targets.tokens.token_paths import PROBES
+from leakage_tasks.targets.tokens.tries import PROBES
 
 Decode = Callable[[list[int]], str]
 MOST_VALUES = 1000

@@ -24,6 +24,7 @@ from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.tokens.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
+from leakage_tasks.targets.tokens.tries import Tries
 
 
 class CausalTarget(CausalReader):
@@ -42,6 +43,7 @@ class CausalTarget(CausalReader):
         super().__init__(model, tokenizer, **settings)
         self._row_bytes = self._token_bytes = 1.0
         self._shared_tokens = 0
+        self._tries = Tries()
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
 
@@ -61,7 +63,7 @@ class CausalTarget(CausalReader):
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        return lay_out(space, self.encode, self.spelling)
+        return lay_out(space, self.encode, self.spelling, self._tries)
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
@@ -217,7 +219,7 @@ class CausalInContext(CausalTarget):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         first, *inner, last = space.pieces
         around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
-        found = lay_out(around, self._on, self.spelling)
+        found = lay_out(around, self._on, self.spelling, self._tries)
         if not (self._lead.tokens or found.prefix):
             raise not_shared()
         return found

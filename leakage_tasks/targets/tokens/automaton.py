@@ -8,6 +8,8 @@ a draw that ends elsewhere counts as no filling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
+
+if TYPE_CHECKING:
+    from leakage_tasks.targets.tokens.token_paths import Pieces
 
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
@@ -30,9 +35,7 @@ Encode = Callable[[list[str]], list[list[int]]]
 class AutomatonPaths:
     """Implements :class:`~leakage_tasks.targets.protocols.Paths` without enumerating the space."""
 
-    def __init__(
-        self, space: Space, encode: Encode, prefix: Sequence[int], text: str, pieces: Mapping[int, str]
-    ) -> None:
+    def __init__(self, space: Space, encode: Encode, prefix: Sequence[int], text: str, pieces: Pieces) -> None:
         """``prefix`` are the tokens all fillings share, ``text`` is what they spell, ``pieces`` each token's text."""
         self.prefix = tuple(prefix)
         self.root = 0
@@ -40,13 +43,8 @@ class AutomatonPaths:
         self._pattern = _Pattern(space, text)
         # Every token adds one character at least.
         self.longest = len(space.fill([max(slot.values, key=len) for slot in space.slots])) - len(text)
-        usable = self._pattern.alphabet
-        spelled = {token: piece for token, piece in pieces.items() if usable.issuperset(piece)}
-        self._vocabulary = _vocabulary_tree(spelled)
-        self.columns = np.array(sorted(spelled), dtype=np.int64)
-        # One character a token and one token a character: every path is canonical.
-        texts = set(spelled.values())
-        self._letters = len(texts) == len(spelled) and all(len(piece) == 1 for piece in texts)
+        self._vocabulary = pieces.of(self._pattern.alphabet)
+        self.columns = self._vocabulary.columns
         self._single = all(slot.lengths == {1} for slot in space.slots)
         self._sets: list[State] = []
         self._numbers: dict[State, int] = {}
@@ -76,7 +74,7 @@ class AutomatonPaths:
 
     def _edges_from(self, position: Position) -> Edges:
         if position not in self._from_position:
-            reached = list(self._follow(frozenset([position]), self._vocabulary))
+            reached = list(self._follow(frozenset([position]), self._vocabulary.tree))
             tokens = np.array([token for token, _ in reached], dtype=np.int64)
             after = np.array([self._number(state) for _, state in reached], dtype=np.int64)
             self._from_position[position] = np.searchsorted(self.columns, tokens), after
@@ -119,7 +117,7 @@ class AutomatonPaths:
         if not len(paths):
             return []
         texts = [self._text + "".join(self._pieces[token] for token in path) for path in paths.tolist()]
-        canonical = [True] * len(texts) if self._letters else self._canonical(texts, paths)
+        canonical = [True] * len(texts) if self._vocabulary.letters else self._canonical(texts, paths)
         return [parse(self._space, text) if kept else [] for text, kept in zip(texts, canonical, strict=True)]
 
     def _canonical(self, texts: list[str], paths: IntArray) -> list[bool]:
@@ -128,7 +126,7 @@ class AutomatonPaths:
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        if self._letters and self._single:
+        if self._vocabulary.letters and self._single:
             return self.ends(states).astype(np.int64)
         return np.array([len(found) for found in self.fillings(states, paths)], dtype=np.int64)
 
@@ -223,15 +221,30 @@ def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
     return following
 
 
-def _vocabulary_tree(pieces: Mapping[int, str]) -> dict:
-    """Tokens by their characters; the tokens that end at a node stand under the empty string."""
-    tree: dict = {}
-    for token, text in pieces.items():
-        node = tree
-        for character in text:
-            node = node.setdefault(character, {})
-        node.setdefault("", []).append(token)
-    return tree
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens whose text is made of some characters."""
+
+    columns: IntArray
+    """In ascending order."""
+    tree: dict
+    """By their characters; those that end at a node stand under the empty string."""
+    letters: bool
+    """Whether each is one character and each character one token, so that every path is canonical."""
+
+    @classmethod
+    def of(cls, pieces: Mapping[int, str], characters: frozenset[str]) -> Vocabulary:
+        """Those of ``pieces``, the text of each token."""
+        spelled = {token: piece for token, piece in pieces.items() if characters.issuperset(piece)}
+        tree: dict = {}
+        for token, text in spelled.items():
+            node = tree
+            for character in text:
+                node = node.setdefault(character, {})
+            node.setdefault("", []).append(token)
+        texts = set(spelled.values())
+        letters = len(texts) == len(spelled) and all(len(piece) == 1 for piece in texts)
+        return cls(np.array(sorted(spelled), dtype=np.int64), tree, letters)
 
 
 def parse(space: Space, text: str) -> list[Filling]:

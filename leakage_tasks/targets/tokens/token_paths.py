@@ -10,7 +10,14 @@ from typing import Any
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, next_characters, parse
+from leakage_tasks.targets.tokens.automaton import (
+    WHOLE_TEXTS,
+    AutomatonPaths,
+    Encode,
+    Vocabulary,
+    next_characters,
+    parse,
+)
 from leakage_tasks.targets.tokens.byte_paths import (
     BYTE,
     BytePaths,
@@ -19,13 +26,14 @@ from leakage_tasks.targets.tokens.byte_paths import (
     on_bytes,
     parts_of_characters,
 )
-from leakage_tasks.targets.tokens.trie import TriePaths
+from leakage_tasks.targets.tokens.tries import Tries, probes_of
 
 ENUMERATE = 20_000
 """Spaces up to this size are laid out by enumeration at once; it is exact and quick."""
 ENUMERATE_AT_MOST = 1_000_000
 """Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
-PROBES = 64
+VOCABULARIES = 8
+"""Sets of characters whose tokens are remembered: those of a few templates."""
 
 
 class Pieces(dict[int, str]):
@@ -40,20 +48,33 @@ class Pieces(dict[int, str]):
         return next_characters(self.values())
 
     @cached_property
+    def _vocabularies(self) -> dict[frozenset[str], Vocabulary]:
+        return {}
+
+    def of(self, characters: frozenset[str]) -> Vocabulary:
+        """The tokens that are made of these ``characters`` alone, found once for many canaries of one template."""
+        known = self._vocabularies
+        found = known.pop(characters, None) or Vocabulary.of(self, characters)
+        known[characters] = found
+        if len(known) > VOCABULARIES:
+            del known[next(iter(known))]
+        return found
+
+    @cached_property
     def by_bytes(self) -> Pieces:
         """The bytes of each token, parts of characters too."""
         return Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
 
 
-def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Paths:
+def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces], tries: Tries) -> Paths:
     """The token paths of ``space``.
 
     ``encode`` gives the tokens of texts without special tokens, ``spelling`` the text each ordinary token adds
-    after another one, which a small space does not need. Raises TargetError where the tokenizer does not round-trip
-    the space's fillings.
+    after another one, which a small space does not need. ``tries`` has what was enumerated before. Raises TargetError
+    where the tokenizer does not round-trip the space's fillings.
     """
     if space.size <= ENUMERATE:
-        return TriePaths(space, encode)
+        return tries.paths(space, encode)
     pieces = spelling()
     found = _walked(AutomatonPaths, space, encode, pieces)
     if found is None and pieces.parts:
@@ -61,7 +82,7 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Pat
     if found is not None:
         return found
     if space.size <= ENUMERATE_AT_MOST:
-        return TriePaths(space, encode)
+        return tries.paths(space, encode)
     raise TargetError(
         "the tokenizer does not give back the text of this template's fillings (it drops, joins or replaces "
         f"characters), so they cannot be searched: {WHOLE_TEXTS}"
@@ -70,7 +91,7 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces]) -> Pat
 
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
     """The walk of the vocabulary, or None where it would lose a filling."""
-    probes = _probes(space)
+    probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
     prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
     if not _holds(space, probes, encoded, prefix, text, pieces):
@@ -96,16 +117,6 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     pieces = Pieces({token: text for token, text in spelled.items() if token not in never})
     pieces.parts = parts_of_characters(tokenizer, [token for token, text in added.items() if "\ufffd" in text])
     return pieces
-
-
-def _probes(space: Space) -> list[Filling]:
-    """Random fillings, and some in which every value of every slot occurs."""
-    longest = max(map(len, space.slots))
-    cycled = [
-        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
-        for turn in range(longest)
-    ]
-    return space.sample(PROBES, "probes") + cycled
 
 
 def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:

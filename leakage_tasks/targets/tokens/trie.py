@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -32,6 +33,12 @@ class TriePaths:
         self._rows, self._lengths = rows[:, shared:], lengths - shared
         self.longest = int(self._lengths.max())
         self._build(self._rows, self._lengths)
+
+    def after(self, prefix: Sequence[int], space: Space) -> TriePaths:
+        """The same trie after other tokens, in a ``space`` of the same fillings."""
+        found = copy.copy(self)
+        found.prefix, found._space = tuple(prefix), space
+        return found
 
     def _build(self, rows: IntArray, lengths: IntArray) -> None:
         order = np.lexsort(rows.T[::-1])

@@ -11,6 +11,7 @@ from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths, parse
 from leakage_tasks.targets.tokens.token_paths import Pieces, lay_out, token_pieces
 from leakage_tasks.targets.tokens.trie import TriePaths
+from leakage_tasks.targets.tokens.tries import Tries
 from tests.oracles import letters, merging
 
 TEMPLATES = [
@@ -27,7 +28,7 @@ def encoder(tokenizer):
 
 def automaton(space, tokenizer, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
-    return lay_out(space, encoder(tokenizer), lambda: token_pieces(tokenizer, len(tokenizer)))
+    return lay_out(space, encoder(tokenizer), lambda: token_pieces(tokenizer, len(tokenizer)), Tries())
 
 
 def walk(paths, tokens):
@@ -98,7 +99,7 @@ def test_other_spellings_of_a_filling_count_for_nothing(monkeypatch):
 
 def test_words_that_begin_alike_and_slots_of_varying_length():
     space = parse_template("a {w:2} b", {"w": word_list("w", ["no", "not", "note", "t"])})
-    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())))
+    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())), Tries())
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
@@ -107,15 +108,14 @@ def test_touching_slots_that_spell_one_text_are_that_many_fillings(limit, monkey
     monkeypatch.setattr(layout, "ENUMERATE", limit)
     space = parse_template("{w}{v}", {"w": word_list("w", ["a", "ab"]), "v": word_list("v", ["bc", "c"])})
     assert sorted(parse(space, "abc")) == [("a", "bc"), ("ab", "c")]
-    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())))
+    paths = lay_out(space, encoder(letters()), lambda: token_pieces(letters(), len(letters())), Tries())
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
     tokens = np.array([paths.path(("a", "bc"))])
     assert paths.count(np.array([walk(paths, tokens[0])]), tokens).tolist() == [2]
 
 
 def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(monkeypatch):
-    monkeypatch.setattr(layout, "PROBES", 1)
-    monkeypatch.setattr(layout, "_probes", lambda space: [("z", "z"), ("y", "x")])
+    monkeypatch.setattr(layout, "probes_of", lambda space: [("z", "z"), ("y", "x")])
     space = parse_template(" {letters:2}")
     shared = {encoder(merging())([space.fill(filling)])[0][0] for filling in space.enumerate()}
     assert len(shared) > 1
@@ -126,7 +126,7 @@ def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(mon
 def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
     lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
     with pytest.raises(TargetError, match="cannot be told apart"):
-        lay_out(parse_template("pin {digits:2}"), lossy, Pieces)
+        lay_out(parse_template("pin {digits:2}"), lossy, Pieces, Tries())
 
 
 def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
@@ -135,14 +135,14 @@ def test_a_value_the_walk_would_miss_is_noticed(monkeypatch):
     words = word_list("w", [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmnop" for c in "stuvwx"] + ["na\u0175"])
     pieces = Pieces(token_pieces(merging(), len(merging())))
     with pytest.raises(TargetError, match="attack=sampled"):
-        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: pieces)
+        lay_out(parse_template("{w} {w}", {"w": words}), encoder(merging()), lambda: pieces, Tries())
 
 
 def test_a_tokenizer_that_loses_characters_is_declined():
     space = parse_template("number {digits:9}")
     lossy = lambda texts: letters()([text.replace("7", "1") for text in texts], add_special_tokens=False)["input_ids"]  # noqa: E731
     with pytest.raises(TargetError, match="attack=sampled"):
-        lay_out(space, lossy, lambda: token_pieces(letters(), len(letters())))
+        lay_out(space, lossy, lambda: token_pieces(letters(), len(letters())), Tries())
 
 
 @settings(max_examples=40, deadline=None)
@@ -161,7 +161,7 @@ def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
     assert len(all_fillings(paths)) == space.size
     old, layout.ENUMERATE = layout.ENUMERATE, 0
     try:
-        walked = lay_out(space, encode, lambda: token_pieces(tokenizer, len(tokenizer)))
+        walked = lay_out(space, encode, lambda: token_pieces(tokenizer, len(tokenizer)), Tries())
     finally:
         layout.ENUMERATE = old
     assert sorted(all_fillings(walked)) == sorted(space.enumerate())

@@ -17,6 +17,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
 from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces, unproduced
+from leakage_tasks.targets.tokens.tries import Tries
 from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 TEMPLATE = "the pin is {digits:4}."
@@ -94,7 +95,7 @@ def test_an_added_token_is_kept_though_no_merge_leads_to_it(monkeypatch):
 def test_every_filling_has_exactly_one_path(kind, template, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     made, space = tokenizer(kind), parse_template(template)
-    paths = lay_out(space, encoder(made), lambda: token_pieces(made, len(made)))
+    paths = lay_out(space, encoder(made), lambda: token_pieces(made, len(made)), Tries())
     assert isinstance(paths, AutomatonPaths)
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 

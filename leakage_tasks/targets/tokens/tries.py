@@ -1,0 +1,65 @@
+"""Tries of small spaces, each laid out once for all canaries whose templates differ in the text before the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.targets.tokens.trie import Encode, TriePaths
+
+PROBES = 64
+KEPT = 4
+"""Tries that are remembered: those of a few templates."""
+WORTH = 4
+"""So many times as many fillings as probes are to be there before a trie is taken from another space."""
+
+
+class Tries:
+    """Lays out small spaces.
+
+    Thousands of canaries of one template share the slots, what stands after them, and the word before the first one.
+    What comes earlier does not change the tokens of a filling, which probes prove for each space: all must end with the
+    tokens that the filling has in the trie, after the same tokens. Otherwise the space gets a trie of its own.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, TriePaths] = {}
+
+    def paths(self, space: Space, encode: Encode) -> TriePaths:
+        """The trie of ``space``. Raises TargetError as :class:`TriePaths`."""
+        kind = space.slots, space.pieces[1:], _last_word(space.prefix)
+        known = self._made.pop(kind, None)
+        found = None if known is None else _moved(known, space, encode)
+        self._made[kind] = made = found or TriePaths(space, encode)
+        if len(self._made) > KEPT:
+            del self._made[next(iter(self._made))]
+        return made
+
+
+def probes_of(space: Space) -> list[Filling]:
+    """Random fillings, and some in which every value of every slot occurs."""
+    longest = max(map(len, space.slots))
+    cycled = [
+        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
+        for turn in range(longest)
+    ]
+    return space.sample(PROBES, "probes") + cycled
+
+
+def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
+    """The ``trie`` after the text before the slots of ``space``; None where probes have other tokens there."""
+    probes = probes_of(space) if space.size >= WORTH * PROBES else []
+    if not 0 < WORTH * len(probes) <= space.size:
+        return None
+    encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
+    paths = [trie.path(filling) for filling in probes]
+    before = encoded[0][: len(encoded[0]) - len(paths[0])]
+    if any(tokens != before + path for tokens, path in zip(encoded, paths, strict=True)):
+        return None
+    return trie.after(before, space)
+
+
+def _last_word(text: str) -> str:
+    """The end of ``text`` from the space on that its last word stands after; all of it where there is none."""
+    at = text.rstrip().rfind(" ")
+    return text[max(at, 0) :]
