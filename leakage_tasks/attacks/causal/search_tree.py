@@ -140,18 +140,14 @@ class SearchTree:
 
     def read(self, batches: Sequence[Nodes], which: IntArray, children: Children) -> Nodes:
         """Let the model read children of equal depth; child i is of row ``parents[i]`` of ``batches[which[i]]``."""
-        memories = [self._recall(nodes, children.parents[which == n]) for n, nodes in enumerate(batches)]
-        rows = children.parents.copy()
-        for n, nodes in enumerate(batches):
-            if nodes.memory is None:
-                rows[which == n] = np.arange(int((which == n).sum()))
-        tokens = self.tokens(children.columns)
-        memory, following = self.target.extend(memories, which, rows, tokens, self.paths.columns)
-        self.calls += len(children)
-        self.nodes += len(children)
         before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
         for n, nodes in enumerate(batches):
             before[which == n] = nodes.paths[children.parents[which == n]]
+        tokens = self.tokens(children.columns)
+        memories, of, rows = self._memories(batches, which, children.parents, before)
+        memory, following = self.target.extend(memories, of, rows, tokens, self.paths.columns)
+        self.calls += len(children)
+        self.nodes += len(children)
         nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
         self._states.hold(nodes, self.target.state_bytes(memory))
         return nodes
@@ -208,16 +204,33 @@ class SearchTree:
         told = grade_guesses(best, secret)
         return {**told, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
-    def _recall(self, nodes: Nodes, rows: IntArray) -> Any:
-        """A batch's memory; if forgotten, that of ``rows`` computed again from the prefix."""
-        if nodes.memory is not None:
-            return nodes.memory
-        memory, place = self.root.memory, np.zeros(len(rows), dtype=np.int64)
-        for tokens in nodes.paths[rows].T:
-            memory, _ = self.target.extend([memory], np.zeros_like(place), place, tokens.copy(), self.paths.columns)
-            self.again += len(rows)
-            place = np.arange(len(rows))
-        return memory
+    def _memories(
+        self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray
+    ) -> tuple[list[Any], IntArray, IntArray]:
+        """Memories of batches, and of which and which row of it the parent at each of ``paths`` is.
+
+        What was forgotten, whatever the batch, is computed again from the prefix as one.
+        """
+        held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]
+        memories, rows = [batches[n].memory for n in held], parents.copy()
+        of = np.searchsorted(held, which)
+        gone = ~np.isin(which, held)
+        if gone.any():
+            memory, rows[gone] = self._recalled(paths[gone])
+            of[gone] = len(memories)
+            memories.append(memory)
+        return memories, of, rows
+
+    def _recalled(self, paths: IntArray) -> tuple[Any, IntArray]:
+        """The memory of nodes at ``paths`` ``[n, d]`` and the row of each; what paths share is read once."""
+        memory, row_of = self.root.memory, np.zeros(len(paths), dtype=np.int64)
+        for depth in range(1, paths.shape[1] + 1):
+            heads, first, place = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
+            rows, tokens = row_of[first], heads[:, -1].copy()
+            memory, _ = self.target.extend([memory], np.zeros_like(rows), rows, tokens, self.paths.columns)
+            self.again += len(heads)
+            row_of = place.reshape(-1)
+        return memory, row_of
 
 
 def _not_spelled() -> TargetError:

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
 from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, LEVELS, RankDraws, _needed, draw, summary
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, within
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -327,6 +327,31 @@ def test_forgotten_states_are_computed_again():
     nodes.memory = None
     assert np.allclose(explorer.read_part(nodes, explorer.children(nodes)[:5]).following, expected, atol=1e-4)
     assert explorer.again > 0
+
+
+@pytest.mark.parametrize("forgotten", [(0,), (1, 2), (0, 1, 2)])
+def test_what_several_batches_forgot_is_computed_again_as_one(forgotten):
+    canary = make("the pin is {digits:5}.", "70712")
+    target = target_of(letters())
+    explorer = SearchTree(target, canary.space)
+    root = explorer.root
+    first = explorer.read_part(root, explorer.children(root)[[1, 4, 7]])
+    batches = [explorer.read_part(first, explorer.children(first)[part]) for part in ([0, 3], [11, 12], [25, 29])]
+    children = [explorer.children(nodes) for nodes in batches]
+    chosen = Children.joined([children[2][:2], children[0][[3, 15]], children[1][:3], children[0][:1]])
+    which = np.array([2, 2, 0, 0, 1, 1, 1, 0])
+    expected = explorer.read(batches, which, chosen)
+    for place in forgotten:
+        batches[place].memory = None
+    asked, extend = [], target.extend
+    target.extend = lambda *told: asked.append(len(told[3])) or extend(*told)
+    found = explorer.read(batches, which, chosen)
+    assert np.allclose(found.following, expected.following, atol=1e-4)
+    assert np.array_equal(found.paths, expected.paths)
+    rows = [part for place in forgotten for part in batches[place].paths[chosen.parents[which == place]].tolist()]
+    heads = [len({tuple(path[:depth]) for path in rows}) for depth in (1, 2)]
+    assert asked == [*heads, len(chosen)]
+    assert explorer.again == sum(heads)
 
 
 def test_a_histogram_is_the_log_perplexity_of_whole_texts():
