@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree, distinct
 from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken
 
@@ -47,28 +49,51 @@ def shortest_path(order: AttackRequest) -> AttackResult:
     return explorer.result(order.canary.secret, run.best, run.proven, **effort)
 
 
+@dataclass
+class _Batch:
+    """Children of nodes of one depth in order of cost, then parent, then column; those before ``at`` are taken."""
+
+    nodes: Nodes
+    costs: FloatArray
+    parents: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    at: int = 0
+
+    def take(self, most: int, bound: float, before: tuple[float, bool]) -> slice:
+        """The next children, one at least: up to ``most``, not above ``bound``, and cheaper than another one.
+
+        ``before`` is the other's cost, and whether those of the same cost come first.
+        """
+        other, ties = before
+        within = np.searchsorted(self.costs, bound, side="right")
+        cheaper = np.searchsorted(self.costs, other, side="right" if ties else "left")
+        first, self.at = self.at, max(min(int(within), int(cheaper), self.at + most), self.at + 1)
+        return slice(first, self.at)
+
+
 class _Frontier:
-    """Children in order of cost, cheapest first; of a batch's row only its cheapest child left is in the heap."""
+    """Children in order of cost, cheapest first, equal ones by their age; of a batch its cheapest left is in the heap.
+
+    There are several for each node that is read, so that little is kept of each: what they lead to is found out when
+    they are taken, and a batch of which none is left is let go.
+    """
 
     def __init__(self, explorer: SearchTree) -> None:
         self._explorer = explorer
-        self._heap: list[tuple[float, int, int, int]] = []
-        self._batches: dict[int, tuple[Nodes, Children]] = {}
-        self._ends: dict[int, np.ndarray] = {}
+        self._heap: list[tuple[float, int]] = []
+        self._batches: dict[int, _Batch] = {}
         self._serial = 0
 
     def add(self, nodes: Nodes, bound: float) -> None:
         """Put the children of a batch in, those dearer than ``bound`` excepted."""
         children = self._explorer.children(nodes, bound)
-        children = children[np.lexsort((children.columns, children.costs, children.parents))]
         if not len(children):
             return
-        first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
+        order = np.lexsort((children.columns, children.parents, children.costs))
+        parents, columns = (each[order].astype(np.int32) for each in (children.parents, children.columns))
         number, self._serial = self._serial, self._serial + 1
-        self._batches[number] = (nodes, children)
-        self._ends[number] = first
-        for row in np.flatnonzero(first[1:] > first[:-1]):
-            heapq.heappush(self._heap, (float(children.costs[first[row]]), number, int(first[row]), int(row)))
+        self._batches[number] = _Batch(nodes, children.costs[order], parents, columns)
+        heapq.heappush(self._heap, (float(children.costs[order[0]]), number))
 
     def __bool__(self) -> bool:
         return bool(self._heap)
@@ -79,16 +104,25 @@ class _Frontier:
 
     def pop(self, most: int, bound: float) -> list[tuple[Nodes, Children]]:
         """The cheapest children, up to ``most`` and below ``bound``, with their parents' batches."""
-        taken: dict[int, list[int]] = {}
+        taken: dict[int, tuple[_Batch, list[slice]]] = {}
         while self._heap and most and self._heap[0][0] <= bound:
-            _, number, place, row = heapq.heappop(self._heap)
-            taken.setdefault(number, []).append(place)
-            most -= 1
-            if place + 1 < self._ends[number][row + 1]:
-                cost = float(self._batches[number][1].costs[place + 1])
-                heapq.heappush(self._heap, (cost, number, place + 1, row))
-        batches = ((self._batches[number], places) for number, places in taken.items())
-        return [(nodes, children[np.array(places)]) for (nodes, children), places in batches]
+            _, number = heapq.heappop(self._heap)
+            batch = self._batches[number]
+            other = (self._heap[0][0], number < self._heap[0][1]) if self._heap else (np.inf, True)
+            part = batch.take(most, bound, other)
+            taken.setdefault(number, (batch, []))[1].append(part)
+            most -= part.stop - part.start
+            if batch.at < len(batch.costs):
+                heapq.heappush(self._heap, (float(batch.costs[batch.at]), number))
+            else:
+                del self._batches[number]
+        return [(batch.nodes, self._children(batch, parts)) for batch, parts in taken.values()]
+
+    def _children(self, batch: _Batch, parts: Sequence[slice]) -> Children:
+        places = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        parents, columns = (each[places].astype(np.int64) for each in (batch.parents, batch.columns))
+        states = self._explorer.paths.table(batch.nodes.states[parents])[np.arange(len(places)), columns]
+        return Children(parents, columns, states, batch.costs[places])
 
 
 @dataclass
