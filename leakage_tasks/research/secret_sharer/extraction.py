@@ -5,9 +5,10 @@ Beyond the paper: exposure's estimators beside the truth, over a training run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from leakage_tasks.research.framework.group_tests import LEAST_P
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of
@@ -86,7 +87,6 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows.append({"algorithm": words, "found first": found, "model calls": spent, "published": Published(None)})
     calls = [entry[CERTAIN]["calls"] for entry in first if entry[CERTAIN]["place"] == 1]
     also = [entry[BATCHED]["place"] == 1 for entry in certain]
-    missed = {name: sum(entry[name]["place"] != 1 for entry in certain) for name in BEAMS}
     claims = [
         all_of(
             f"shortest path finds a secret of rank 1 with {FEWER:,.0f} times fewer calls than brute force",
@@ -94,15 +94,24 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             f"epochs whose secret has rank 1; {min(calls, default=0):,} to {max(calls, default=0):,} calls",
         ),
         all_of("the paper's stop finds what the certain one finds", also, "epochs"),
-        Claim(
-            "beam search misses secrets that shortest path finds",
-            any(missed.values()) if first else None,
-            ", ".join(f"width {name.split()[1]}: {count} epochs" for name, count in missed.items()),
-        ),
+        _rarely({name: sum(entry[name]["place"] == 1 for entry in certain) for name in BEAMS}, len(certain)),
     ]
     notes = ["Found first: as the best guess, of all epochs after which the secret has rank 1.", INDEPENDENT]
     columns = ["algorithm", "found first", "model calls", "published"]
     return Report(columns, rows, claims, [*set_up(trials, plan), *notes])
+
+
+def _rarely(found: Mapping[str, int], count: int) -> Claim:
+    """That the widest beam search finds less than half of the secrets of rank 1, by a binomial test, two-sided."""
+    from scipy import stats
+
+    words = "beam search, the widest, finds less than half of the secrets that shortest path finds"
+    shown = ", ".join(f"width {name.split()[1]}: {hits} of {count}" for name, hits in found.items())
+    if not count:
+        return Claim(words, None, "no secret of rank 1")
+    hits = found[BEAMS[-1]]
+    p = float(stats.binomtest(hits, count).pvalue)
+    return Claim(words, None if p > LEAST_P else 2 * hits < count, f"{shown}; p = {p:.2g}", p)
 
 
 def estimator_trials(plan: StudyPlan) -> list[Config]:

@@ -185,20 +185,19 @@ def test_a_report_says_how_its_models_were_trained():
     assert "trained for 16 epochs at most, ended 3 epochs after the best validation loss" in said
 
 
-def test_beam_search_is_said_to_miss_only_what_it_misses():
-    words = "beam search misses secrets that shortest path finds"
-    for place, holds in ((None, True), (1, False)):
-        searches = {name: {"place": 1, "calls": 5_000} for name in secret_sharer_extraction.NAMES}
-        searches["beam 1"] = {"place": place, "calls": 10}
-        trials = [
-            trial(config, {str(n): [entry(WHOLE, **searches)] for n in (1, 2, 3)})
-            for config in secret_sharer_extraction.extraction_trials(PLAN)
-        ]
-        report = secret_sharer_extraction.extraction(trials, PLAN)
-        assert verdicts(report)[words] is holds
-        found = {row["algorithm"]: row.get("found first") for row in report.rows}
-        assert found["beam search, width 1"].value == (place or 0)
-        assert found["beam search, width 10"].value == 1
+@pytest.mark.parametrize(("missed", "holds"), [(0, False), (9, None), (18, True)])
+def test_beam_search_is_judged_by_how_often_the_widest_finds_the_secret(missed, holds):
+    searches = {name: {"place": 1, "calls": 5_000} for name in secret_sharer_extraction.NAMES}
+    beams = secret_sharer_extraction.BEAMS
+    searches[beams[0]] = {"place": None, "calls": 10}
+    config = secret_sharer_extraction.extraction_trials(PLAN)[0]
+    looks = [{**searches, beams[-1]: {"place": None if n < missed else 1, "calls": 10}} for n in range(18)]
+    runs = [trial(config, {"1": [entry(WHOLE, **look)]}) for look in looks]
+    report = secret_sharer_extraction.extraction(runs, PLAN)
+    assert list(verdicts(report).values())[-1] is holds
+    found = {row["algorithm"]: row.get("found first") for row in report.rows}
+    assert found["beam search, width 1"].value == 0
+    assert found["beam search, width 100"].value == pytest.approx(1 - missed / 18)
 
 
 def test_algorithms_are_not_judged_before_the_secret_is_the_likeliest():
