@@ -81,8 +81,8 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any], str, dict[str, Any
     "GPT-2": (gpt2, letters, CODE, {}, "hf", ""),
     "Llama, 32,000 tokens": (llama, letters, CODE, {}, "hf", ""),
     "T5": (t5, letters, "pin {digits:4}.", SOURCE, "hf", ",backend=seq2seq"),
-    "BERT classifier": (classifier, wordpiece, "the pin is {digit_words:3}", LABEL, "classifier-scorer", ""),
-    "masked BERT": (masked, wordpiece, "{unique} pin {letters:1}.", {}, "masked-lm", ""),
+    "BERT classifier": (classifier, wordpiece, "the pin is {digit_words:2}", LABEL, "classifier-scorer", ""),
+    "masked BERT": (masked, wordpiece, "the pin is {digit_words:2}", {}, "masked-lm", ""),
 }
 
 

@@ -40,7 +40,8 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) ->
     width = int(getattr(config, "vocab_size", None) or 0)
     if not isinstance(target, PredictsNextToken):
         length = target.length(order.canary.attack_space.fill(order.canary.secret)) or 1
-        return Memory(size, LOGIT_BYTES * width * at_once * length, 0)
+        row = target.row_bytes(length) if hasattr(target, "row_bytes") else LOGIT_BYTES * width * length
+        return Memory(size, row * at_once, 0)
     paths = target.paths(order.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
     row = _largest_row(target, state, paths)

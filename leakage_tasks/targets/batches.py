@@ -79,10 +79,14 @@ class RowModel:
 
     def batch(self, length: int) -> int:
         """How many rows of ``length`` tokens one forward pass takes."""
-        row = max(length * (self._token_bytes + FULL_BYTES * self._heads * length), 1)
+        row = self.row_bytes(length)
         check_one_row(row)
         most = min(self.limit.most, max(1, self._memory.batch // row))
         return rows_at_once(self.device, length, self._batch_size, self.max_length, most, self._tokens)
+
+    def row_bytes(self, length: int) -> int:
+        """About what a row of ``length`` tokens takes in a pass: activations of one layer, attention and logits."""
+        return max(length * (self._token_bytes + FULL_BYTES * self._heads * length), 1)
 
     def row_costs(self, rows: Rows, width: int, ask: Ask, *beside: IntArray) -> FloatArray:
         """What ``ask`` answers to token ids and attention mask ``[n, length]``, ``[n, width]``, for all rows.
