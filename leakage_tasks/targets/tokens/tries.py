@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 
 from leakage_tasks.canaries.spaces import Filling, Space
@@ -60,6 +61,6 @@ def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
 
 
 def _last_word(text: str) -> str:
-    """The end of ``text`` from the space on that its last word stands after; all of it where there is none."""
-    at = text.rstrip().rfind(" ")
-    return text[max(at, 0) :]
+    """The end of ``text`` from the white space on that its last word stands after; all of it where there is none."""
+    word = re.search(r"\s\S+\s*\Z", text)
+    return word.group() if word else text

@@ -63,6 +63,15 @@ def test_one_of_many_names_is_laid_out() -> None:
     assert found.fillings(np.array([found.root]), np.empty((1, 0))) == [[]]
 
 
+@pytest.mark.parametrize("rest", [" is {digits:3}.", "\n code\t{digits:3}", "\ncode: {digits:3}"])
+def test_the_word_before_the_slot_begins_after_any_white_space(rest: str) -> None:
+    encode, tries = Counting(letters()), Tries()
+    tries.paths(named("ann", rest), encode)
+    before = encode.texts
+    tries.paths(named("bob", rest), encode)
+    assert encode.texts - before < 100
+
+
 def test_what_a_trie_says_of_a_filling_is_about_its_own_space() -> None:
     tries = Tries()
     first, second = (tries.paths(named(name), Counting(letters())) for name in ("ann", "bobby"))
