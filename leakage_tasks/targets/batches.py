@@ -16,7 +16,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
-from leakage_tasks.targets.tokens.token_ids import token_ids
+from leakage_tasks.targets.token_ids import token_ids
 
 TOKENS_ON_CPU = 1 << 11
 """Token positions a batch may hold by default."""

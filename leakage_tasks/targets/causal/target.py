@@ -22,7 +22,7 @@ from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
-from leakage_tasks.targets.tokens.token_ids import token_ids
+from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
 

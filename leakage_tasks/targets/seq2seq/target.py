@@ -22,8 +22,8 @@ from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
+from leakage_tasks.targets.token_ids import ALONE
 from leakage_tasks.targets.tokens.automaton import parse
-from leakage_tasks.targets.tokens.token_ids import ALONE
 
 ROWS = 512
 """Pairs that a pass has at most."""

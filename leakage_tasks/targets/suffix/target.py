@@ -21,7 +21,7 @@ from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
-from leakage_tasks.targets.tokens.token_ids import token_ids
+from leakage_tasks.targets.token_ids import token_ids
 
 
 class CausalSuffixes:

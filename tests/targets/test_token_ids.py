@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from leakage_tasks.targets.tokens.token_ids import MANY, token_ids
+from leakage_tasks.targets.token_ids import MANY, token_ids
 from tests.targets.text_models import marked_words, merged_line_end
 
 TEXTS = [f"the code is {number}, said <s> 17" + " 4" * (number % 3) for number in range(MANY + 7)]
