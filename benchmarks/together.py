@@ -86,8 +86,8 @@ def main() -> None:
         both = [[made.canaries], [[canary] for canary in made.canaries]]
         met, alone = (_measured(made, groups, attack, goal, options.budget) for groups in both)
         least = max(alone.depth, alone.rows / made.rows)
+        ordered = max(least, least_in_order(alone.asked, made.rows))
         for name, one in (("together", met), ("one by one", alone)):
-            ordered = max(least, least_in_order(alone.asked, made.rows))
             shares = f"{least:.1f} | {one.passes / least:.2f} | {ordered:.1f} | {one.passes / ordered:.2f}"
             counts = f"{one.passes} | {one.rows} | {shares} | {one.once}"
             print(f"| {attack} | {name} | {counts} | {one.seconds:.1f} |")

@@ -207,9 +207,9 @@ class SearchTree:
     def _memories(
         self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray
     ) -> tuple[list[Any], IntArray, IntArray]:
-        """Memories of batches, and of which and which row of it the parent at each of ``paths`` is.
+        """Memories to go on from; for each parent, whose token path is in ``paths``, which of them, and which row.
 
-        What was forgotten, whatever the batch, is computed again from the prefix as one.
+        Those of batches that have one are these; the parents of all others are computed again, as one more.
         """
         held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]
         memories, rows = [batches[n].memory for n in held], parents.copy()

@@ -59,14 +59,13 @@ class _Batch:
     columns: NDArray[np.int32]
     at: int = 0
 
-    def take(self, most: int, bound: float, before: tuple[float, bool]) -> slice:
-        """The next children, one at least: up to ``most``, not above ``bound``, and cheaper than another one.
+    def take(self, most: int, bound: float, other: float, older: bool) -> slice:
+        """The next children, one at least: up to ``most``, not above ``bound``, and before those of another batch.
 
-        ``before`` is the other's cost, and whether those of the same cost come first.
+        ``other`` is the cost of that batch's next; of equal cost, the batch that is ``older`` comes first.
         """
-        other, ties = before
         within = np.searchsorted(self.costs, bound, side="right")
-        cheaper = np.searchsorted(self.costs, other, side="right" if ties else "left")
+        cheaper = np.searchsorted(self.costs, other, side="right" if older else "left")
         first, self.at = self.at, max(min(int(within), int(cheaper), self.at + most), self.at + 1)
         return slice(first, self.at)
 
@@ -108,8 +107,8 @@ class _Frontier:
         while self._heap and most and self._heap[0][0] <= bound:
             _, number = heapq.heappop(self._heap)
             batch = self._batches[number]
-            other = (self._heap[0][0], number < self._heap[0][1]) if self._heap else (np.inf, True)
-            part = batch.take(most, bound, other)
+            other, its = self._heap[0] if self._heap else (np.inf, self._serial)
+            part = batch.take(most, bound, other, number < its)
             taken.setdefault(number, (batch, []))[1].append(part)
             most -= part.stop - part.start
             if batch.at < len(batch.costs):

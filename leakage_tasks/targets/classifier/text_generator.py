@@ -80,8 +80,7 @@ class TextGenerator:
 
         What texts share is read once: first what stands before the slot, in one row, then a token a row.
         """
-        longest = [max(slot.values, key=len) for slot in space.slots[:slot]]
-        before = space.begin(tuple(longest))
+        before = space.begin([max(alphabet.values, key=len) for alphabet in space.slots[:slot]])
         length = self._length(_gap(before), space.pieces[slot + 1], space.slots[slot])
         own = self._texts * length
         return own + 1, own + len(self._target.begun(self._target.encode([before])[0])), length + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from leakage_tasks.canaries.spaces import Filling, Space
@@ -48,17 +48,9 @@ class Pieces(dict[int, str]):
         return next_characters(self.values())
 
     @cached_property
-    def _vocabularies(self) -> dict[frozenset[str], Vocabulary]:
-        return {}
-
-    def of(self, characters: frozenset[str]) -> Vocabulary:
-        """The tokens that are made of these ``characters`` alone, found once for many canaries of one template."""
-        known = self._vocabularies
-        found = known.pop(characters, None) or Vocabulary.of(self, characters)
-        known[characters] = found
-        if len(known) > VOCABULARIES:
-            del known[next(iter(known))]
-        return found
+    def of(self) -> Callable[[frozenset[str]], Vocabulary]:
+        """Gives the tokens that are made of some characters alone, found once for many canaries of one template."""
+        return lru_cache(VOCABULARIES)(partial(Vocabulary.of, self))
 
     @cached_property
     def by_bytes(self) -> Pieces:

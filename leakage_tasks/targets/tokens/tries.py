@@ -49,9 +49,9 @@ def probes_of(space: Space) -> list[Filling]:
 
 def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
     """The ``trie`` after the text before the slots of ``space``; None where probes have other tokens there."""
-    probes = probes_of(space) if space.size >= WORTH * PROBES else []
-    if not 0 < WORTH * len(probes) <= space.size:
+    if WORTH * (PROBES + max(map(len, space.slots))) > space.size:
         return None
+    probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
     paths = [trie.path(filling) for filling in probes]
     before = encoded[0][: len(encoded[0]) - len(paths[0])]
