@@ -6,7 +6,9 @@ without pruning. Ours: the package's search, which reads every distinct partial 
 batch sizes. The two take turns in one process with PyTorch's default threads; seconds are the least of the rounds.
 
 Both run at the harness' batch size. ``allowed`` is the ratio of the tokens the two sides have to read (padding,
-which the harness reads as well, does not count), ``reached`` the share of it that the speed ratio comes to.
+which the harness reads as well, does not count), ``reached`` the share of it that the speed ratio comes to. Ours is
+measured twice: for the ``first`` canary of a run, which proves the shared pass and lays out the codes' tokens, and for
+a ``further`` one, which finds both done. Theirs has nothing to keep but its cache of logits, within one canary.
 Log-perplexities must agree to 1e-3 bits on every code, and ranks must be equal. The tokenizer's files are read from
 ``gpt2/`` in the folder LEAKAGE_DATA.
 """
@@ -41,7 +43,7 @@ SECRET = tuple("2812")
 BATCH_SIZES = (16, 64, 256, 512)
 TRIAL = 600
 AGREE_BITS = 1e-3
-WANTED = 0.7
+WANTED = 0.9
 
 
 @dataclass
@@ -79,10 +81,17 @@ class Tokens:
         self.read += (arguments[0] if arguments else named["input_ids"]).numel()
 
 
-def ours(lm: Any, space: Space, counter: Tokens) -> Side:
-    """Rank by the package's search with no bound; every filling is read, and none twice."""
-    counter.read, start = 0, time.perf_counter()
-    explorer = Recording(causal_target(lm), space)
+def ours(lm: Any, space: Space, counter: Tokens) -> tuple[Side, Side]:
+    """Rank by the package's search with no bound, as a run's first canary and as a further one."""
+    start = time.perf_counter()
+    target = causal_target(lm)
+    return _searched(target, space, counter, start), _searched(target, space, counter, time.perf_counter())
+
+
+def _searched(target: Any, space: Space, counter: Tokens, start: float) -> Side:
+    """One search, since ``start``; every filling is read, and none twice."""
+    counter.read = 0
+    explorer = Recording(target, space)
     secret = explorer.paths.path(SECRET)
     count_exactly(explorer, secret, np.inf, 2 * space.size)
     costs = np.concatenate([ending.costs for _, ending in explorer.found])
@@ -132,26 +141,38 @@ def compare(lm: Any, template: str, counter: Tokens, rounds: int) -> dict[str, A
     """Let both sides rank the secret ``rounds`` times in turn."""
     space = parse_template(template)
     lm.batch_size_per_gpu, trials = best_batch_size(lm, space)
-    pairs = [(ours(lm, space, counter), theirs(lm, space, counter)) for _ in range(rounds)]
-    left, right = (min(side, key=lambda found: found.seconds) for side in zip(*pairs, strict=True))
-    difference = float(np.abs(left.costs - right.costs).max())
-    assert difference <= AGREE_BITS, f"log-perplexities differ by {difference} bits"
-    assert left.rank == right.rank, f"ranks differ: {left.rank} and {right.rank}"
+    turns = [(*ours(lm, space, counter), theirs(lm, space, counter)) for _ in range(rounds)]
+    first, further, right = (min(side, key=lambda found: found.seconds) for side in zip(*turns, strict=True))
     wanted = needed(lm, space)
-    speed, allowed = right.seconds / left.seconds, wanted / left.tokens
     return {
         "template": template,
-        "rank": left.rank,
-        "largest_difference_bits": difference,
-        "ours": {"seconds": left.seconds, "tokens": left.tokens, "rounds": [pair[0].seconds for pair in pairs]},
+        "rank": right.rank,
+        "ours": {
+            name: _against(side, [turn[place].seconds for turn in turns], right, wanted)
+            for place, (name, side) in enumerate((("first", first), ("further", further)))
+        },
         "theirs": {
             "seconds": right.seconds,
             "tokens": wanted,
             "tokens_with_padding": right.tokens,
-            "rounds": [pair[1].seconds for pair in pairs],
+            "rounds": [turn[2].seconds for turn in turns],
         },
         "batch_size": lm.batch_size_per_gpu,
         "batch_size_trials": trials,
+    }
+
+
+def _against(left: Side, rounds: list[float], right: Side, wanted: int) -> dict[str, Any]:
+    """What our side took, and how that stands to theirs. Raises AssertionError where they differ in a figure."""
+    difference = float(np.abs(left.costs - right.costs).max())
+    assert difference <= AGREE_BITS, f"log-perplexities differ by {difference} bits"
+    assert left.rank == right.rank, f"ranks differ: {left.rank} and {right.rank}"
+    speed, allowed = right.seconds / left.seconds, wanted / left.tokens
+    return {
+        "seconds": left.seconds,
+        "tokens": left.tokens,
+        "rounds": rounds,
+        "largest_difference_bits": difference,
         "speed_ratio": speed,
         "allowed": allowed,
         "reached": speed / allowed,

@@ -19,9 +19,10 @@ from torch import Tensor
 class RowState:
     """State of ``rows`` texts of equal length.
 
-    ``tensors`` have the batch as their first dimension. ``prefix`` is the one-row cache of the shared prefix
-    whose ``length`` tokens are left out of ``tensors`` (attention caches), or None (all else). ``read`` says of how
-    many tokens a text is, ``source`` what all of them look at besides (a translation model's source sentence), or None.
+    ``shell`` is the model's cache object without what was in it (:func:`hollow`), ``tensors`` have the batch as their
+    first dimension. ``prefix`` is the one-row cache of the shared prefix whose ``length`` tokens are left out of
+    ``tensors`` (attention caches), or None (all else). ``read`` says of how many tokens a text is, ``source`` what all
+    of them look at besides (a translation model's source sentence), or None.
     """
 
     shell: Any
@@ -65,15 +66,16 @@ def of_prefixes(cache: Any, reads: Sequence[int], sources: Sequence[Any] = (None
     columns = [tensor.split(1) for tensor in tensors_of(cache)]
     rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
     each = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
+    shell = hollow(cache)
     if not attention_only(cache):
         if len(set(reads)) > 1:
             raise ValueError("a state of more than attention")
-        return [RowState(cache, _own(row, len(rows)), read=read, source=source) for row, read, source in each]
+        return [RowState(shell, _own(row, len(rows)), read=read, source=source) for row, read, source in each]
     found, longest = [], max(reads)
     for row, read, source in each:
         length = row[0].shape[-2] - (longest - read)
         prefix = _own([tensor[..., :length, :] for tensor in row], len(rows))
-        found.append(RowState(cache, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
+        found.append(RowState(shell, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
     return found
 
 
@@ -84,7 +86,7 @@ def _own(tensors: list[Tensor], rows: int) -> list[Tensor]:
 
 def of_rows(cache: Any) -> RowState:
     """State of a batch of texts without a shared prefix, from what the model returned for them."""
-    return RowState(cache, tensors_of(cache))
+    return RowState(hollow(cache), tensors_of(cache))
 
 
 def after(previous: RowState, cache: Any) -> RowState:
@@ -92,7 +94,7 @@ def after(previous: RowState, cache: Any) -> RowState:
     tensors = tensors_of(cache)
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
-    shell = cache if previous.prefix is None else previous.shell
+    shell = hollow(cache) if previous.prefix is None else previous.shell
     return RowState(shell, tensors, previous.prefix, previous.length, previous.read + 1, previous.source)
 
 
@@ -135,6 +137,11 @@ def attention_only(cache: Any) -> bool:
 
     layers = cache.layers if type(cache) is DynamicCache else []
     return len(layers) > 0 and all(type(layer) is DynamicLayer and layer.keys is not None for layer in layers)
+
+
+def hollow(cache: Any) -> Any:
+    """A copy of a cache with its tensors of a batch dimension empty: a state made of it holds no other texts' rows."""
+    return _map_tensors(cache, lambda tensor: tensor.new_empty(0))
 
 
 def tensors_of(cache: Any) -> list[Tensor]:

@@ -132,7 +132,8 @@ def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
     fillings = space.enumerate()
     encoded: list[list[int]] = []
     while batch := list(islice(fillings, CHUNK)):
-        encoded += encode([space.fill(filling) for filling in batch])
+        # Not fill: what enumerate gives need not be looked up in R.
+        encoded += encode([space.begin(filling) for filling in batch])
     lengths = np.array([len(tokens) for tokens in encoded], dtype=np.int64)
     rows = np.full((len(encoded), int(lengths.max())), -1, dtype=np.int64)
     for place, tokens in enumerate(encoded):
