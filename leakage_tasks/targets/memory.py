@@ -15,6 +15,7 @@ import torch
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
+from leakage_tasks.targets.freed_memory import FreedMemory
 
 Answer = TypeVar("Answer")
 
@@ -47,6 +48,7 @@ class RowLimit:
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
+        self._freed = FreedMemory()
 
     @contextmanager
     def halving(self, rows: int, least: int = 1, remedy: str = SMALLER) -> Iterator[None]:
@@ -59,6 +61,7 @@ class RowLimit:
 
         try:
             yield
+            self._freed.look()
             return
         except Exception as error:
             if not out_of_memory(error):

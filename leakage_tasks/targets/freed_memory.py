@@ -1,0 +1,52 @@
+"""Memory that was freed and that the C library keeps: handed back to the system where it grows."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+
+import psutil
+
+GROWN = 1 << 26
+"""Bytes by which a process may grow before what it has freed is handed back."""
+PAUSE = 0.1
+"""Seconds between two looks."""
+
+
+def _trim() -> Callable[[int], int] | None:
+    """The call of GNU's C library that hands back whole free pages; None on systems without it."""
+    try:
+        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    return found
+
+
+class FreedMemory:
+    """Watches how a process grows from pass to pass, and has the C library hand back what is free.
+
+    GNU's allocator often cannot use the room of a freed tensor again for another one of the same size (its bug 14581,
+    mended in version 2.38), and small objects that live on keep it from giving that room back by itself. So a process
+    would grow by a part of each pass, whatever :class:`~leakage_tasks.targets.memory_budget.MemoryBudget` allows.
+    """
+
+    def __init__(self) -> None:
+        self._trim = _trim()
+        self._process = psutil.Process()
+        self._usual: int | None = None
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Hand back what is free if the process has grown by :data:`GROWN` since the pass after the last time."""
+        now = time.monotonic()
+        if self._trim is None or now < self._next:
+            return
+        self._next = now + PAUSE
+        size = self._process.memory_info().rss
+        if self._usual is None:
+            # What a pass needs is taken again at once, and would be handed back after each.
+            self._usual = size
+        elif size > self._usual + GROWN:
+            self._trim(0)
+            self._usual = None
