@@ -17,20 +17,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.progress import progress
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.models.frankenstein import fresh_head
-from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
-from leakage_tasks.training.rows import (
-    bucketed,
-    check_length,
-    check_sizes,
-    chosen_device,
-    linear_warmup_decay,
-    padded,
-    seeded,
-    token_rows,
-)
+from leakage_tasks.training.learn_rows import Course, Shown, learn_rows
+from leakage_tasks.training.loop import BatchLoss
+from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, padded, token_rows
 from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
@@ -132,25 +123,23 @@ def train_masked_lm(
     _check(model, tokenizer, texts)
     place = chosen_device(how.device)
     torch.nn.Module.to(model, place)
-    rows = token_rows(tokenizer, texts, how.max_length)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
-    stream = random.Random(f"masked:{how.seed}")
-    batches = [bucketed([len(row) for row in rows], how.batch_size, stream) for _ in range(how.epochs)]
-    steps = sum(map(len, batches))
-    loop = TrainingLoop(
-        model=model,
-        batches=lambda epoch: ([rows[row] for row in batch] for batch in batches[epoch - 1]),
-        step=partial(ClippedSteps[list[list[int]]](optimiser).take, partial(_loss, model, tokenizer)),
-        evaluate=lambda epoch, losses: float(losses.total / losses.count.clamp(min=1)),
-        epochs=how.epochs,
-        rates=linear_warmup_decay(optimiser, steps, how.warm_up),
+    losses = learn_rows(
+        model,
+        token_rows(tokenizer, texts, how.max_length),
+        partial(_loss, model, tokenizer),
+        Course(
+            epochs=how.epochs,
+            batch_size=how.batch_size,
+            learning_rate=how.learning_rate,
+            weight_decay=how.weight_decay,
+            warm_up=how.warm_up,
+            seed=how.seed,
+        ),
+        random.Random(f"masked:{how.seed}"),
+        Shown(name="filling masks", unit="mask"),
+        device=place,
         train_mode=lambda: train_unfrozen(model),
-        shown=lambda loss: f"{loss:.2f} nats/mask",
     )
-    with seeded(how.seed, place):
-        losses = loop.run(progress(steps, "filling masks"))
-    model.eval()
     return MaskedTraining(model, losses)
 
 

@@ -12,19 +12,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
-from leakage_tasks.training.loop import BatchLoss, ClippedSteps, TrainingLoop
-from leakage_tasks.training.rows import (
-    bucketed,
-    check_length,
-    check_sizes,
-    chosen_device,
-    linear_warmup_decay,
-    padded,
-    seeded,
-    token_rows,
-)
+from leakage_tasks.training.learn_rows import Course, Shown, learn_rows
+from leakage_tasks.training.loop import BatchLoss
+from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, padded, token_rows
 from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.text_batches import IGNORED
 
@@ -105,23 +96,22 @@ def train_writer(
         raise OptionError("there is no text to train on: give one at least")
     model, place = _fresh(how, tokenizer), chosen_device(device)
     torch.nn.Module.to(model, place)
-    rows = token_rows(tokenizer, texts, how.max_length)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=how.learning_rate, weight_decay=0.01, fused=True)
-    stream = random.Random(f"writer:{how.seed}")
-    batches = [bucketed([len(row) for row in rows], how.batch_size, stream) for _ in range(how.epochs)]
-    steps = sum(map(len, batches))
-    loop = TrainingLoop(
-        model=model,
-        batches=lambda epoch: ([rows[row] for row in batch] for batch in batches[epoch - 1]),
-        step=partial(ClippedSteps[list[list[int]]](optimiser).take, partial(_loss, model, tokenizer)),
-        evaluate=lambda epoch, losses: float(losses.total / losses.count),
-        epochs=how.epochs,
-        rates=linear_warmup_decay(optimiser, steps, 0.06),
-        shown=lambda loss: f"{loss:.2f} nats/token",
+    losses = learn_rows(
+        model,
+        token_rows(tokenizer, texts, how.max_length),
+        partial(_loss, model, tokenizer),
+        Course(
+            epochs=how.epochs,
+            batch_size=how.batch_size,
+            learning_rate=how.learning_rate,
+            weight_decay=0.01,
+            warm_up=0.06,
+            seed=how.seed,
+        ),
+        random.Random(f"writer:{how.seed}"),
+        Shown(name="learning to write", unit="token"),
+        device=place,
     )
-    with seeded(how.seed, place):
-        losses = loop.run(progress(steps, "learning to write"))
-    model.eval()
     return TrainedWriter(model, tokenizer, losses)
 
 
