@@ -26,9 +26,9 @@ def _trim() -> Callable[[int], int] | None:
 class FreedMemory:
     """Watches how a process grows from pass to pass, and has the C library hand back what is free.
 
-    GNU's allocator often cannot use the room of a freed tensor again for another one of the same size (its bug 14581,
-    mended in version 2.38), and small objects that live on keep it from giving that room back by itself. So a process
-    would grow by a part of each pass, whatever :class:`~leakage_tasks.targets.memory_budget.MemoryBudget` allows.
+    GNU's allocator keeps the room of what is freed between blocks that live on, and often does not use it again for a
+    tensor of the same size. So a process would grow by a part of each pass, whatever
+    :class:`~leakage_tasks.targets.memory_budget.MemoryBudget` allows.
     """
 
     def __init__(self) -> None:
