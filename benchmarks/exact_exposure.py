@@ -142,28 +142,30 @@ def compare(lm: Any, template: str, counter: Tokens, rounds: int) -> dict[str, A
     space = parse_template(template)
     lm.batch_size_per_gpu, trials = best_batch_size(lm, space)
     turns = [(*ours(lm, space, counter), theirs(lm, space, counter)) for _ in range(rounds)]
-    first, further, right = (min(side, key=lambda found: found.seconds) for side in zip(*turns, strict=True))
-    wanted = needed(lm, space)
+    first, further, requests = zip(*turns, strict=True)
+    right, wanted = _quickest(requests), needed(lm, space)
     return {
         "template": template,
         "rank": right.rank,
-        "ours": {
-            name: _against(side, [turn[place].seconds for turn in turns], right, wanted)
-            for place, (name, side) in enumerate((("first", first), ("further", further)))
-        },
+        "ours": {"first": _against(first, right, wanted), "further": _against(further, right, wanted)},
         "theirs": {
             "seconds": right.seconds,
             "tokens": wanted,
             "tokens_with_padding": right.tokens,
-            "rounds": [turn[2].seconds for turn in turns],
+            "rounds": [each.seconds for each in requests],
         },
         "batch_size": lm.batch_size_per_gpu,
         "batch_size_trials": trials,
     }
 
 
-def _against(left: Side, rounds: list[float], right: Side, wanted: int) -> dict[str, Any]:
+def _quickest(rounds: Sequence[Side]) -> Side:
+    return min(rounds, key=lambda found: found.seconds)
+
+
+def _against(rounds: Sequence[Side], right: Side, wanted: int) -> dict[str, Any]:
     """What our side took, and how that stands to theirs. Raises AssertionError where they differ in a figure."""
+    left = _quickest(rounds)
     difference = float(np.abs(left.costs - right.costs).max())
     assert difference <= AGREE_BITS, f"log-perplexities differ by {difference} bits"
     assert left.rank == right.rank, f"ranks differ: {left.rank} and {right.rank}"
@@ -171,7 +173,7 @@ def _against(left: Side, rounds: list[float], right: Side, wanted: int) -> dict[
     return {
         "seconds": left.seconds,
         "tokens": left.tokens,
-        "rounds": rounds,
+        "rounds": [each.seconds for each in rounds],
         "largest_difference_bits": difference,
         "speed_ratio": speed,
         "allowed": allowed,

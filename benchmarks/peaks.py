@@ -4,8 +4,7 @@
 digits), 20 searches of 10⁴ nodes each on an LSTM, a label search over 30,000 words, and 1,000 draws for each of 1,000
 pairs, each in a process of its own. It prints how far each grew above what it held after a small run of the same kind,
 and how far figures are from those of the run without ``memory=``. It exits with 1 where a run took more than it was
-given, :data:`SLACK` and :data:`NODE` for each node of best-first searches, or a figure differs by more than
-:data:`SAME`.
+given, :data:`SLACK` and :data:`QUEUES`, or a figure differs by more than :data:`SAME`.
 """
 
 from __future__ import annotations
@@ -43,6 +42,8 @@ SLACK = 50 * 10**6
 NODE = 1000
 """Bytes of a node in the queue of best-first search, its children's included, and of gaps between them in memory."""
 SEARCHES, BUDGET = 20, 10**4
+QUEUES = {"20 x 10^4 nodes": NODE * SEARCHES * BUDGET}
+"""Bytes that a work keeps in such queues, whatever ``memory=``."""
 SAME = 1e-3
 Figures = list[float]
 Run = Callable[[bool], Figures]
@@ -146,7 +147,7 @@ def main() -> None:
         return
     print("| work | memory= | grew by | seconds | largest difference of a figure |\n|---|---|---:|---:|---:|")
     wrong = [each for name in options.only or WORKS for each in lines(name, options.memory or ["200MB"])]
-    raise SystemExit("\n".join(wrong))
+    raise SystemExit("\n".join(wrong) or 0)
 
 
 def lines(name: str, allowances: Sequence[str]) -> Iterator[str]:
@@ -163,7 +164,7 @@ def lines(name: str, allowances: Sequence[str]) -> Iterator[str]:
         apart = max(abs(one - other) for one, other in zip(usual, figures, strict=True))
         shown = f"{apart:.1g}" if allowed else ""
         print(f"| {name} | {allowed or 'not given'} | {size_words(grew)} | {seconds:.0f} | {shown} |", flush=True)
-        if allowed and grew > read_size(allowed) + SLACK + (NODE * SEARCHES * BUDGET if WORKS[name] is searches else 0):
+        if allowed and grew > read_size(allowed) + SLACK + QUEUES.get(name, 0):
             yield f"{name}: memory={allowed}, and {size_words(grew)} taken"
         if apart > SAME:
             yield f"{name}: memory={allowed} changes a figure by {apart:.1g}"

@@ -18,15 +18,20 @@ Rows = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """How long and how fast: the rate rises to ``learning_rate`` over the share ``warm_up``, then falls to nothing."""
+    """How long a model learns, and how fast, by AdamW."""
 
     epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    warm_up: float
-    seed: int
-    """Of all that is drawn, but for the order of rows."""
+    """Times that each text is read."""
+    learning_rate: float = 1e-3
+    """What the rate rises to over the share ``warm_up`` of training; then it falls linearly to nothing."""
+    weight_decay: float = 0.01
+    """Decoupled, as AdamW's is."""
+    batch_size: int = 32
+    """In texts."""
+    warm_up: float = 0.06
+    """See ``learning_rate``."""
+    seed: int = 0
+    """Of all that is drawn; of the order of texts too, where the caller draws that from it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,23 +35,11 @@ TOKENS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedRecipe:
-    """How an encoder learns to fill masks: AdamW, on masks drawn anew each epoch."""
+class MaskedRecipe(Course):
+    """How an encoder learns to fill masks: a course, on masks drawn anew each epoch."""
 
-    epochs: int
-    """Times that each text is read."""
-    learning_rate: float = 1e-3
-    """What the rate rises to over the share ``warm_up`` of training; then it falls linearly to nothing."""
-    weight_decay: float = 0.01
-    """Decoupled, as AdamW's is."""
-    batch_size: int = 32
-    """In texts."""
     max_length: int = 64
     """In tokens; texts are cut there."""
-    warm_up: float = 0.06
-    """See ``learning_rate``."""
-    seed: int = 0
-    """Of weights, masks and order."""
     device: str | torch.device | None = None
     """None: the first GPU, or the CPU."""
 
@@ -127,14 +115,7 @@ def train_masked_lm(
         model,
         token_rows(tokenizer, texts, how.max_length),
         partial(_loss, model, tokenizer),
-        Course(
-            epochs=how.epochs,
-            batch_size=how.batch_size,
-            learning_rate=how.learning_rate,
-            weight_decay=how.weight_decay,
-            warm_up=how.warm_up,
-            seed=how.seed,
-        ),
+        how,
         random.Random(f"masked:{how.seed}"),
         Shown(name="filling masks", unit="mask"),
         device=place,
