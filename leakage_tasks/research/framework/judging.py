@@ -33,6 +33,8 @@ class Judgement:
     """Of what cannot be told: why, and what it would take."""
     evidence: str = ""
     """The figures."""
+    before: bool = False
+    """Whether it would be told but for the correction."""
 
     def __str__(self) -> str:
         return VERDICTS[self.holds] + (f": {self.why}" if self.why else "")
@@ -97,12 +99,15 @@ def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values:
     if problem := stale(result, study) or too_few(result):
         return Judgement(None, problem, evidence)
     verdicts = [_survives(claim, known[claim.words]) for claim in found]
-    holds = all_told(verdicts)
-    return Judgement(holds, "" if holds is not None else _missing(found, verdicts, result), evidence)
+    if (holds := all_told(verdicts)) is not None:
+        return Judgement(holds, "", evidence)
+    untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
+    before = all_told([_survives(claim, claim.p) for claim in found]) is not None
+    return Judgement(None, _missing(untold, before, result), evidence, before)
 
 
 def _survives(claim: Claim, p: float | None) -> bool | None:
-    """The claim's verdict; None where its test does not bear the correction."""
+    """The claim's verdict at ``p``; None where its test does not bear it."""
     return claim.holds if claim.p is None or (p is not None and p <= LEAST_P) else None
 
 
@@ -113,12 +118,10 @@ def _evidence(claim: Claim, p: float | None) -> str:
     return f"{claim.evidence}{shown}, {p:.2g} corrected"
 
 
-def _missing(found: Sequence[Claim], verdicts: Sequence[bool | None], result: StoredResult) -> str:
+def _missing(untold: Sequence[Claim], before: bool, result: StoredResult) -> str:
     """What a verdict would take."""
-    untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
     if takes := [claim.takes for claim in untold if claim.takes]:
         return "; ".join(takes)
-    before = any(claim.holds is not None and claim.p is not None and claim.p <= LEAST_P for claim in untold)
     why = "told only before the correction" if before else "the runs do not tell"
     return f"{why}; more may: `{_with_trials(result.command, 2 * max(result.seeds, FEWEST_SEEDS))}`"
 

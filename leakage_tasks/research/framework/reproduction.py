@@ -37,17 +37,15 @@ class PaperOutcome:
     paper: Paper
     rows: list[PageRow]
     """A row for each part and scale, then one for each of its claims."""
-    verdicts: list[bool | None]
-    """Of every claim, at the largest scale that tells."""
-    not_run: int
-    """Claims without a stored result."""
+    judgements: list[Judgement | None]
+    """Of every claim, at the largest scale that tells; None where it was not run."""
 
 
 def outcome(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> PaperOutcome:
     """What the stored results say of a paper."""
     own = [result for result in results if result.study.partition("/")[0] == paper.name]
     p_values = corrected(paper, own, studies)
-    rows, verdicts, not_run = list[PageRow](), list[bool | None](), 0
+    rows, judgements = list[PageRow](), list[Judgement | None]()
     for part in paper.parts:
         name = study_name(paper, part.study)
         study, stored = studies.get(name), [result for result in own if result.study == name]
@@ -55,18 +53,18 @@ def outcome(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str,
             rows += _stored_rows(part, result, study, p_values)
         if not stored:
             rows += _absent_rows(paper, part, study)
-            not_run += len(part.claims)
-        verdicts += _best_verdicts(part, stored, study, p_values)
-    return PaperOutcome(paper, rows, verdicts, not_run)
+        judgements += _best_judgements(part, stored, study, p_values)
+    return PaperOutcome(paper, rows, judgements)
 
 
-def _best_verdicts(
+def _best_judgements(
     part: PaperPart, stored: Sequence[StoredResult], study: Study | None, p_values: Corrected
-) -> Iterator[bool | None]:
-    """A verdict a claim: the paper's own scale before smaller ones, where it tells."""
+) -> Iterator[Judgement | None]:
+    """One a claim: the paper's own scale before smaller ones, where it tells; None where it was not run."""
     for said in part.claims:
-        held = [judge(said, result, study, p_values).holds for result in sorted(stored, key=lambda each: each.scale)]
-        yield next((each for each in held if each is not None), None)
+        judged = [judge(said, result, study, p_values) for result in sorted(stored, key=lambda each: each.scale)]
+        # max gives the first of equals.
+        yield max(judged, key=lambda each: (each.holds is not None, each.before), default=None)
 
 
 def _stored_rows(part: PaperPart, result: StoredResult, study: Study | None, p_values: Corrected) -> Iterator[PageRow]:

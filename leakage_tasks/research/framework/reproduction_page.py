@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.research.framework.judging import FEWEST_SEEDS
+from leakage_tasks.research.framework.judging import FEWEST_SEEDS, NOT_RUN, VERDICTS, Judgement
 from leakage_tasks.research.framework.papers import KNOWN_PAPERS
 from leakage_tasks.research.framework.registry import all_studies
 from leakage_tasks.research.framework.report import escaped
@@ -20,6 +21,7 @@ from leakage_tasks.research.framework.reproduction import (
 )
 from leakage_tasks.research.framework.stored_results import read_store
 
+BEFORE = "because of the correction alone"
 _READ = f"""## How to read it
 
 Each table, figure and section with a claim has a row, and each of its claims has one below it.
@@ -30,8 +32,8 @@ Each table, figure and section with a claim has a row, and each of its claims ha
   claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
   page.
 - **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
-  correction over all tests of its paper. One that holds before the correction only cannot be told. A claim without a p
-  goes by an interval, or by all runs alike.
+  correction over all tests of its paper. One that is told before the correction only cannot be told. A claim without a
+  p goes by an interval, or by all runs alike.
 - No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
 - Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
   study again.
@@ -69,25 +71,32 @@ def reproduction_page(results: Path) -> str:
 
 def _first(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     """What the page answers, and the counts."""
-    verdicts = [verdict for each in outcomes for verdict in each.verdicts]
-    not_run = sum(each.not_run for each in outcomes)
     yield "# What came of the papers\n"
+    counts = [_counts(each.judgements) for each in outcomes]
+    every = {column: sum(count[column] for count in counts) for column in counts[0]}
+    not_run = f"; {every[NOT_RUN]} have not been run" if every[NOT_RUN] else ""
     yield (
-        f"Of {len(verdicts)} claims of {len(outcomes)} papers {verdicts.count(True)} are reproduced here and "
-        f"{verdicts.count(False)} refuted; {verdicts.count(None)} cannot be told, {not_run} of them not run yet.\n"
+        f"Of {every['claims']} claims of {len(outcomes)} papers {every[VERDICTS[True]]} are reproduced here and "
+        f"{every[VERDICTS[False]]} refuted; {every[VERDICTS[None]]} cannot be told, {every[BEFORE]} of them because of "
+        f"the correction for many tests alone{not_run}.\n"
     )
-    counts = [
-        {
-            "paper": f"[{each.paper.name}](#{each.paper.name})",
-            "claims": str(len(each.verdicts)),
-            "reproduced": str(each.verdicts.count(True)),
-            "refuted": str(each.verdicts.count(False)),
-            "cannot be told": str(each.verdicts.count(None)),
-            "of them not run": str(each.not_run),
-        }
-        for each in outcomes
+    columns = [column for column in every if column != NOT_RUN or not_run]
+    rows = [
+        {"paper": f"[{each.paper.name}](#{each.paper.name})"} | {column: str(count[column]) for column in columns}
+        for each, count in zip(outcomes, counts, strict=True)
     ]
-    yield _table(list(counts[0]), counts)
+    yield _table(["paper", *columns], rows)
+
+
+def _counts(judgements: Sequence[Judgement | None]) -> dict[str, int]:
+    """How many claims came out in which way."""
+    told = Counter(None if each is None else each.holds for each in judgements)
+    return {
+        "claims": len(judgements),
+        **{word: told[verdict] for verdict, word in VERDICTS.items()},
+        BEFORE: sum(each is not None and each.before for each in judgements),
+        NOT_RUN: judgements.count(None),
+    }
 
 
 def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:

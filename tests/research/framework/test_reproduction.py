@@ -68,6 +68,31 @@ def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
     assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
 
 
+def test_a_sentence_that_no_run_tells_is_no_matter_of_the_correction() -> None:
+    """Of claim A's two, one is told before the correction; of claim B's both are, one for and one against it."""
+    claims = [
+        *(claim("A here", True, 0.04), claim("A there", None, 0.5)),
+        *(claim("B here", True, 0.04), claim("B there", False, 0.04)),
+    ]
+    found = outcome(PAPER, [stored(claims=claims)], {STUDY.name: STUDY}).judgements
+    assert [each and (each.holds, each.before) for each in found] == [(None, False), (None, True), (None, False)]
+
+
+def test_the_paper_s_scale_comes_before_smaller_ones_and_what_is_told_before_what_is_not() -> None:
+    def told(paper: bool | None, small: bool | None, p: float | None = None) -> tuple[bool | None, bool]:
+        both = [
+            stored(claims=[claim("A holds", small, p), claim("B holds", True, p)]),
+            stored(scale="paper", claims=[claim("A holds", paper)]),
+        ]
+        first = outcome(PAPER, both, {STUDY.name: STUDY}).judgements[0]
+        assert first is not None
+        return first.holds, first.before
+
+    assert told(paper=True, small=False) == (True, False)
+    assert told(paper=None, small=False) == (False, False)
+    assert told(paper=None, small=True, p=0.04) == (None, True)
+
+
 def test_what_more_runs_would_not_tell_says_what_would() -> None:
     untold = claim("A holds", None) | {"takes": "it takes a larger model"}
     row = rows_of(stored(claims=[untold, claim("B holds", True), claim("C holds", True)]))["Table 1, claim 1"]
@@ -131,7 +156,9 @@ def test_results_that_bear_no_verdict_count_for_no_correction() -> None:
         stored(scale="paper", claims=[claim("A holds", True, 0.04)], seeds=2),
         stored(claims=[claim("A holds", True, 0.04)]),
     ]
-    assert outcome(PAPER, others, {STUDY.name: STUDY}).verdicts[0] is True
+    first = outcome(PAPER, others, {STUDY.name: STUDY}).judgements[0]
+    assert first is not None
+    assert first.holds is True
 
 
 def test_what_was_not_run_says_what_it_takes() -> None:
@@ -142,7 +169,7 @@ def test_what_was_not_run_says_what_it_takes() -> None:
     assert table["command"] == "`leakage study run coins/table-1 --scale paper --trials 3`"
     assert {row["verdict"] for row in claims} == {"cannot be told: not run, see the row of Table 1"}
     assert figure["verdict"] == "nothing to measure"
-    assert (found.verdicts, found.not_run) == ([None] * 3, 3)
+    assert found.judgements == [None] * 3
 
 
 @pytest.mark.parametrize(

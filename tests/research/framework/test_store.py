@@ -53,9 +53,26 @@ def test_the_command_stores_and_makes_the_page(runs: Path, tmp_path: Path, leaka
     page = tmp_path / "page.md"
     code, out, err = leakage("study", "report", "--store", runs, "--results", tmp_path / "store", "-o", page)
     assert (code, err) == (0, "")
-    told = "Of 2 claims of 1 papers 1 are reproduced here and 1 refuted; 0 cannot be told, 0 of them not run yet."
+    told = (
+        "Of 2 claims of 1 papers 1 are reproduced here and 1 refuted; 0 cannot be told, 0 of them because of the "
+        "correction for many tests alone."
+    )
     assert told in page.read_text()
     assert out == f"stored {tmp_path}/store/coins/paper/table-1.json\n{told}\nwritten to {page}\n"
+
+
+def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
+    """Of each kind; those without a result have a column where there are some."""
+    claims = (PaperClaim("three hit", ("coin 3 *",)), PaperClaim("four hit", ("coin 4 *",)))
+    parts = (PaperPart("Table 2", "two more", "table-2", claims=claims),)
+    register_paper(Paper("notes", "Notes", parts))
+    write(tmp_path / "store", stored(claims=[claim("coin 0 hits", True, 0.04), claim("coin 1 hits", True, 0.04)]))
+    page = reproduction_page(tmp_path / "store")
+    assert "0 are reproduced here and 0 refuted; 4 cannot be told, 2 of them because" in page
+    assert "tests alone; 2 have not been run." in page
+    assert "| cannot be told | because of the correction alone | not run |" in page
+    assert "| [coins](#coins) | 2 | 0 | 0 | 2 | 2 | 0 |" in page
+    assert "| [notes](#notes) | 2 | 0 | 0 | 2 | 0 | 2 |" in page
 
 
 def test_a_cell_is_escaped(runs: Path, tmp_path: Path) -> None:
