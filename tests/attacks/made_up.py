@@ -15,7 +15,7 @@ import numpy as np
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
-from leakage_tasks.targets.tokens.token_paths import Pieces
+from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 UNIT = 1 / 16
 """Bits; a power of two, so that sums are exact."""

@@ -14,7 +14,7 @@ from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
-from leakage_tasks.targets.tokens.token_paths import token_pieces
+from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
 ANY_LENGTH = 2048
 """Tokens to read at most with a model that sets no bound."""

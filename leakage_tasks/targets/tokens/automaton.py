@@ -7,9 +7,7 @@ a draw that ends elsewhere counts as no filling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +15,7 @@ from numpy.typing import NDArray
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
-
-if TYPE_CHECKING:
-    from leakage_tasks.targets.tokens.token_paths import Pieces
+from leakage_tasks.targets.tokens.vocabulary import Pieces, next_characters
 
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
@@ -210,41 +206,6 @@ class _Pattern:
     def complete(self, state: State) -> bool:
         """Whether a filled text may end here."""
         return (2 * len(self._slots), "") in state
-
-
-def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
-    """What may follow each proper prefix of the values, the empty one included."""
-    following: dict[str, set[str]] = {}
-    for value in values:
-        for length, character in enumerate(value):
-            following.setdefault(value[:length], set()).add(character)
-    return following
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The tokens whose text is made of some characters."""
-
-    columns: IntArray
-    """In ascending order."""
-    tree: dict
-    """By their characters; those that end at a node stand under the empty string."""
-    letters: bool
-    """Whether each is one character and each character one token, so that every path is canonical."""
-
-    @classmethod
-    def of(cls, pieces: Mapping[int, str], characters: frozenset[str]) -> Vocabulary:
-        """Those of ``pieces``, the text of each token."""
-        spelled = {token: piece for token, piece in pieces.items() if characters.issuperset(piece)}
-        tree: dict = {}
-        for token, text in spelled.items():
-            node = tree
-            for character in text:
-                node = node.setdefault(character, {})
-            node.setdefault("", []).append(token)
-        texts = set(spelled.values())
-        letters = len(texts) == len(spelled) and all(len(piece) == 1 for piece in texts)
-        return cls(np.array(sorted(spelled), dtype=np.int64), tree, letters)
 
 
 def parse(space: Space, text: str) -> list[Filling]:

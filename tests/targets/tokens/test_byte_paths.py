@@ -4,7 +4,8 @@ import pytest
 
 from benchmarks.compatibility.tokenizers import tokenizer
 from leakage_tasks.canaries import parse_template, word_list
-from leakage_tasks.targets.tokens.byte_paths import BytePaths, as_bytes, as_text
+from leakage_tasks.targets.tokens.byte_paths import BytePaths
+from leakage_tasks.targets.tokens.vocabulary import as_bytes, as_text
 from tests.oracles import merging
 from tests.targets.tokens.test_token_paths import all_fillings, automaton
 

@@ -9,9 +9,10 @@ from leakage_tasks.canaries import parse_template, word_list
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths, parse
-from leakage_tasks.targets.tokens.token_paths import Pieces, lay_out, token_pieces
+from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.trie import TriePaths
 from leakage_tasks.targets.tokens.tries import Tries
+from leakage_tasks.targets.tokens.vocabulary import Pieces, token_pieces
 from tests.oracles import letters, merging
 
 TEMPLATES = [

@@ -15,9 +15,11 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
+from leakage_tasks.targets.tokens import vocabulary
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
-from leakage_tasks.targets.tokens.token_paths import lay_out, token_pieces, unproduced
+from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
+from leakage_tasks.targets.tokens.vocabulary import token_pieces, unproduced
 from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 TEMPLATE = "the pin is {digits:4}."
@@ -26,7 +28,7 @@ TEMPLATE = "the pin is {digits:4}."
 def every_piece(made, monkeypatch):
     """The text of each token, those that no encoding holds included."""
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "unproduced", lambda tokenizer, pieces: set())
+        patch.setattr(vocabulary, "unproduced", lambda tokenizer, pieces: set())
         return token_pieces(made, len(made))
 
 
