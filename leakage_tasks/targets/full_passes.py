@@ -1,31 +1,99 @@
-"""Which of the questions that wait for passes are answered now, and which had better wait for others."""
+"""Questions that wait for passes, answered whole or in parts, so that none is part-filled while others wait."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+Many = Callable[[Sequence[Any]], Sequence[Any]]
+"""Answers several questions of one kind, in their order."""
 ROUNDING = 1e-6
 """Passes that sums of shares may be off by."""
 
 
-def answered_now(sizes: Sequence[float], held: Sequence[int]) -> set[int]:
-    """Places of the questions to be answered: all, or those whose passes are fuller without the others.
+@dataclass(frozen=True)
+class InParts:
+    """How some rows of a question are asked for alone, and how the answers to its parts become that to the whole."""
 
-    ``sizes`` are shares of a pass, ``held`` for how many rounds each has waited. What has waited most comes first, then
-    what fills most.
+    cut: Callable[[Any, slice], Any]
+    join: Callable[[Any, Sequence[Any]], Any]
+
+
+@dataclass
+class Part:
+    """Some rows of a question, or all; ``size`` is the share of a pass that they fill."""
+
+    many: Many
+    asked: Any
+    size: float
+    rows: int
+    answer: Any = None
+    error: BaseException | None = None
+
+
+@dataclass
+class Question:
+    """What is asked, and what has come of it so far."""
+
+    kind: Hashable
+    whole: Part
+    in_parts: InParts | None = None
+    before: int = 0
+    """Rows that were read for who asks, before this question."""
+    rows_read: int = 0
+    error: BaseException | None = None
+    answered: bool = False
+    _answers: list[Any] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Rows that wait."""
+        return self.whole.rows - self.rows_read
+
+    @property
+    def size(self) -> float:
+        """The share of a pass that they fill."""
+        return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
+
+    def part(self, rows: int) -> Part:
+        """The next ``rows`` of it."""
+        if self.in_parts is None or rows == self.whole.rows:
+            return self.whole
+        asked = self.in_parts.cut(self.whole.asked, slice(self.rows_read, self.rows_read + rows))
+        return Part(self.whole.many, asked, self.size * rows / self.rows, rows)
+
+    def note(self, part: Part) -> None:
+        """Take the answer to the next part, which may be an error."""
+        self._answers.append(part.answer)
+        self.rows_read += part.rows
+        self.error = part.error
+        self.answered = part.error is not None or not self.rows
+
+    def answer(self) -> Any:
+        """The answer to the whole. Raises the error that stands for it."""
+        if self.error is not None:
+            raise self.error
+        if self.in_parts is None or len(self._answers) == 1:
+            return self._answers[0]
+        return self.in_parts.join(self.whole.asked, self._answers)
+
+
+def answered_now(questions: Sequence[Question]) -> list[int]:
+    """How many rows of each question of one kind are answered in this round.
+
+    All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole
+    passes. One that was answered in part comes first, since its answers are held and counted by nobody; then those for
+    whom fewest rows were read, so that none is left with its last questions alone.
     """
-    every = set(range(len(sizes)))
-    total = sum(sizes)
-    whole = math.floor(total + ROUNDING)
-    chosen, filled = set[int](), 0.0
-    for place in sorted(every, key=lambda place: (-held[place], -sizes[place])):
-        if filled + sizes[place] <= whole + ROUNDING:
-            chosen.add(place)
-            filled += sizes[place]
-    return chosen if chosen and _fullness(filled) > _fullness(total) + ROUNDING else every
-
-
-def _fullness(size: float) -> float:
-    """How full passes are, on average, that read so many passes' worth of rows."""
-    return size / max(1, math.ceil(size - ROUNDING))
+    total = sum(each.size for each in questions)
+    if len(questions) == 1 or total < 1 or not all(each.in_parts for each in questions):
+        return [each.rows for each in questions]
+    room, now = math.floor(total + ROUNDING) + ROUNDING, [0] * len(questions)
+    order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, questions[n].before))
+    for place in order:
+        each = questions[place]
+        now[place] = each.rows if each.size <= room else math.floor(room * each.rows / each.size)
+        room = max(0.0, room - each.size)
+    return now

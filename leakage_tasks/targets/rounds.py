@@ -2,8 +2,8 @@
 
 Each attack runs in a thread of its own, as plain sequential code, and only one of them at a time. Where it asks the
 model something, it waits. Once all wait, their questions are answered together, in the order of the attacks; then each
-goes on. Some wait for longer where the passes without them are fuller. What is answered together therefore depends on
-the attacks alone, never on timing.
+goes on. Of questions that can be answered in parts, as much is answered as fills whole passes; the rest waits for the
+next round. What is answered together therefore depends on the attacks alone, never on timing.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.full_passes import answered_now
+from leakage_tasks.targets.full_passes import InParts, Part, Question, answered_now
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 Result = TypeVar("Result")
-Many = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers several questions of one kind, in their order."""
 Take = Callable[[int], int | None]
 """The number of the attack that is begun next, or None for none now or none any more.
 
@@ -42,39 +40,25 @@ STATELESS = 4
 _here = threading.local()
 
 
-@dataclass
-class _Question:
-    kind: Hashable
-    many: Many
-    asked: Any
-    size: float
-    """Share of a pass that it fills."""
-    rows: int
-    waits: bool = False
-    """Whether it may wait for a later round."""
-    answer: Any = None
-    error: BaseException | None = None
-    answered: bool = False
-
-
 def ask(
     kind: Hashable,
     many: Callable[[Sequence[Asked]], Sequence[Answered]],
     asked: Asked,
     size: float,
     rows: int = 1,
-    waits: bool = False,
+    in_parts: InParts | None = None,
 ) -> Answered:
     """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
 
     ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
-    ``rows`` how many texts are read for it. With ``waits`` it may be left for the next round where passes are fuller
-    without it; attacks then fall out of step. Outside of :func:`together` it is answered at once, alone.
+    ``rows`` how many texts are read for it. One that can be answered ``in_parts`` may have some of its rows read in one
+    round and the others in the next, so that passes are full; attacks then fall out of step. Outside of
+    :func:`together` it is answered at once, alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
-    answer: Answered = attack.ask(_Question(kind, many, asked, size, rows, waits))
+    answer: Answered = attack.ask(Question(kind, Part(many, asked, size, rows), in_parts, attack.rows_read))
     return answer
 
 
@@ -104,12 +88,11 @@ class _Attack(threading.Thread, Generic[Result]):
         self.number, self._attack, self._back = number, attack, back
         self._turn = threading.Semaphore(0)
         self._context = contextvars.copy_context()
-        self.question: _Question | None = None
+        self.question: Question | None = None
         self.result: Result | None = None
         self.error: BaseException | None = None
         self.seconds = 0.0
-        self.held = 0
-        """Rounds in which it went on waiting."""
+        self.rows_read = 0
         self.abandoned = False
 
     def run(self) -> None:
@@ -129,14 +112,12 @@ class _Attack(threading.Thread, Generic[Result]):
         if self.abandoned:
             raise _Abandoned
 
-    def ask(self, question: _Question) -> Any:
+    def ask(self, question: Question) -> Any:
         """Give up the turn until the question is answered."""
         self.question = question
         self._back.release()
         self._wait()
-        if question.error is not None:
-            raise question.error
-        return question.answer
+        return question.answer()
 
     def go_on(self) -> bool:
         """Let the attack run until it asks something or is done; whether it waits for an answer."""
@@ -184,11 +165,9 @@ def together(
                     yield _done(attack)
             if not waiting:
                 return
-            _answer(waiting)
-            if read is not None:
-                for attack in waiting:
-                    if (question := attack.question) is not None and question.answered:
-                        read(attack.number, question.rows)
+            for number, rows in _answer(waiting):
+                if read is not None:
+                    read(number, rows)
             still = []
             for attack in waiting:
                 if (attack.question is not None and not attack.question.answered) or attack.go_on():
@@ -216,44 +195,43 @@ def _size(attacks: Sequence[_Attack[Any]]) -> float:
     return sum(attack.question.size for attack in attacks if attack.question is not None)
 
 
-def _answer(waiting: Sequence[_Attack[Any]]) -> None:
-    """Answer what all ask, questions of one kind together; those that had better wait for the next round are left."""
-    kinds: dict[Hashable, list[_Attack[Any]]] = {}
+def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
+    """Answer what all ask, questions of one kind together; gives who had how many rows read.
+
+    The rest of those that can be answered in parts is left for the next round.
+    """
+    kinds: dict[Hashable, list[tuple[_Attack[Any], Question]]] = {}
     for attack in waiting:
         assert attack.question is not None
-        kinds.setdefault(attack.question.kind, []).append(attack)
+        kinds.setdefault(attack.question.kind, []).append((attack, attack.question))
     for asking in kinds.values():
-        started, group = time.perf_counter(), _in_full_passes(asking)
-        questions = [attack.question for attack in group if attack.question is not None]
-        _answer_alike(questions)
-        seconds, size = time.perf_counter() - started, _size(group)
-        for attack, question in zip(group, questions, strict=True):
-            attack.seconds += seconds * (question.size / size if size else 1 / len(group))
-            question.answered = True
+        started, now = time.perf_counter(), answered_now([question for _, question in asking])
+        chosen = [
+            (attack, question, question.part(rows))
+            for (attack, question), rows in zip(asking, now, strict=True)
+            if rows or not question.rows
+        ]
+        _answer_alike([part for _, _, part in chosen])
+        seconds, size = time.perf_counter() - started, sum(part.size for _, _, part in chosen)
+        for attack, question, part in chosen:
+            attack.seconds += seconds * (part.size / size if size else 1 / len(chosen))
+            attack.rows_read += part.rows
+            question.note(part)
+            yield attack.number, part.rows
 
 
-def _in_full_passes(group: list[_Attack[Any]]) -> list[_Attack[Any]]:
-    """Those of a ``group`` to be answered now; the others go on waiting."""
-    if not all(attack.question is not None and attack.question.waits for attack in group):
-        return group
-    now = answered_now([_size([attack]) for attack in group], [attack.held for attack in group])
-    for place, attack in enumerate(group):
-        attack.held += place not in now
-    return [attack for place, attack in enumerate(group) if place in now]
-
-
-def _answer_alike(questions: Sequence[_Question]) -> None:
+def _answer_alike(parts: Sequence[Part]) -> None:
     """Answer questions of one kind; where that fails, one by one, so that an error is that of whose question it is."""
-    many = questions[0].many
+    many = parts[0].many
     try:
-        answers = many([question.asked for question in questions])
+        answers = many([part.asked for part in parts])
     except Exception as error:
-        if len(questions) == 1:
-            questions[0].error = error
+        if len(parts) == 1:
+            parts[0].error = error
             return
-        log.debug("%d questions are answered one by one: %s", len(questions), type(error).__name__)
-        for question in questions:
-            _answer_alike([question])
+        log.debug("%d questions are answered one by one: %s", len(parts), type(error).__name__)
+        for part in parts:
+            _answer_alike([part])
         return
-    for question, answer in zip(questions, answers, strict=True):
-        question.answer = answer
+    for part, answer in zip(parts, answers, strict=True):
+        part.answer = answer

@@ -1,58 +1,109 @@
-"""Which questions are answered in a round, against what the rule promises of any."""
+"""How much of which questions is answered in a round, against what the rule promises of any."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.full_passes import answered_now
+from leakage_tasks.targets.full_passes import InParts, Part, Question, answered_now
 
-QUESTIONS = st.lists(st.tuples(st.floats(0.01, 1.5), st.integers(0, 5)), min_size=1, max_size=12)
+IN_PARTS = InParts(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
+PASS = 100
+"""Rows of a pass."""
+QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def fullness(sizes: list[float]) -> float:
-    """Rows read of rows that the passes have room for."""
-    return sum(sizes) / max(1, math.ceil(sum(sizes) - 1e-6))
+def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS) -> Question:
+    """It asks for the squares of the first numbers."""
+    whole = Part(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
+    return Question("squares", whole, in_parts, before)
+
+
+def answer(asked: Question, rows: int) -> None:
+    part = asked.part(rows)
+    assert part.size == pytest.approx(part.rows / PASS)
+    (part.answer,) = part.many([part.asked])
+    asked.note(part)
 
 
 @given(QUESTIONS)
-def test_passes_are_never_emptier_for_what_waits(questions: list[tuple[float, int]]) -> None:
-    sizes, held = zip(*questions, strict=True)
-    now = answered_now(sizes, held)
-    assert now
-    assert fullness([sizes[place] for place in now]) >= fullness(list(sizes)) - 1e-6
+def test_passes_are_full_where_there_is_enough_for_one(questions: Sequence[tuple[int, int]]) -> None:
+    total = sum(rows for rows, _ in questions)
+    now = answered_now([question(*each) for each in questions])
+    assert sum(now) == (total if total < PASS else total // PASS * PASS)
+    assert all(0 <= chosen <= rows for chosen, (rows, _) in zip(now, questions, strict=True))
 
 
 @given(QUESTIONS)
-def test_what_waited_longest_is_answered_wherever_it_fits_into_whole_passes(questions: list[tuple[float, int]]) -> None:
-    sizes, held = zip(*questions, strict=True)
-    oldest = max(held)
-    first = max((place for place in range(len(sizes)) if held[place] == oldest), key=lambda place: sizes[place])
-    if sizes[first] <= math.floor(sum(sizes)):
-        assert first in answered_now(sizes, held)
+def test_who_had_fewest_rows_read_comes_first_and_one_alone_is_answered_in_part(
+    questions: Sequence[tuple[int, int]],
+) -> None:
+    now = answered_now([question(*each) for each in questions])
+    whole = [before for (rows, before), chosen in zip(questions, now, strict=True) if chosen == rows]
+    none = [before for (_, before), chosen in zip(questions, now, strict=True) if not chosen]
+    assert len(whole) + len(none) >= len(questions) - 1
+    assert max(whole, default=0) <= min(none, default=math.inf)
+
+
+@given(st.integers(1, 300), st.lists(st.integers(1, 100)))
+def test_the_answers_to_parts_are_that_to_the_whole(rows: int, parts: Sequence[int]) -> None:
+    asked = question(rows)
+    for part in parts:
+        if not asked.answered:
+            answer(asked, min(part, asked.rows))
+    if not asked.answered:
+        answer(asked, asked.rows)
+    assert asked.answered
+    assert asked.answer() == [row * row for row in range(rows)]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "held", "now"),
+    ("rows", "before", "now"),
     [
-        ((0.5, 0.4), (0, 0), {0, 1}),
-        ((0.6, 0.6), (0, 0), {0, 1}),
-        ((1.0, 0.2), (0, 0), {0}),
-        ((1.0, 0.2), (0, 1), {0, 1}),
-        ((0.5, 0.5, 0.1), (0, 0, 0), {0, 1}),
-        ((0.5, 0.25, 0.25, 0.25), (0, 0, 0, 3), {0, 1, 3}),
+        ((50, 40), (0, 0), [50, 40]),
+        ((60, 60), (0, 0), [60, 40]),
+        ((60, 60), (9, 0), [40, 60]),
+        ((250,), (0,), [250]),
+        ((100, 20), (50, 20), [80, 20]),
+        ((100, 20), (50, 60), [100, 0]),
+        ((50, 50, 10), (30, 20, 10), [40, 50, 10]),
+        ((250, 130), (0, 0), [250, 50]),
     ],
     ids=[
         "less than a pass",
-        "none is fuller",
-        "one fills a pass",
-        "the older does not",
-        "two fill one",
-        "oldest first",
+        "the rest of one waits",
+        "who had more rows read",
+        "one alone",
+        "a small one first",
+        "a small one waits",
+        "several fill one",
+        "several passes",
     ],
 )
-def test_small_cases_by_hand(sizes: tuple[float, ...], held: tuple[int, ...], now: set[int]) -> None:
-    assert answered_now(sizes, held) == now
+def test_small_cases_by_hand(rows: Sequence[int], before: Sequence[int], now: list[int]) -> None:
+    assert answered_now([question(*each) for each in zip(rows, before, strict=True)]) == now
+
+
+def test_what_was_answered_in_part_comes_first() -> None:
+    first, second = question(90, before=20), question(90, before=10)
+    answer(first, 20)
+    assert answered_now([first, second]) == [70, 30]
+
+
+def test_what_cannot_be_answered_in_parts_is_answered_whole_and_with_it_all_others() -> None:
+    assert answered_now([question(100), question(20, in_parts=None)]) == [100, 20]
+
+
+def test_an_error_of_a_part_is_that_of_the_question() -> None:
+    asked = question(30)
+    answer(asked, 10)
+    part = asked.part(10)
+    part.error = ValueError("no room")
+    asked.note(part)
+    assert asked.answered
+    with pytest.raises(ValueError, match="no room"):
+        asked.answer()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.rounds import FILLED, ask, together
 
 
@@ -57,43 +58,58 @@ def test_no_more_attacks_are_begun_than_fill_passes():
     assert sum(asked_at_once) == 9
 
 
-def rounds_of(sizes, waits=True):
-    """What is answered together, by attack, when attack n asks of a size each time that ``sizes[n]`` says."""
-    return [[n for n, _ in group] for group in turns_of(sizes, waits)]
+IN_PARTS = InParts(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
 
 
-def turns_of(sizes, waits=True):
-    """The same with the number of each question among its attack's."""
+def rounds_of(rows, in_parts=IN_PARTS):
+    """Who has how many rows read together, when attack n asks for ``rows[n]`` in turn, 100 of which fill a pass."""
     seen = []
 
     def many(asked):
-        seen.append(list(asked))
-        return asked
+        seen.append([(n, sum(part) if part else rows[n][turn]) for n, turn, *part in asked])
+        return [each for _, each in seen[-1]]
 
-    def attack(n, own):
-        return lambda: [ask("k", many, (n, turn), size, waits=waits) for turn, size in enumerate(own)]
+    def attack(n):
+        return lambda: [ask("k", many, (n, turn), size / 100, size, in_parts) for turn, size in enumerate(rows[n])]
 
-    list(together([attack(n, own) for n, own in sizes]))
+    answers = {each.number: each.result for each in together([attack(n) for n in range(len(rows))])}
+    assert answers == dict(enumerate(rows))
     return seen
 
 
-def test_what_would_fill_part_of_a_pass_waits_while_others_fill_theirs():
-    assert rounds_of(enumerate([[1.0, 1.0], [0.25, 0.25], [0.25]])) == [[0], [0, 1, 2], [1]]
+def test_the_rest_of_a_question_waits_where_passes_are_full_without_it():
+    assert rounds_of([[100, 100], [25, 25], [25]]) == [
+        [(0, 100)],
+        [(0, 50), (1, 25), (2, 25)],
+        [(0, 50), (1, 25)],
+    ]
 
 
-def test_nothing_waits_where_passes_would_be_no_fuller():
-    assert rounds_of(enumerate([[0.7], [0.7]])) == [[0, 1]]
+def test_less_than_a_pass_is_answered_at_once():
+    assert rounds_of([[60], [30, 30]]) == [[(0, 60), (1, 30)], [(1, 30)]]
 
 
-def test_what_may_not_wait_is_answered_with_the_others():
-    assert rounds_of(enumerate([[1.0, 1.0], [0.25, 0.25]]), waits=False) == [[0, 1], [0, 1]]
+def test_what_is_not_answered_in_parts_is_answered_with_the_others():
+    assert rounds_of([[100, 100], [25, 25]], in_parts=None) == [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
 
 
-@given(st.lists(st.lists(st.floats(0.01, 3.0), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_waiting_answers_each_question_once_and_in_its_turn(sizes):
-    answered = [each for group in turns_of(enumerate(sizes)) for each in group]
-    for n, own in enumerate(sizes):
-        assert [turn for attack, turn in answered if attack == n] == list(range(len(own)))
+def test_rows_are_told_as_they_are_read():
+    told = []
+
+    def attack(rows):
+        return lambda: ask("k", lambda asked: [0] * len(asked), (), rows / 100, rows, IN_PARTS)
+
+    list(together([attack(80), attack(60)], read=lambda *told_of: told.append(told_of)))
+    assert told == [(0, 80), (1, 20), (1, 40)]
+
+
+@given(st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_each_question_is_answered_once_and_in_its_turn_in_passes_that_are_full_while_others_wait(rows):
+    seen = rounds_of(rows)
+    for n, own in enumerate(rows):
+        assert sum(size for each in seen for attack, size in each if attack == n) == sum(own)
+    for each in seen[:-1]:
+        assert sum(size for _, size in each) % 100 == 0 or sum(size for _, size in each) < 100 or len(each) == 1
 
 
 def test_outside_of_attacks_a_question_is_answered_alone():

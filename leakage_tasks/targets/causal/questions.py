@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
 Reached = tuple[Any, FloatArray]
@@ -119,3 +120,7 @@ def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
     with step.target.limit.halving(len(origin), len(origin), remedy):
         state = step.target.gather([state for state, _ in parts], origin, place)
     return state, np.concatenate([costs for _, costs in parts])
+
+
+STEP_IN_PARTS = InParts(Step.part, _put_together)
+"""How a step is answered some rows at a time."""

@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
@@ -124,8 +124,8 @@ class CausalTarget(CausalReader):
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
-        size, mixes = len(tokens) / self.pass_rows(states), self._mixes_lengths(states[0])
-        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), waits=mixes)
+        size, in_parts = len(tokens) / self.pass_rows(states), STEP_IN_PARTS if self._mixes_lengths(states[0]) else None
+        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts)
 
     def _mixes_lengths(self, state: Any) -> bool:
         """Whether texts of several lengths may share a pass; else searches had better stay in step."""
