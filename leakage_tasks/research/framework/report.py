@@ -157,12 +157,17 @@ def markdown(report: Report, title: str) -> str:
 
 
 def show(cell: Cell) -> str:
-    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one, or ``0.9 ± 0.05 [0.87, 0.93] n=10``."""
+    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one, or ``0.9 ± 0.05 [0.87, 0.93] n=10``.
+
+    Where all runs came to the same, Student's interval has no width and says nothing: ``0.9, the same in all n=3``.
+    """
     if cell is None:
         return ""
     if isinstance(cell, Published):
         return MISSING if cell.value is None else _number(cell.value)
     if isinstance(cell, Measured):
+        if cell.low is not None and cell.high is not None and math.isclose(cell.low, cell.high):
+            return f"{_number(cell.value)}, the same in all n={cell.count}"
         interval = "" if cell.low is None or cell.high is None else f" [{_number(cell.low)}, {_number(cell.high)}]"
         spread = "" if cell.sd is None else f" ± {_number(cell.sd)}"
         return f"{_number(cell.value)}{spread}{interval} n={cell.count}"

@@ -27,7 +27,8 @@ _READ = f"""## How to read it
 Each table, figure and section with a claim has a row, and each of its claims has one below it.
 `leakage study report` makes this page of stored results; nothing on it is written by hand.
 
-- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`.
+- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`. Runs
+  that all come to the same leave no interval: nothing tells by how much others may differ.
 - **Scale.** `paper` has the paper's data and model. `small` has smaller ones: its figures are not the paper's, and a
   claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
   page.

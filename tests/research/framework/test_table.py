@@ -25,6 +25,9 @@ from leakage_tasks.research.framework.report import Claim, Measured, Published, 
         (Measured(0.9, 0.55498, 0.99747, 10), "0.9 [0.555, 0.997] n=10"),
         (Measured(1234.56, None, None, 1), "1,235 n=1"),
         (Measured(0.5, 0.4, 0.6, 3, 0.0512), "0.5 ± 0.0512 [0.4, 0.6] n=3"),
+        (Measured.mean([29.9] * 3), "29.9, the same in all n=3"),
+        (Measured.over_seeds([0.295] * 4, 1.0), "0.295, the same in all n=4"),
+        (Measured.mean([0.0] * 3), "0, the same in all n=3"),
     ],
 )
 def test_cells(cell: object, shown: str) -> None:
