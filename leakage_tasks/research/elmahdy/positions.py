@@ -15,6 +15,7 @@ from leakage_tasks.research.framework.report import Claim, Measured, Report, Tab
 
 ALL, NEVER = "any", "never planted"
 KEPT = "ten best kept"
+CHANCE = "by a random shortlist"
 MOST = 0.5
 """A share of the ten best above it is most of them."""
 
@@ -24,14 +25,14 @@ def positions_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     searches = [entry for trial in trials for entry in trial.result["searches"]]
     planted = [entry for entry in searches if entry["planted"]]
     settings = [(where, unknown) for unknown in UNKNOWN for where in PLACES]
+    chance = trials[0].config["shortlist"] / trials[0].result["alphabet"]
     rows = [
-        _row(where, unknown, [each for each in planted if (each["where"], each["unknown"]) == (where, unknown)])
+        _row(where, unknown, [each for each in planted if (each["where"], each["unknown"]) == (where, unknown)], chance)
         for where, unknown in settings
     ]
-    rows += [_row(ALL, n, [each for each in planted if each["unknown"] == n]) for n in UNKNOWN]
-    rows += [
-        _row(NEVER, n, [each for each in searches if not each["planted"] and each["unknown"] == n]) for n in UNKNOWN
-    ]
+    rows += [_row(ALL, n, [each for each in planted if each["unknown"] == n], chance) for n in UNKNOWN]
+    never = [each for each in searches if not each["planted"]]
+    rows += [_row(NEVER, n, [each for each in never if each["unknown"] == n], chance) for n in UNKNOWN]
     single = [entry for entry in planted if entry["unknown"] == 1]
     leading = [entry for entry in single if entry["exact"] <= 10]
     kept = [entry["place"] is not None for entry in leading]
@@ -46,7 +47,8 @@ def positions_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, _set_up(trials, plan))
 
 
-def _row(where: str, unknown: int, found: Sequence[Config]) -> TableRow:
+def _row(where: str, unknown: int, found: Sequence[Config], chance: float) -> TableRow:
+    """``chance`` is the share of the ten best that a random shortlist of the same size would keep, on average."""
     within = sum(each["place"] is not None and each["place"] <= 10 for each in found)
     row: TableRow = {"unknown tokens": unknown, "where": where, "found within 10": Measured.rate(within, len(found))}
     exact = unknown == 1
@@ -54,6 +56,7 @@ def _row(where: str, unknown: int, found: Sequence[Config]) -> TableRow:
         "within 10 of all values": Measured.rate(sum(e["exact"] <= 10 for e in found), len(found)) if exact else None,
         "mean place of all values": round(2 ** fmean(log2(e["exact"]) for e in found), 1) if exact else None,
         KEPT: Measured.mean([e["kept"] for e in found], 1.0) if exact else None,
+        CHANCE: round(chance, 4) if exact else None,
         "rows read": round(fmean(e["calls"] for e in found)),
         "rows of all values": round(fmean(e["exact_calls"] for e in found)) if exact else None,
     }

@@ -25,6 +25,19 @@ def cell_itself(row: dict[str, Any], column: str) -> Gain:
     return gain
 
 
+def cell_above(row: dict[str, Any], column: str, beside: str) -> Gain:
+    """How much more one cell has than the number in the column ``beside`` it, which is known without error."""
+
+    def gain(result: StoredResult) -> Measured | None:
+        found, known = result.cell(row, column), result.cell(row, beside)
+        if not isinstance(found, Measured) or not isinstance(known, int | float):
+            return None
+        low, high = (None if end is None else end - known for end in (found.low, found.high))
+        return Measured(found.value - known, low, high, found.count)
+
+    return gain
+
+
 def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside: str = "") -> Gain:
     """How much more one cell has than another (in the column ``beside``, or the same)."""
 

@@ -55,6 +55,7 @@ def test_a_row_counts_the_victims_of_its_setting() -> None:
     found = {(row["where"], row["unknown tokens"]): row for row in rows}
     assert found["middle", 1]["found within 10"].count == 3
     assert found["any", 1][positions.KEPT] == Measured.mean([0.8] * 9, 1.0)
+    assert found["any", 1][positions.CHANCE] == round(500 / 21_745, 4)
     assert (found["last", 2][positions.KEPT], found["last", 2]["rows of all values"]) == (None, None)
     assert found["never planted", 2]["found within 10"].count == 9
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from leakage_tasks.research.framework.gains import apart, cell_itself, cells_apart, mean_error
+from leakage_tasks.research.framework.gains import apart, cell_above, cell_itself, cells_apart, mean_error
 from leakage_tasks.research.framework.report import Measured
 from tests.research.stored import stored
 
@@ -48,6 +48,14 @@ def test_a_cell_that_is_a_gain_is_taken_as_it_is() -> None:
     rows = [{"model": "ours", "gained": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 9, "sd": None}}]
     assert cell_itself({"model": "ours"}, "gained")(stored(rows=rows)) == Measured(0.5, 0.4, 0.6, 9)
     assert cell_itself({"model": "theirs"}, "gained")(stored(rows=rows)) is None
+
+
+def test_a_cell_is_held_against_a_number_beside_it() -> None:
+    kept = {"value": 0.5, "low": 0.4, "high": 0.6, "count": 9, "sd": None}
+    rows = [{"model": "ours", "kept": kept, "chance": 0.125}, {"model": "theirs", "kept": kept, "chance": None}]
+    found = cell_above({"model": "ours"}, "kept", "chance")(stored(rows=rows))
+    assert found == Measured(0.375, pytest.approx(0.275), pytest.approx(0.475), 9)
+    assert cell_above({"model": "theirs"}, "kept", "chance")(stored(rows=rows)) is None
 
 
 def test_errors_are_means_over_seeds() -> None:
