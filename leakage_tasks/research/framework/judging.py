@@ -95,7 +95,7 @@ def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values:
         return Judgement(None, f"the result lacks its test; run it again: `{result.command}`", "not tested")
     known = {claim.words: p_values.get((result.study, result.scale, claim.words)) for claim in found}
     named = {claim.words: f"{claim.words}: " if len(found) > 1 else "" for claim in found}
-    evidence = "; ".join(named[claim.words] + _evidence(claim, known[claim.words]) for claim in found)
+    evidence = "\n".join(named[claim.words] + _evidence(claim, known[claim.words]) for claim in found)
     if problem := stale(result, study) or too_few(result):
         return Judgement(None, problem, evidence)
     verdicts = [_survives(claim, known[claim.words]) for claim in found]
@@ -123,7 +123,7 @@ def _missing(untold: Sequence[Claim], before: bool, result: StoredResult) -> str
     if takes := [claim.takes for claim in untold if claim.takes]:
         return "; ".join(takes)
     why = "told only before the correction" if before else "the runs do not tell"
-    return f"{why}; more may: `{_with_trials(result.command, 2 * max(result.seeds, FEWEST_SEEDS))}`"
+    return f"{why}; more may: `--trials {2 * max(result.seeds, FEWEST_SEEDS)}`"
 
 
 def judge_part(claims: Sequence[Judgement]) -> Judgement:

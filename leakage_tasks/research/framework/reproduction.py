@@ -23,11 +23,13 @@ from leakage_tasks.research.framework.report import Measured, Published, show
 from leakage_tasks.research.framework.stored_results import StoredResult
 
 NONE = "none"
+CLAIM = ", claim "
+"""Stands between a part and the number of one of its claims."""
 HOW = ("scale", "verdict", "command", "minutes", "ran on", "made by")
-COLUMNS = ("part", "what it shows or says", "published", "measured", *HOW)
-BEYOND_COLUMNS = ("paper", "what is added", "gain", "counted in", *HOW)
+COLUMNS = ("part", "what it shows or says", "published", "measured")
+BEYOND_COLUMNS = ("paper", "what is added", "gain", "counted in")
 PageRow = dict[str, str]
-"""A row's texts by column."""
+"""A row's texts by column: its own columns, then those of :data:`HOW`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _stored_rows(part: PaperPart, result: StoredResult, study: Study | None, p_v
     whole = Judgement(None, problem) if problem else judge_part(judged)
     yield _row(part.where, part.shows, _published(part), _measured(part, result), result, whole)
     for number, (said, judgement) in enumerate(zip(part.claims, judged, strict=True), 1):
-        where = f"{part.where}, claim {number}"
+        where = f"{part.where}{CLAIM}{number}"
         yield _row(where, said.words, said.published, judgement.evidence, result, judgement)
 
 
@@ -110,7 +112,7 @@ def _absent_rows(paper: Paper, part: PaperPart, study: Study | None) -> Iterator
     figures = (NONE, NONE) if part.without == NOTHING else (_published(part), NOT_RUN)
     yield dict(zip(COLUMNS, (part.where, part.shows, *figures), strict=False)) | rest
     for number, said in enumerate(part.claims, 1):
-        where = f"{part.where}, claim {number}"
+        where = f"{part.where}{CLAIM}{number}"
         yield (
             dict(zip(COLUMNS, (where, said.words, said.published, NOT_RUN), strict=False))
             | rest

@@ -13,7 +13,9 @@ from leakage_tasks.research.framework.registry import all_studies
 from leakage_tasks.research.framework.report import escaped
 from leakage_tasks.research.framework.reproduction import (
     BEYOND_COLUMNS,
+    CLAIM,
     COLUMNS,
+    NONE,
     PageRow,
     PaperOutcome,
     beyond_rows,
@@ -22,6 +24,8 @@ from leakage_tasks.research.framework.reproduction import (
 from leakage_tasks.research.framework.stored_results import read_store
 
 BEFORE = "because of the correction alone"
+SAID = ("scale", "verdict")
+RUN = ("scale", "command", "minutes", "ran on", "made by")
 _READ = f"""## How to read it
 
 Each table, figure and section with a claim has a row, and each of its claims has one below it.
@@ -34,7 +38,7 @@ Each table, figure and section with a claim has a row, and each of its claims ha
   page.
 - **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
   correction over all tests of its paper. One that is told before the correction only cannot be told. A claim without a
-  p goes by an interval, or by all runs alike.
+  p goes by an interval, or by all runs alike. Where more runs may tell, the row says how many (`--trials`).
 - No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
 - Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
   study again.
@@ -104,7 +108,8 @@ def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     for each in outcomes:
         yield f"## {each.paper.name}\n"
         yield f"{each.paper.title}.\n"
-        yield _table(COLUMNS, each.rows)
+        yield _table([*COLUMNS, *SAID], each.rows)
+        yield from _how_they_were_run(each.rows, "part")
 
 
 def _beyond(rows: Sequence[PageRow]) -> Iterator[str]:
@@ -113,14 +118,25 @@ def _beyond(rows: Sequence[PageRow]) -> Iterator[str]:
         "What is added to them here, and what it gains. Intervals are at 95 %, not corrected for their number; those "
         "of a difference take its two sides for independent.\n"
     )
-    yield _table(BEYOND_COLUMNS, rows)
+    yield _table([*BEYOND_COLUMNS, *SAID], rows)
+    yield from _how_they_were_run(rows, "paper")
+
+
+def _how_they_were_run(rows: Sequence[PageRow], of: str) -> Iterator[str]:
+    """The runs behind ``rows``, each with what it tells ``of``; a claim goes by its part."""
+    runs: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in rows:
+        if row["command"] != NONE:
+            runs.setdefault(tuple(row[column] for column in RUN), {})[row[of].partition(CLAIM)[0]] = None
+    yield "How they were run:\n"
+    yield _table([of, *RUN], [{of: ", ".join(told)} | dict(zip(RUN, how, strict=True)) for how, told in runs.items()])
 
 
 def _table(columns: Sequence[str], rows: Sequence[PageRow]) -> str:
-    """A Markdown table. Raises ValueError for an empty cell."""
+    """A Markdown table; lines of a cell stay lines. Raises ValueError for an empty cell."""
     lines = [list(columns), ["---"] * len(columns)]
     for row in rows:
         if empty := [name for name in columns if not row[name].strip()]:
             raise ValueError(f"column {empty[0]!r} of {row} is empty")
-        lines.append([escaped(row[name]) for name in columns])
+        lines.append(["<br>".join(map(escaped, row[name].split("\n"))) for name in columns])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -63,7 +63,7 @@ def test_refuted_is_held_to_the_same() -> None:
 
 def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
     row = rows_of(stored(claims=[claim("A holds", True, 0.04), claim("B holds", True, 0.04), claim("C holds", None)]))
-    again = "`leakage study run coins/table-1 --scale small --seed 0 --trials 6`"
+    again = "`--trials 6`"
     assert row["Table 1, claim 1"]["verdict"] == (f"cannot be told: told only before the correction; more may: {again}")
     assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
 
@@ -117,7 +117,7 @@ def test_all_sentences_of_a_claim_have_to_hold() -> None:
     claims = [claim("A here", True), claim("A there", False, 0.01), claim("B here", True), claim("C here", True)]
     row = rows_of(stored(claims=claims))["Table 1, claim 1"]
     assert row["verdict"] == "refuted"
-    assert row["measured"] == "A here: as seen; A there: as seen; p = 0.01, 0.01 corrected"
+    assert row["measured"] == "A here: as seen\nA there: as seen; p = 0.01, 0.01 corrected"
 
 
 def test_a_claim_the_result_does_not_test() -> None:

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from leakage_tasks.core.endings import PREFIX, SUFFIX
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.research.framework import papers
-from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, register_paper
+from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, drawing, register_paper
 from leakage_tasks.research.framework.registry import Study, StudyPlan
 from leakage_tasks.research.framework.reproduction_page import reproduction_page
 from leakage_tasks.research.framework.runner import run_studies
@@ -80,6 +80,27 @@ def test_a_cell_is_escaped(runs: Path, tmp_path: Path) -> None:
     parsed = MarkdownIt("commonmark").enable("table").parse(reproduction_page(tmp_path / "store"))
     cells = [token.content for token in parsed if token.type == "inline"]
     assert r"P(a|b) &lt;b> 1" in cells
+
+
+def test_each_run_is_told_once_with_all_that_it_tells_of(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: Registry[Paper] = Registry("paper")
+    monkeypatch.setattr(papers, "KNOWN_PAPERS", known)
+    monkeypatch.setattr("leakage_tasks.research.framework.reproduction_page.KNOWN_PAPERS", known)
+    claims = (PaperClaim("one wins", ("coin 1 *",)), PaperClaim("nought wins", ("coin 0 *",)))
+    parts = PaperPart("Table 1", "two coins", "table-1", claims=claims), PaperPart("Table 2", "the same", "table-1")
+    register_paper(Paper("coins", "Coins", (*parts, drawing("Figure 1", "a coin"))))
+    held = [claim("coin 1 wins", True), claim("coin 1 comes back", True), claim("coin 0 wins", None)]
+    write(tmp_path / "store", stored(claims=held))
+    lines = reproduction_page(tmp_path / "store").splitlines()
+    row = (
+        "| Table 1, claim 1 | one wins | said, without a figure | coin 1 wins: as seen<br>coin 1 comes back: as seen |"
+    )
+    assert f"{row} small | reproduced |" in lines
+    command = "`leakage study run coins/table-1 --scale small --seed 0`"
+    told = [line.split(" | ")[:3] for line in lines if command in line]
+    assert told == [["| Table 1, Table 2", "small", command]]
 
 
 @pytest.mark.parametrize(("folder", "message"), [("store", "no such folder: give --results")])
