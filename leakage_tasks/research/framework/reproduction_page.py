@@ -108,8 +108,13 @@ def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     for each in outcomes:
         yield f"## {each.paper.name}\n"
         yield f"{each.paper.title}.\n"
-        yield _table([*COLUMNS, *SAID], each.rows)
+        yield _table([*COLUMNS, *SAID], [_marked(row) for row in each.rows])
         yield from _how_they_were_run(each.rows, "part")
+
+
+def _marked(row: PageRow) -> PageRow:
+    """A part stands out from its claims."""
+    return row if CLAIM in row["part"] else row | {"part": f"**{row['part']}**"}
 
 
 def _beyond(rows: Sequence[PageRow]) -> Iterator[str]:
