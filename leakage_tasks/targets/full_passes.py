@@ -22,7 +22,7 @@ class InParts:
 
 
 @dataclass
-class Part:
+class QuestionPart:
     """Some rows of a question, or all; ``size`` is the share of a pass that they fill."""
 
     many: Many
@@ -34,11 +34,11 @@ class Part:
 
 
 @dataclass
-class Question:
+class WaitingQuestion:
     """What is asked, and what has come of it so far."""
 
     kind: Hashable
-    whole: Part
+    whole: QuestionPart
     in_parts: InParts | None = None
     before: int = 0
     """Rows that were read for who asks, before this question."""
@@ -57,14 +57,14 @@ class Question:
         """The share of a pass that they fill."""
         return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
 
-    def part(self, rows: int) -> Part:
+    def part(self, rows: int) -> QuestionPart:
         """The next ``rows`` of it."""
         if self.in_parts is None or rows == self.whole.rows:
             return self.whole
         asked = self.in_parts.cut(self.whole.asked, slice(self.rows_read, self.rows_read + rows))
-        return Part(self.whole.many, asked, self.size * rows / self.rows, rows)
+        return QuestionPart(self.whole.many, asked, self.size * rows / self.rows, rows)
 
-    def note(self, part: Part) -> None:
+    def note(self, part: QuestionPart) -> None:
         """Take the answer to the next part, which may be an error."""
         self._answers.append(part.answer)
         self.rows_read += part.rows
@@ -80,7 +80,7 @@ class Question:
         return self.in_parts.join(self.whole.asked, self._answers)
 
 
-def answered_now(questions: Sequence[Question]) -> list[int]:
+def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
     """How many rows of each question of one kind are answered in this round.
 
     All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole

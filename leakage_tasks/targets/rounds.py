@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.full_passes import InParts, Part, Question, answered_now
+from leakage_tasks.targets.full_passes import InParts, QuestionPart, WaitingQuestion, answered_now
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -58,7 +58,9 @@ def ask(
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
-    answer: Answered = attack.ask(Question(kind, Part(many, asked, size, rows), in_parts, attack.rows_read))
+    answer: Answered = attack.ask(
+        WaitingQuestion(kind, QuestionPart(many, asked, size, rows), in_parts, attack.rows_read)
+    )
     return answer
 
 
@@ -88,7 +90,7 @@ class _Attack(threading.Thread, Generic[Result]):
         self.number, self._attack, self._back = number, attack, back
         self._turn = threading.Semaphore(0)
         self._context = contextvars.copy_context()
-        self.question: Question | None = None
+        self.question: WaitingQuestion | None = None
         self.result: Result | None = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -112,7 +114,7 @@ class _Attack(threading.Thread, Generic[Result]):
         if self.abandoned:
             raise _Abandoned
 
-    def ask(self, question: Question) -> Any:
+    def ask(self, question: WaitingQuestion) -> Any:
         """Give up the turn until the question is answered."""
         self.question = question
         self._back.release()
@@ -200,7 +202,7 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
 
     The rest of those that can be answered in parts is left for the next round.
     """
-    kinds: dict[Hashable, list[tuple[_Attack[Any], Question]]] = {}
+    kinds: dict[Hashable, list[tuple[_Attack[Any], WaitingQuestion]]] = {}
     for attack in waiting:
         assert attack.question is not None
         kinds.setdefault(attack.question.kind, []).append((attack, attack.question))
@@ -220,7 +222,7 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
             yield attack.number, part.rows
 
 
-def _answer_alike(parts: Sequence[Part]) -> None:
+def _answer_alike(parts: Sequence[QuestionPart]) -> None:
     """Answer questions of one kind; where that fails, one by one, so that an error is that of whose question it is."""
     many = parts[0].many
     try:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.full_passes import InParts, Part, Question, answered_now
+from leakage_tasks.targets.full_passes import InParts, QuestionPart, WaitingQuestion, answered_now
 
 IN_PARTS = InParts(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
 PASS = 100
@@ -17,13 +17,13 @@ PASS = 100
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS) -> Question:
+def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS) -> WaitingQuestion:
     """It asks for the squares of the first numbers."""
-    whole = Part(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return Question("squares", whole, in_parts, before)
+    whole = QuestionPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
+    return WaitingQuestion("squares", whole, in_parts, before)
 
 
-def answer(asked: Question, rows: int) -> None:
+def answer(asked: WaitingQuestion, rows: int) -> None:
     part = asked.part(rows)
     assert part.size == pytest.approx(part.rows / PASS)
     (part.answer,) = part.many([part.asked])

@@ -23,6 +23,11 @@ from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
 from leakage_tasks.targets.token_ids import token_ids
 
+DRAW_BYTES = 48
+"""Of a token of a draw that is like no other: its random number, itself, and four figures."""
+TEXT_BYTES = 1500
+"""About what such a draw takes besides, while its text is read in lower case."""
+
 
 class CausalSuffixes:
     """Suffixes from a causal model, without a way through text.
@@ -59,8 +64,13 @@ class CausalSuffixes:
         return costs_after(self.sampler, prefixes, continuations)
 
     def pairs_at_once(self, pair: Pair, samples: int) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`: those whose prefixes fill a pass."""
-        return self.sampler.bound(pair.prefix, len(pair.suffix))
+        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`: those whose prefixes fill a pass.
+
+        Fewer where half of the memory for states does not hold the draws of all, should none be like another.
+        """
+        drawn = samples * (DRAW_BYTES * len(pair.suffix) + TEXT_BYTES)
+        fit = self.sampler.target.states.most // (2 * max(drawn, 1))
+        return max(1, min(self.sampler.bound(pair.prefix, len(pair.suffix)), fit))
 
     def unfit(self, pair: Pair) -> str | None:
         """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`; token ids need no way through text."""
