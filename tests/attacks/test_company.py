@@ -1,5 +1,7 @@
 """Searches of many canaries advance together, and each comes to what it comes to alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.questions import STEP_IN_PARTS
+from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
 
 CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
@@ -59,6 +63,27 @@ def test_company_changes_no_figure(model, attack, goal):
             mine, theirs = getattr(one, field), getattr(other, field)
             assert (mine is None) == (theirs is None)
             assert mine is None or np.log2(mine) == pytest.approx(np.log2(theirs), abs=1e-4)
+
+
+@pytest.mark.parametrize(("attack", "goal"), ATTACKS[:2])
+def test_questions_answered_in_parts_change_no_figure(attack, goal, monkeypatch):
+    joined = []
+
+    def join(step, answers):
+        joined.append(len(answers))
+        return STEP_IN_PARTS.join(step, answers)
+
+    made = tiny_gpt2(letters())
+    alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
+    monkeypatch.setattr("leakage_tasks.targets.causal.target.STEP_IN_PARTS", replace(STEP_IN_PARTS, join=join))
+    target = CausalTarget(made, letters())
+    target.pass_size = PassSize(fixed=32)
+    met = run_attack(attack, target, CANARIES, goal=goal, budget=400)
+    assert max(joined) > 1
+    for one, other in zip(met, alone, strict=True):
+        assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
+        assert one.model_calls == other.model_calls
+        assert np.log2(one.rank or 1) == pytest.approx(np.log2(other.rank or 1), abs=1e-4)
 
 
 @pytest.mark.parametrize("model", MODELS)

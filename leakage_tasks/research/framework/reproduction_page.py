@@ -28,7 +28,8 @@ SAID = ("scale", "verdict")
 RUN = ("scale", "command", "minutes", "ran on", "made by")
 _READ = f"""## How to read it
 
-Each table, figure and section with a claim has a row, and each of its claims has one below it.
+Each table, figure and section with a claim has a row, and each of its claims has one below it. A second table says how
+they were run.
 `leakage study report` makes this page of stored results; nothing on it is written by hand.
 
 - **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`. Runs
@@ -37,8 +38,8 @@ Each table, figure and section with a claim has a row, and each of its claims ha
   claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
   page.
 - **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
-  correction over all tests of its paper. One that is told before the correction only cannot be told. A claim without a
-  p goes by an interval, or by all runs alike. Where more runs may tell, the row says how many (`--trials`).
+  correction over all tests of its paper. One that would count only without it cannot be told. A claim
+  without a p goes by an interval, or by all runs alike. Where more runs may tell, the row says how many (`--trials`).
 - No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
 - Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
   study again.

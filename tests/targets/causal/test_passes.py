@@ -28,7 +28,7 @@ from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.passes import CHECKED
-from leakage_tasks.targets.causal.questions import Step, extend_all
+from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Step, extend_all
 from tests.oracles import letters
 
 V = len(letters())
@@ -69,7 +69,21 @@ def model_of(name):
     return model
 
 
-def stepped(target, depths, together=True):
+def one_by_one(steps):
+    return [extend_all([step])[0] for step in steps]
+
+
+def in_parts(steps):
+    """The first two rows of all together, then what is left of each."""
+    first, rest = ([STEP_IN_PARTS.cut(step, rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
+    left = [place for place, step in enumerate(rest) if len(step.tokens)]
+    answers = [[answer] for answer in extend_all(first)]
+    for place, answer in zip(left, one_by_one([rest[place] for place in left]), strict=True):
+        answers[place].append(answer)
+    return [STEP_IN_PARTS.join(step, parts) for step, parts in zip(steps, answers, strict=True)]
+
+
+def stepped(target, depths, answered=extend_all):
     """Costs of next tokens after random texts, and the texts; prefix i is made ``depths[i]`` tokens longer."""
     random, columns = np.random.default_rng(0), np.arange(V)
     prefixes = [target.encode([text])[0] for text in BEFORE]
@@ -85,8 +99,7 @@ def stepped(target, depths, together=True):
             zero = np.zeros(ROWS[place], dtype=np.int64)
             texts[place] = [[*text, int(token)] for text, token in zip(texts[place], tokens, strict=True)]
             steps.append(Step(target, [states[place]], zero, rows, tokens, columns))
-        answers = extend_all(steps) if together else [extend_all([step])[0] for step in steps]
-        for place, (state, found) in zip(going, answers, strict=True):
+        for place, (state, found) in zip(going, answered(steps), strict=True):
             states[place], costs[place] = state, found
     return costs, texts
 
@@ -107,7 +120,15 @@ def test_a_shared_pass_is_the_model_itself(name, depths):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_state_alone_is_the_model_itself(name):
-    costs, texts = stepped(CausalTarget(model_of(name), letters()), (3, 3, 3, 3), together=False)
+    costs, texts = stepped(CausalTarget(model_of(name), letters()), (3, 3, 3, 3), one_by_one)
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("depths", [(3, 3, 3, 3), (1, 4, 2, 3)])
+def test_a_step_in_parts_is_the_model_itself(name, depths):
+    costs, texts = stepped(CausalTarget(model_of(name), letters()), depths, in_parts)
     for found, own in zip(costs, texts, strict=True):
         assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
 
@@ -115,8 +136,8 @@ def test_a_state_alone_is_the_model_itself(name):
 @pytest.mark.parametrize("name", SHARING)
 def test_no_prefix_is_copied_where_attention_is_plain(name, monkeypatch):
     target = CausalTarget(model_of(name), letters())
-    for together in (True, False):
-        stepped(target, (2, 2, 2, 2), together)
+    for answered in (extend_all, one_by_one):
+        stepped(target, (2, 2, 2, 2), answered)
     monkeypatch.setattr("leakage_tasks.targets.causal.cache.RowState.whole", None)
     stepped(target, (3, 2, 2, 1))
 
