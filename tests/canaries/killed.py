@@ -12,10 +12,13 @@ from pathlib import Path
 COMMAND = "from leakage_tasks.cli import main; main()"
 
 
-def killed(state: str, folder: Path, after: int, *arguments: object, program: str = COMMAND) -> int:
+def killed(
+    state: str, folder: Path, after: int, *arguments: object, program: str = COMMAND, alone: bool = False
+) -> int:
     """Run ``leakage`` until ``after`` results are kept in folders like ``state``, and kill it; how many there are.
 
-    On a busy machine it may end before it is killed; it begins anew then.
+    Its processes end with it, as where a machine goes down; ``alone``, it leaves them to themselves, as where
+    memory is short. On a busy machine it may end before it is killed; it begins anew then.
     """
     words = [sys.executable, "-c", program, *map(str, arguments)]
     for _ in range(8):
@@ -23,8 +26,7 @@ def killed(state: str, folder: Path, after: int, *arguments: object, program: st
             while running.poll() is None and results(state, folder) < after:
                 time.sleep(0.0005)
             if running.poll() is None:
-                # Its processes too, as a machine that goes down ends them.
-                os.killpg(running.pid, signal.SIGKILL)
+                (os.kill if alone else os.killpg)(running.pid, signal.SIGKILL)
         if running.returncode == -signal.SIGKILL:
             return results(state, folder)
     raise AssertionError(f"it ended {running.returncode} each time before it could be killed")

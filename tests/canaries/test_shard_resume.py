@@ -65,16 +65,21 @@ def test_verifying(tmp_path: Path, manifest: Path, source: Path, leakage: Run, j
     assert not list(tmp_path.glob("*.leakage-*/"))
 
 
-def test_planting(tmp_path: Path, manifest: Path, source: Path, leakage: Run) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_planting(tmp_path: Path, manifest: Path, source: Path, leakage: Run, alone: bool) -> None:
     plant(manifest, source, tmp_path / "whole")
+    whole = contents(tmp_path / "whole")
     command = ("plant", manifest, source, "-o", tmp_path / "planted", "--jobs", 2)
     for number in (3, SHARDS + 2, SHARDS + 9):
-        there = killed("planted.leakage-shards", tmp_path, number, *command)
+        there = killed("planted.leakage-shards", tmp_path, number, *command, alone=alone)
+        published = contents(tmp_path / "planted") if (tmp_path / "planted").exists() else {}
+        unfinished = {name for name in published if name.startswith(".leakage-")}
+        assert {name: published[name] for name in published.keys() - unfinished}.items() <= whole.items()
     code, out, err = leakage(*command)
     assert code == 0, err
     assert f"; {SHARDS} of {SHARDS} shards were counted by an earlier run" in out
     assert there - SHARDS <= again(out) <= SHARDS
-    assert contents(tmp_path / "planted") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "planted") == whole
 
 
 @pytest.fixture

@@ -5,13 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 import shutil
-import signal
 import stat
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -335,35 +330,6 @@ def test_another_seed_reuses_nothing(tmp_path: Path, manifest: Path, monkeypatch
     plant(manifest, source, tmp_path / "out", seed=2)
     plant(manifest, source, tmp_path / "whole", seed=2)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
-def test_killed_at_any_moment_it_goes_on(tmp_path: Path, manifest: Path) -> None:
-    source = tmp_path / "in"
-    source.mkdir()
-    for shard in range(12):
-        pack("".join(f"row {row} of {shard}\n" for row in range(40_000)).encode(), source / f"{shard:02}.txt.gz")
-    plant(manifest, source, tmp_path / "whole")
-    whole, allowed = contents(tmp_path / "whole"), set(os.listdir(source))
-    command = [sys.executable, "-m", "leakage_tasks.cli", "plant", str(manifest), str(source)]
-    command = [sys.executable, "-c", "from leakage_tasks.cli import main; main()", *command[3:]]
-    command += ["-o", str(tmp_path / "out"), "--jobs", "2"]
-    stream, kills = random.Random(7), 0
-    for _ in range(4):
-        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(stream.uniform(1.0, 4.0))
-        if running.poll() is None:
-            running.send_signal(signal.SIGKILL)
-            kills += 1
-        running.wait()
-        time.sleep(0.5)
-        for name, found in contents(tmp_path / "out").items() if (tmp_path / "out").exists() else ():
-            if not name.startswith(".leakage-"):
-                assert name in allowed
-                assert found == whole[name]
-    plant(manifest, source, tmp_path / "out")
-    assert kills
-    assert {name: found for name, found in contents(tmp_path / "out").items() if name in whole} == whole
-    assert verify(tmp_path / "out", manifest).ok
 
 
 def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Run) -> None:
