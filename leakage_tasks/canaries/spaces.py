@@ -92,6 +92,13 @@ class Space:
         """Every filling once, in the order of :meth:`index`."""
         return product(*(slot.values for slot in self.slots))
 
+    def texts(self) -> Iterator[str]:
+        """Every filled text, in the order of :meth:`enumerate`."""
+        parts: list[tuple[str, ...]] = [(self.pieces[0],)]
+        for slot, piece in zip(self.slots, self.pieces[1:], strict=True):
+            parts += (slot.values, (piece,))
+        return map("".join, product(*parts))
+
     def sample(self, n: int, seed: int | str) -> list[Filling]:
         """``n`` fillings, independent and uniform over R; the same for the same seed."""
         stream = random.Random(f"space:{seed}")

@@ -38,6 +38,11 @@ def test_enumerate_gives_every_filling_once_in_order(space: Space) -> None:
     assert [space.index(filling) for filling in fillings] == list(range(space.size))
 
 
+@given(spaces())
+def test_texts_are_those_of_all_fillings(space: Space) -> None:
+    assert list(space.texts()) == [space.fill(filling) for filling in space.enumerate()]
+
+
 @given(spaces(), st.integers())
 def test_fill_is_pieces_and_values(space: Space, seed: int) -> None:
     (filling,) = space.sample(1, seed)

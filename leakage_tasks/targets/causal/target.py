@@ -219,7 +219,7 @@ class CausalInContext(CausalTarget):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         first, *inner, last = space.pieces
         around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
-        found = lay_out(around, self._on, self.spelling, self._tries)
+        found = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
         if not (self._lead.tokens or found.prefix):
             raise not_shared()
         return found

@@ -19,15 +19,17 @@ ENUMERATE_AT_MOST = 1_000_000
 """Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
 
 
-def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces], tries: Tries) -> Paths:
+def lay_out(
+    space: Space, encode: Encode, spelling: Callable[[], Pieces], tries: Tries, alone: Encode | None = None
+) -> Paths:
     """The token paths of ``space``.
 
     ``encode`` gives the tokens of texts without special tokens, ``spelling`` the text each ordinary token adds
-    after another one, which a small space does not need. ``tries`` has what was enumerated before. Raises TargetError
-    where the tokenizer does not round-trip the space's fillings.
+    after another one, which a small space does not need. ``tries`` has what was enumerated before, ``alone`` is as for
+    :meth:`Tries.paths`. Raises TargetError where the tokenizer does not round-trip the space's fillings.
     """
     if space.size <= ENUMERATE:
-        return tries.paths(space, encode)
+        return tries.paths(space, encode, alone)
     pieces = spelling()
     found = _walked(AutomatonPaths, space, encode, pieces)
     if found is None and pieces.parts:
@@ -35,7 +37,7 @@ def lay_out(space: Space, encode: Encode, spelling: Callable[[], Pieces], tries:
     if found is not None:
         return found
     if space.size <= ENUMERATE_AT_MOST:
-        return tries.paths(space, encode)
+        return tries.paths(space, encode, alone)
     raise TargetError(
         "the tokenizer does not give back the text of this template's fillings (it drops, joins or replaces "
         f"characters), so they cannot be searched: {WHOLE_TEXTS}"

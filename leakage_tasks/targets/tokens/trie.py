@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,7 @@ class TriePaths:
                     "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
                     "use a space whose values the tokenizer distinguishes"
                 )
-        parents, tokens = [], []
-        ends: list[list[int]] = [[]]
+        parents, tokens, nodes = [], [], 1
         node_of_row = np.zeros(len(rows), dtype=np.int64)
         fresh = np.zeros(len(rows), dtype=bool)
         fresh[0] = True
@@ -60,16 +59,15 @@ class TriePaths:
             fresh[1:] |= rows[1:, depth] != rows[:-1, depth]
             alive = lengths > depth
             first = np.flatnonzero(fresh & alive)
-            ids = len(ends) + np.cumsum(fresh & alive) - 1
+            ids = nodes + np.cumsum(fresh & alive) - 1
             parents.append(node_of_row[first])
             tokens.append(rows[first, depth])
             node_of_row = np.where(alive, ids, node_of_row)
-            ends += [[] for _ in first]
-            for row in np.flatnonzero(lengths == depth + 1):
-                ends[node_of_row[row]].append(int(order[row]))
+            nodes += len(first)
         self.root = 0
-        self._fillings_at = ends
-        self._spelled = np.array([len(places) for places in ends], dtype=np.int64)
+        self._places = order[np.argsort(node_of_row, kind="stable")]
+        self._spelled = np.bincount(node_of_row, minlength=nodes)
+        self._first_place = np.cumsum(self._spelled) - self._spelled
         self._link(np.concatenate(parents), np.concatenate(tokens))
         self._height = np.zeros(len(self._spelled), dtype=np.int64)
         after = len(self._spelled)
@@ -108,7 +106,9 @@ class TriePaths:
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        return [[self._space.at(place) for place in self._fillings_at[state]] for state in states]
+        spelled = zip(self._first_place[states], self._spelled[states], strict=True)
+        places = [self._places[first : first + count].tolist() for first, count in spelled]
+        return [[self._space.at(place) for place in own] for own in places]
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
@@ -129,15 +129,13 @@ def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
 
 def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
     """Tokens of every filled text ``[|R|, longest]``, padded with −1, and their lengths ``[|R|]``."""
-    fillings = space.enumerate()
+    texts = space.texts()
     encoded: list[list[int]] = []
-    while batch := list(islice(fillings, CHUNK)):
-        # Not fill: what enumerate gives need not be looked up in R.
-        encoded += encode([space.begin(filling) for filling in batch])
-    lengths = np.array([len(tokens) for tokens in encoded], dtype=np.int64)
+    while batch := list(islice(texts, CHUNK)):
+        encoded += encode(batch)
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     rows = np.full((len(encoded), int(lengths.max())), -1, dtype=np.int64)
-    for place, tokens in enumerate(encoded):
-        rows[place, : len(tokens)] = tokens
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(encoded), np.int64)
     return rows, lengths
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable
 
 from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens.trie import Encode, TriePaths
 
 PROBES = 64
@@ -18,18 +19,22 @@ WORTH = 4
 class Tries:
     """Lays out small spaces.
 
-    Thousands of canaries of one template share the slots, what stands after them, and the word before the first one.
-    What comes earlier does not change the tokens of a filling, which probes prove for each space: all must end with the
-    tokens that the filling has in the trie, after the same tokens. Otherwise the space gets a trie of its own.
+    Thousands of canaries of one template share the slots, what stands after them, and the word before the first one:
+    that is what a trie is made of. What comes earlier does not change the tokens of a filling, which probes prove for
+    each space: all must end with the tokens that the filling has in the trie, after the same tokens. Otherwise the
+    space gets a trie of its own.
     """
 
     def __init__(self) -> None:
         self._made: dict[Hashable, TriePaths] = {}
 
-    def paths(self, space: Space, encode: Encode) -> TriePaths:
-        """The trie of ``space``. Raises TargetError as :class:`TriePaths`."""
+    def paths(self, space: Space, encode: Encode, alone: Encode | None = None) -> TriePaths:
+        """The trie of ``space``; ``alone`` encodes texts that stand after nothing, where ``encode`` puts some before.
+
+        Raises TargetError as :class:`TriePaths`.
+        """
         kind = space.slots, space.pieces[1:], _last_word(space.prefix)
-        known = self._made.pop(kind, None)
+        known = self._made.pop(kind, None) or _after_last_word(space, alone or encode)
         found = None if known is None else _moved(known, space, encode)
         self._made[kind] = made = found or TriePaths(space, encode)
         if len(self._made) > KEPT:
@@ -47,9 +52,24 @@ def probes_of(space: Space) -> list[Filling]:
     return space.sample(PROBES, "probes") + cycled
 
 
+def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:
+    """The trie of a ``space`` whose text begins with the last word before its slots; None where there is none."""
+    if _small(space):
+        return None
+    try:
+        return TriePaths(Space((_last_word(space.prefix), *space.pieces[1:]), space.slots), encode)
+    except TargetError:
+        return None
+
+
+def _small(space: Space) -> bool:
+    """Whether encoding all fillings takes hardly longer than probes do."""
+    return WORTH * (PROBES + max(map(len, space.slots))) > space.size
+
+
 def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
     """The ``trie`` after the text before the slots of ``space``; None where probes have other tokens there."""
-    if WORTH * (PROBES + max(map(len, space.slots))) > space.size:
+    if _small(space):
         return None
     probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]

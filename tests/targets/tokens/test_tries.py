@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -19,13 +19,14 @@ Rows = list[list[int]]
 
 
 class Counting:
-    """Tokens of texts, and how many texts were asked about."""
+    """Tokens of texts, how many texts were asked about, and how many characters they had."""
 
     def __init__(self, tokenizer: object) -> None:
-        self._tokenizer, self.texts = tokenizer, 0
+        self._tokenizer, self.texts, self.characters = tokenizer, 0, 0
 
     def __call__(self, texts: Sequence[str]) -> Rows:
         self.texts += len(texts)
+        self.characters += sum(map(len, texts))
         return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # type: ignore[operator]
 
 
@@ -94,6 +95,38 @@ def test_a_name_that_changes_the_tokens_of_fillings_gets_a_trie_of_its_own() -> 
     space = named("bob")
     assert_same(tries.paths(space, encode), space, TriePaths(space, encode))
     assert plain.texts >= 3 * space.size
+
+
+def test_all_fillings_are_encoded_after_the_last_word_alone() -> None:
+    encode = Counting(letters())
+    space = named("ann" * 1000)
+    found = Tries().paths(space, encode)
+    assert space.size < encode.texts < space.size + 100
+    assert encode.characters < len(space.prefix) * 100
+    assert_same(found, space, TriePaths(space, encode))
+
+
+def test_a_context_is_encoded_before_probes_alone() -> None:
+    plain = Counting(letters())
+    inside = Counting(lambda texts, **options: letters()([f"the context {text}" for text in texts], **options))
+    space = named("ann")
+    found = Tries().paths(space, inside, plain)
+    assert inside.texts < 100
+    assert_same(found, space, TriePaths(space, inside))
+
+
+@pytest.mark.parametrize("wrong", [lambda row: [*reversed(row)], lambda row: row[:-3]])
+def test_where_the_last_word_alone_has_other_tokens_the_whole_text_is_laid_out(
+    wrong: Callable[[list[int]], list[int]],
+) -> None:
+    """The latter has no tree at all: fillings of one first digit have the same tokens."""
+    plain = Counting(letters())
+
+    def encode(texts: Sequence[str]) -> Rows:
+        return [row if "pin" in text else wrong(row) for text, row in zip(texts, plain(texts), strict=True)]
+
+    space = named("ann")
+    assert_same(Tries().paths(space, encode), space, TriePaths(space, encode))
 
 
 @pytest.mark.parametrize(
