@@ -65,7 +65,8 @@ def _texts(case: Case, number: Range) -> Bounds:
     """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
     passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 2)
-    return Bounds(Range(max(1, rows.least), rows.most), passes, rows.times(1, case.length))
+    tokens = Range(rows.least, rows.most * case.own + case.length)
+    return Bounds(Range(max(1, rows.least), rows.most), passes, tokens)
 
 
 def _exposure(case: Case) -> Bounds:
@@ -84,7 +85,7 @@ def _exposure(case: Case) -> Bounds:
         if case.budget < DRAWN * case.most_steps
         else (case.size if case.size <= SMALL * case.budget else 0) + asked
     )
-    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + texts * case.length))
+    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + texts * case.own + case.length))
 
 
 def _unknown_tree(case: Case) -> Bounds:

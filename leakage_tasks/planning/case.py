@@ -23,8 +23,10 @@ WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
 @dataclass(frozen=True)
 class Case:
     """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
-    (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``;
-    ``at_once`` rows are read in a pass. A generator that writes texts reads ``written`` rows, tokens and steps at most.
+    (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``.
+
+    Of many whole texts each reads ``own`` tokens; ``at_once`` rows are read in a pass. A generator that writes texts
+    reads ``written`` rows, tokens and steps at most.
     """
 
     size: int
@@ -34,6 +36,7 @@ class Case:
     shortest: int
     longest: int
     step: int
+    own: int
     at_once: int
     settings: dict[str, Any]
     next_token: bool = False
@@ -61,6 +64,9 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     if following:
         paths = target.paths(space)
         shortest, longest = shortest_path(paths), paths.longest
+    own = length
+    if hasattr(target, "tokens_read"):
+        own = target.tokens_read(length, longest, min(space.size, order.budget))
     return Case(
         size=space.size,
         slots=tuple(len(slot) for slot in space.slots),
@@ -69,7 +75,8 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         shortest=shortest,
         longest=longest,
         step=1 if following and getattr(target, "cached", True) else length,
-        at_once=rows_at_once(target, length, attack.name in WHOLE_TEXTS),
+        own=own,
+        at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS else None),
         settings=dict(order.settings),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
@@ -78,13 +85,13 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     )
 
 
-def rows_at_once(target: Any, length: int, whole_texts: bool = False) -> int:
-    """Rows of ``length`` tokens that a target reads in one pass, each a token more or ``whole_texts``."""
+def rows_at_once(target: Any, length: int, own: int | None = None) -> int:
+    """Rows of ``length`` tokens that a target reads in one pass, each a token more, or the last ``own`` of them."""
     if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
         return int(target.batch(length)) if hasattr(target, "batch") else 1
     if isinstance(target, PredictsNextToken):
         # Of whole texts a causal model takes fewer at once, since each has logits at every token.
-        return target.text_rows(length) if whole_texts and hasattr(target, "text_rows") else target.rows(length)
+        return target.text_rows(length, own) if own and hasattr(target, "text_rows") else target.rows(length)
     return requests_at_once(getattr(target, "_lm", None))
 
 

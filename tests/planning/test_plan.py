@@ -63,7 +63,9 @@ def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path:
     made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
     planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 5)
     (kind,) = planner.kinds()
-    _, took = taken_together(made, planner.attacked, planner.modules, 1)
+    # A run of its own, which proves what the pilot has proven.
+    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 0)
+    _, took = taken_together(made, run.attacked, run.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high < 12

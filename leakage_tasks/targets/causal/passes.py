@@ -49,6 +49,8 @@ class Passes:
         """Ways not found wrong, best first, for one state and for several."""
         self._proven: list[tuple[bool, bool, bool]] = []
         """For several states or one, of several lengths, of several sources: what has been checked."""
+        self.continues: bool | None = None
+        """Whether texts that begin alike may be read after what they share; None until it is tried."""
         self.pads: bool | None = None
         """Whether prefixes of several lengths may be read in one pass, padded on the right; None until it is tried."""
 
@@ -152,12 +154,17 @@ class Passes:
 
     def _shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """One pass that copies no prefix row by row."""
-        batch = SharedBatch(states)
+        logits, grown = self.read_shared(states, fed)
+        return [said[:, -1] for said in logits], grown
+
+    def read_shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
+        """The same with tokens ``[rows, k]`` after the rows of each state: logits ``[rows, k, V]`` of each."""
+        batch = SharedBatch(states, fed[0].shape[1])
         tokens = batch.rows(fed)
         told = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
         with attending(self._stepper, batch):
             said, cache = self._read(batch.cache(), tokens, **told)
-        return batch.parts(said[:, -1]), batch.split(cache)
+        return batch.parts(said), batch.split(cache)
 
     def _padded(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """One pass over all states, padded to one length."""

@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.causal.beginnings import shared_tokens, states_after, texts_after
 from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
+
+MORE_TOKENS = 1.5
+"""So many times as many tokens are read, at the most, for texts of several questions to share passes."""
 
 Reached = tuple[Any, FloatArray]
 """A state, and the costs after each of its rows ``[n, A]``."""
@@ -58,7 +62,10 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
 
     def read(places: Sequence[int]) -> FloatArray:
         some = [asked[place] for place in places]
-        states, costs, logits = engine.read_first([each.tokens for each in some], [each.target.source for each in some])
+        rows, sources = [each.tokens for each in some], [each.target.source for each in some]
+        shared = shared_tokens(rows) if all(source is None for source in sources) else 0
+        first = states_after(engine, rows, shared) if shared else None
+        states, costs, logits = first or engine.read_first(rows, sources)
         bits = np.zeros(len(some))
         for row, (place, each, state) in enumerate(zip(places, some, states, strict=True)):
             each.target.weigh(state, logits.shape[-1])
@@ -97,16 +104,57 @@ def extend_all(asked: Sequence[Step]) -> list[Reached]:
 
 def score_all(asked: Sequence[Texts]) -> list[FloatArray]:
     """Costs in bits of the texts of all, ``[n]`` each."""
-    engine, counts = asked[0].target, [len(each.rows) for each in asked]
-    rows = [row for each in asked for row in each.rows]
-    unscored = np.repeat([each.target.unscored for each in asked], counts)
+    found: dict[int, FloatArray] = {}
+    for places, shared in _that_begin_alike(asked):
+        some = [asked[place] for place in places]
+        costs = texts_after(some[0].target, *_rows_of(some), shared)
+        if costs is not None:
+            found |= zip(places, np.split(costs, _ends(some)), strict=True)
+    left = [place for place in range(len(asked)) if place not in found]
+    if left:
+        found |= zip(left, _whole([asked[place] for place in left]), strict=True)
+    return [found[place] for place in range(len(asked))]
+
+
+def _whole(asked: Sequence[Texts]) -> list[FloatArray]:
+    """Costs of texts that are read from their first token."""
+    engine, (rows, unscored) = asked[0].target, _rows_of(asked)
     sources = [each.target.source for each in asked for _ in each.rows]
-    lengths = [len(row) for row in rows]
     # Texts of one canary hardly differ in length.
     padding = engine.most_padding if len(asked) > 1 else math.inf
-    beside = rows, unscored, sources
+    beside, lengths = (rows, unscored, sources), list(map(len, rows))
     found = engine.whole_texts.by_length(lengths, engine.text_rows, engine.score, *beside, most_padding=padding)
-    return np.split(found, np.cumsum(counts)[:-1])
+    return np.split(found, _ends(asked))
+
+
+def _that_begin_alike(asked: Sequence[Texts]) -> list[tuple[list[int], int]]:
+    """Places of questions whose texts are best read after what they share, and how many tokens that is."""
+    if any(each.target.source is not None for each in asked):
+        return []
+    apart = [_shared([each]) for each in asked]
+    saved = sum(shared * (len(each.rows) - 1) for shared, each in zip(apart, asked, strict=True))
+    together, texts = _shared(asked), sum(len(each.rows) for each in asked)
+    tokens = sum(len(row) for each in asked for row in each.rows)
+    if together and tokens - together * (texts - 1) <= MORE_TOKENS * (tokens - saved):
+        return [([*range(len(asked))], together)]
+    return [([place], shared) for place, shared in enumerate(apart) if shared]
+
+
+def _shared(asked: Sequence[Texts]) -> int:
+    rows, unscored = _rows_of(asked)
+    shared = shared_tokens(rows)
+    return shared if shared >= max(unscored, default=0) else 0
+
+
+def _rows_of(asked: Sequence[Texts]) -> tuple[list[list[int]], list[int]]:
+    """All rows, and how many tokens at the beginning of each have no cost."""
+    rows = [row for each in asked for row in each.rows]
+    return rows, [each.target.unscored for each in asked for _ in each.rows]
+
+
+def _ends(asked: Sequence[Texts]) -> IntArray:
+    """Where the rows of each question but the last end among those of all."""
+    return np.cumsum([len(each.rows) for each in asked])[:-1]
 
 
 def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:

@@ -77,7 +77,7 @@ class CausalReader(TextModel):
         """
         if len(set(map(len, rows))) == 1:
             return self._read_first(rows, sources)
-        taking = self._taking_steps()
+        taking = self.passes
         if self.cached and taking.pads is not False:
             found = self._padded_first(rows, sources)
             if found is not None:
@@ -87,13 +87,13 @@ class CausalReader(TextModel):
     @property
     def padding_first(self) -> float:
         """Share of their own tokens that there may be of padding where prefixes share a pass."""
-        return 0.0 if not self.cached or self._taking_steps().pads is False else self.most_padding
+        return 0.0 if not self.cached or self.passes.pads is False else self.most_padding
 
     def _padded_first(
         self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
     ) -> tuple[list[Any], list[Tensor], Tensor] | None:
         """Texts of several lengths in one pass; None where that is found to be wrong when it is first done."""
-        taking = self._taking_steps()
+        taking = self.passes
         try:
             found = self._read_first(rows, sources)
             if taking.pads is None:
@@ -148,12 +148,14 @@ class CausalReader(TextModel):
             picked = [self.gather(part.states, part.which, part.rows) for part in parts]
             states: Sequence[Any]
             if self.cached:
-                logits, states = self._taking_steps().step(picked, fed)
+                logits, states = self.passes.step(picked, fed)
             else:
                 logits, states = self._read_anew(picked, fed, [part.target.source for part in parts])
             return list(zip(states, self._costs_of_each(logits, [part.columns for part in parts]), strict=True))
 
-    def _taking_steps(self) -> Passes:
+    @property
+    def passes(self) -> Passes:
+        """How this model takes steps, and what has been found out about it."""
         if self._adapted not in self._passes:
             half = in_half_precision(self.model, self.autocast)
             self._passes[self._adapted] = Passes(self.read_on, self._stepper, half)

@@ -1,4 +1,4 @@
-"""One token after many texts of several prefixes in a single pass, in which no prefix is copied row by row.
+"""Tokens after many texts of several prefixes in a single pass, in which no prefix is copied row by row.
 
 A transformers attention function of our own looks at the keys and values of a prefix, kept once for all texts that
 begin with it, and at each row's own: queries that share a prefix meet it in one matrix product, and both parts are
@@ -60,7 +60,7 @@ class _Layer(DynamicLayer):
         self._number, self._before, self._batch = number, before, batch
 
     def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
-        """Own keys and values with one token's more; notes which layer's attention comes next."""
+        """Own keys and values with those of the tokens read; notes which layer's attention comes next."""
         self._batch.layer = self._number
         keys, values = super().update(key_states, value_states)
         return keys, values
@@ -72,9 +72,13 @@ class _Layer(DynamicLayer):
 
 
 class SharedBatch:
-    """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it."""
+    """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it.
 
-    def __init__(self, states: Sequence[RowState]) -> None:
+    ``width`` is how many tokens are read after each row.
+    """
+
+    def __init__(self, states: Sequence[RowState], width: int = 1) -> None:
+        self.width = width
         counts = [len(state.tensors[0]) for state in states]
         # Those of few rows come last, to be one block.
         self._order = sorted(range(len(states)), key=lambda place: counts[place] <= FEW_ROWS and len(states) > 1)
@@ -93,9 +97,9 @@ class SharedBatch:
         return torch.cat([parts[place] for place in self._order])
 
     def positions(self) -> Tensor:
-        """The position of the token to be read, ``[n, 1]``."""
+        """The positions of the tokens to be read, ``[n, width]``."""
         lengths = [state.length + own for state, own in zip(self._states, self._own, strict=True)]
-        return torch.tensor(lengths).repeat_interleave(torch.tensor(self._counts))[:, None]
+        return torch.tensor(lengths).repeat_interleave(torch.tensor(self._counts))[:, None] + torch.arange(self.width)
 
     def cache(self) -> DynamicCache:
         """A cache of the rows' own keys and values, shorter ones padded on the left."""
@@ -129,7 +133,7 @@ class SharedBatch:
                 tensors = layers
             else:
                 tensors = [tensor[first : first + count, :, skip:].clone() for tensor in layers]
-            found[place] = replace(state, tensors=tensors, read=state.read + 1)
+            found[place] = replace(state, tensors=tensors, read=state.read + self.width)
             first += count
         return [found[place] for place in range(len(found))]
 
@@ -154,14 +158,19 @@ class SharedBatch:
         return blocks
 
     def _mask_of_own(self) -> Tensor | None:
-        """0 where a row's own tokens are padded, ``[n, k + 1]``; None where none is."""
-        if len(set(self._own)) == 1:
+        """0 where a row's own tokens are padded or yet to come, ``[n, width, k + width]``; None where none is."""
+        if len(set(self._own)) == 1 and self.width == 1:
             return None
         lengths = torch.tensor(self._own).repeat_interleave(torch.tensor(self._counts))
-        return torch.arange(self._longest + 1)[None] >= (self._longest - lengths)[:, None]
+        places = torch.arange(self._longest + self.width)
+        read = places[None] <= self._longest + torch.arange(self.width)[:, None]
+        return read[None] & (places >= (self._longest - lengths)[:, None])[:, None]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        """Attention of each row's one query ``[n, heads, 1, D]``; ``key``, ``value`` are ``[n, H, k + 1, D]``."""
+        """Attention of each row's queries ``[n, heads, w, D]`` to keys and values ``[n, H, k + w, D]``.
+
+        ``w`` is the width; what comes of it is ``[n, w, heads, D]``.
+        """
         found = [self._attend(block, query, key, value, scaling) for block in self._blocks]
         return found[0] if len(found) == 1 else torch.cat(found)
 
@@ -172,17 +181,21 @@ class SharedBatch:
         # Query heads that share a head of keys stand together.
         asked = query[rows].reshape(len(own_keys), heads, -1, query.shape[-1]) * scaling
         keys, values = block.before[2 * self.layer], block.before[2 * self.layer + 1]
-        before = _masked(_products(asked, keys.transpose(-1, -2)), block.mask)
+        padded = None if block.mask is None else block.mask[:, None]
+        before = _masked(_products(asked, keys.transpose(-1, -2)), padded)
         own = _masked(asked @ own_keys.transpose(-1, -2), None if self._own_mask is None else self._own_mask[rows])
         weights = torch.cat([before, own], dim=-1).float().softmax(-1).to(values.dtype)
         width = before.shape[-1]
         mixed = _products(weights[..., :width], values) + weights[..., width:] @ own_values
-        return mixed.reshape(len(own_keys), 1, -1, mixed.shape[-1])
+        return mixed.reshape(len(own_keys), -1, self.width, mixed.shape[-1]).transpose(1, 2)
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores ``[n, H, g, k]`` with those of padding, where ``mask`` ``[n, k]`` is 0, at −∞."""
-    return scores if mask is None else scores.masked_fill(~mask[:, None, None].to(scores.device), float("-inf"))
+    """Scores ``[n, H, g · w, k]`` with those where ``mask`` ``[n, w or 1, k]`` is 0 at −∞."""
+    if mask is None:
+        return scores
+    each = mask.repeat(1, scores.shape[2] // mask.shape[1], 1) if mask.shape[1] > 1 else mask
+    return scores.masked_fill(~each[:, None].to(scores.device), float("-inf"))
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
@@ -219,9 +232,9 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """Attention as transformers calls it, for the batch that is being read."""
     odd = [name for name in PLAIN if rest.get(name) is not None]
-    if odd or attention_mask is not None or query.shape[2] != 1:
-        raise NotPlainAttention(", ".join(odd) or "masked")
     batch: SharedBatch = _current.batch
+    if odd or attention_mask is not None or query.shape[2] != batch.width:
+        raise NotPlainAttention(", ".join(odd) or "masked")
     return batch.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling), None
 
 

@@ -14,6 +14,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.causal.beginnings import goes_on, worth_sharing
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Start, Step, Texts, extend_all, score_all, start_all
@@ -80,7 +81,7 @@ class CausalTarget(CausalReader):
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
             if own is None:
-                own = length - (self._shared_tokens if self._taking_steps().shares else 0)
+                own = length - (self._shared_tokens if self.passes.shares else 0)
             cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1))
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         elif self.device.type == "cpu":
@@ -129,7 +130,7 @@ class CausalTarget(CausalReader):
 
     def _mixes_lengths(self, state: Any) -> bool:
         """Whether texts of several lengths may share a pass; else searches had better stay in step."""
-        return isinstance(state, RowState) and state.prefix is not None and self._taking_steps().mixes_lengths
+        return isinstance(state, RowState) and state.prefix is not None and self.passes.mixes_lengths
 
     def pass_rows(self, states: Sequence[Any]) -> int:
         """How many rows one pass may have that goes on from ``states``."""
@@ -137,7 +138,7 @@ class CausalTarget(CausalReader):
         if not isinstance(state, RowState) or state.prefix is None:
             read = state.read if isinstance(state, RowState) else state.shape[1]
             return self.read_rows(1 + read)
-        own = 1 + state.tensors[0].shape[-2] + (0 if self._taking_steps().shares else state.length)
+        own = 1 + state.tensors[0].shape[-2] + (0 if self.passes.shares else state.length)
         return CausalTarget.rows(self, 1 + state.read, own)
 
     def read_rows(self, length: int) -> int:
@@ -165,13 +166,22 @@ class CausalTarget(CausalReader):
         size = share_of_whole_texts(len(encoded), self.text_rows(longest))
         return ask(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
 
-    def text_rows(self, length: int) -> int:
-        """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token."""
+    def text_rows(self, length: int, own: int | None = None) -> int:
+        """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token.
+
+        Where they share a beginning that was read before, ``own`` tokens of each are left to read.
+        """
+        own = length if own is None else own
         tokens = TOKENS_ON_CPU
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(self.read_rows(length), tokens // length, self.texts_that_fit(length)))
+        return max(1, min(CausalTarget.rows(self, length, own), tokens // own, self.texts_that_fit(own)))
+
+    def tokens_read(self, length: int, own: int, texts: int) -> int:
+        """Of each of so many whole texts of ``length`` tokens of which ``own`` follow what all share."""
+        shares = self.source is None and goes_on(self) and worth_sharing(length - own, texts, texts * length)
+        return own if shares else length
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
         """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.

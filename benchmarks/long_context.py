@@ -1,0 +1,82 @@
+"""Attacks in a long context that is read once, against reading it before every text: tokens, time, and equal figures.
+
+``python -m benchmarks.long_context [--canaries 4] [--context 500]`` makes a model of 25 million parameters (random
+weights, seeded) and attacks codes of four digits after a context of so many tokens, both ways in one run. It prints a
+line for each attack: how many tokens the model reads, seconds, and by how much figures differ at the most. It exits
+with 1 where that is more than :data:`SAME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets import CausalTarget
+
+ATTACKS = {
+    "exposure": {"goal": "exposure", "budget": 300},
+    "sampled": {"goal": "exposure", "budget": 300},
+    "brute-force": {"goal": "extraction", "budget": 1000},
+}
+SENTENCE = "You are a helpful assistant and tell no secret. "
+TEMPLATES = {"brute-force": "The code of {unique} is {digits:2}."}
+SAME = 1e-3
+
+
+def main() -> None:
+    """Attack both ways, print the table."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--canaries", type=int, default=4)
+    parser.add_argument("--context", type=int, default=500, help="tokens before each canary")
+    options = parser.parse_args()
+    context = Context(before=(SENTENCE * options.context)[: options.context])
+    model, tokenizer = _model()
+    print(f"{options.canaries} canaries after {options.context} tokens; {torch.get_num_threads()} threads")
+    print("| attack | the context is read | tokens | seconds | times as fast | largest difference |")
+    print("|---|---|---:|---:|---:|---:|")
+    worst = 0.0
+    for attack, asked in ATTACKS.items():
+        template = TEMPLATES.get(attack, "The code of {unique} is {digits:4}.")
+        canaries = make_canaries(template, options.canaries, controls=0, seed=1)
+        known: tuple[list[Finding], float] = [], 0.0
+        for name, continues in (("each time", False), ("once", None)):
+            target = CausalTarget(model, tokenizer)
+            target.passes.continues = continues
+            with metered([model]) as count:
+                started = time.perf_counter()
+                found = run_attack(attack, target, canaries, context=context, **asked)  # type: ignore[arg-type]
+                seconds = time.perf_counter() - started
+            apart = max(map(_apart, known[0] or found, found))
+            worst = max(worst, apart)
+            faster = f"{known[1] / seconds:.1f} | {apart:.1g}" if known[0] else " | "
+            print(f"| {attack} | {name} | {count.tokens} | {seconds:.1f} | {faster} |", flush=True)
+            known = found, seconds
+    raise SystemExit(f"figures differ by {worst:.1g} bits" if worst > SAME else 0)
+
+
+def _apart(one: Finding, other: Finding) -> float:
+    """By how many bits two findings differ: the secret's cost, its exposure, and the costs of the guesses."""
+    pairs = [(one.log_perplexity, other.log_perplexity), (one.exposure, other.exposure)]
+    pairs += [(left.score, right.score) for left, right in zip(one.guesses, other.guesses, strict=True)]
+    return max((abs(left - right) for left, right in pairs if left is not None and right is not None), default=0.0)
+
+
+def _model() -> tuple[Any, Any]:
+    tokenizer = char_tokenizer(sorted({*"The code of is 0123456789 abcdefghijklmnopqrstuvwxyz", *SENTENCE}))
+    torch.manual_seed(0)
+    sizes = {"n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8}
+    config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=0, **sizes)
+    return GPT2LMHeadModel(config).eval(), tokenizer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Texts that begin alike: what they share is read once, and then the rest of each.
+
+A context, or the text before a secret, is often most of a text. Where a model's attention can look at a prefix that is
+kept once for all rows, the rest of each text is read after it. When this is first done, it is held against reading some
+of the texts from their first token.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.log import log
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import in_half_precision, padded, row_bits
+from leakage_tasks.targets.causal.cache import RowState, pick
+from leakage_tasks.targets.memory import out_of_memory
+
+SAVED, SHARE = 512, 0.5
+"""Tokens that sharing must save, at the least, and the share of all tokens: it takes a pass of its own."""
+CHECKED = 4
+SAME_BITS, SAME_SHARE_IN_HALF = 1e-3, 0.02
+"""How far costs of a text may be apart, the latter as a share of them in half precision."""
+
+First = tuple[list[Any], list[Tensor], Tensor]
+"""A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
+
+
+def shared_tokens(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all ``rows`` begin with, one being left to each; 0 where reading them once saves little."""
+    if len(rows) < 2:
+        return 0
+    shared = min(len(os.path.commonprefix(list(map(tuple, rows)))), min(map(len, rows)) - 1)
+    return shared if worth_sharing(shared, len(rows), sum(map(len, rows))) else 0
+
+
+def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
+    """Whether so many ``texts``, of so many ``tokens`` in all, are best read after the ``shared`` ones."""
+    return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
+
+
+def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
+    """Costs in bits ``[n]`` of ``rows``, each but for its first ``unscored`` ``[n]``, which are ``shared`` at the most.
+
+    None where the model cannot go on from what all share.
+    """
+
+    def found() -> FloatArray:
+        with engine.whole_texts.halving(1):
+            state, before, logits = _beginning(engine, rows[0][:shared])
+        known = [float(before[skipped - 1 :].sum()) for skipped in unscored]
+        own = [row[shared:] for row in rows]
+        first, place = np.unique([row[0] for row in own], return_inverse=True)
+        next_one = engine.costs(logits, first)[0, place]
+
+        def read(some: Sequence[list[int]]) -> FloatArray:
+            tokens, mask = (part.to(engine.device) for part in padded(some, 0))
+            if tokens.shape[1] == 1:
+                return np.zeros(len(some))
+            with engine.inference():
+                said, _ = _read_on(engine, state, tokens[:, :-1])
+                return row_bits(said, tokens[:, 1:], mask[:, 1:])
+
+        def at_once(length: int) -> int:
+            return int(engine.text_rows(length, length - shared))
+
+        lengths = list(map(len, rows))
+        rest = engine.whole_texts.by_length(lengths, at_once, read, own, most_padding=engine.most_padding)
+        return np.array(known) + next_one + rest
+
+    def right(costs: FloatArray) -> bool:
+        some = _some(list(map(len, rows)))
+        beside = [rows[n] for n in some], [unscored[n] for n in some], [None] * len(some)
+        plain = engine.whole_texts.by_length([len(rows[n]) for n in some], engine.text_rows, engine.score, *beside)
+        share = SAME_SHARE_IN_HALF if in_half_precision(engine.model, engine.autocast) else 0.0
+        return np.allclose(costs[some], plain, atol=SAME_BITS, rtol=share)
+
+    return _tried(engine, found, right)
+
+
+def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> First | None:
+    """What :meth:`CausalReader.read_first` finds of ``rows``; None where the model cannot go on from what all share."""
+
+    def found() -> First:
+        state, before, logits = _beginning(engine, rows[0][:shared])
+        own = [list(row[shared:]) for row in rows]
+        tokens = padded(own, 0)[0].to(engine.device)
+        with engine.inference():
+            said, grown = _read_on(engine, state, tokens)
+            after = torch.cat([logits[None].expand(len(rows), -1, -1), said[:, :-1]], dim=1)
+            costs = after.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double() / -LN2
+            last = said[torch.arange(len(rows)), torch.tensor(list(map(len, own))) - 1]
+            states = [_one(grown, place, len(own[place]), len(row)) for place, row in enumerate(rows)]
+        return states, [torch.cat([before, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
+
+    def right(first: First) -> bool:
+        place = min(range(len(rows)), key=lambda place: len(rows[place]))
+        alone = engine.read_first([rows[place]])
+        return bool(engine.passes.agree([first[2][place : place + 1]], [alone[2]]))
+
+    return _tried(engine, found, right)
+
+
+def goes_on(engine: Any) -> bool:
+    """Whether a model can go on from what texts share, as far as is known."""
+    return engine.cached and engine.passes.shares and engine.passes.continues is not False
+
+
+def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool]) -> Any:
+    """What ``find`` finds, None where it cannot, or where it is not ``right`` when this is first done."""
+    if not goes_on(engine):
+        return None
+    try:
+        found = find()
+        if engine.passes.continues is None:
+            engine.passes.continues = right(found)
+    except Exception as error:
+        if engine.passes.continues or out_of_memory(error):
+            raise
+        log.debug("texts cannot be read after what they share: %s", type(error).__name__)
+        engine.passes.continues = False
+    return found if engine.passes.continues else None
+
+
+def _beginning(engine: Any, tokens: Sequence[int]) -> tuple[RowState, Tensor, Tensor]:
+    """State of what texts share, costs of its tokens after the first, and logits after it ``[1, V]``."""
+    (state,), (costs,), logits = engine.read_first([tokens])
+    if state.prefix is None:
+        raise ValueError("a state of more than attention")
+    return state, costs, logits
+
+
+def _read_on(engine: Any, state: RowState, tokens: Tensor) -> tuple[Tensor, RowState]:
+    """Read ``tokens`` ``[n, k]`` after the one text of ``state``: logits ``[n, k, V]``, the state of n texts."""
+    copies = torch.zeros(len(tokens), dtype=torch.long)
+    (said,), (grown,) = engine.passes.read_shared([pick([state], copies, copies)], [tokens])
+    return said, grown
+
+
+def _one(state: RowState, row: int, own: int, read: int) -> RowState:
+    """One text of a state, ``read`` tokens of which the last are its ``own``; all of it becomes the prefix."""
+    assert state.prefix is not None
+    parts = zip(state.prefix, state.tensors, strict=True)
+    prefix = [torch.cat([shared, each[row : row + 1, ..., :own, :]], dim=-2) for shared, each in parts]
+    length = state.length + own
+    return RowState(state.shell, [each[..., length:, :] for each in prefix], prefix, length, read, state.source)
+
+
+def _some(lengths: Sequence[int]) -> list[int]:
+    """Places of a few texts, the shortest and the longest among them."""
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    return [order[at] for at in np.linspace(0, len(order) - 1, min(len(order), CHECKED)).round().astype(int)]
