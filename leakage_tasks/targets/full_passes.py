@@ -42,6 +42,10 @@ class WaitingQuestion:
     in_parts: InParts | None = None
     before: int = 0
     """Rows that were read for who asks, before this question."""
+    held: float = 0.0
+    """The share of the memory for states that who asks keeps as long as it runs."""
+    kept: float = 0.0
+    """The share of it that the answer to the whole takes."""
     rows_read: int = 0
     error: BaseException | None = None
     answered: bool = False
@@ -56,6 +60,11 @@ class WaitingQuestion:
     def size(self) -> float:
         """The share of a pass that they fill."""
         return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
+
+    @property
+    def kept_now(self) -> float:
+        """The share of the memory for states that the answer to the rows that wait takes."""
+        return self.kept * self.rows / max(self.whole.rows, 1)
 
     def part(self, rows: int) -> QuestionPart:
         """The next ``rows`` of it."""
@@ -85,13 +94,16 @@ def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
 
     All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole
     passes. One that was answered in part comes first, since its answers are held and counted by nobody; then those for
-    whom fewest rows were read, so that none is left with its last questions alone.
+    whom fewest rows were read, so that none is left with its last questions alone. Where memory does not hold the
+    answers of all, as many passes are made as it holds, one at the least, first for those for whom most rows were read:
+    they are done soonest.
     """
-    total = sum(each.size for each in questions)
+    total, kept = sum(each.size for each in questions), sum(each.kept_now for each in questions)
     if len(questions) == 1 or total < 1 or not all(each.in_parts for each in questions):
         return [each.rows for each in questions]
-    room, now = math.floor(total + ROUNDING) + ROUNDING, [0] * len(questions)
-    order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, questions[n].before))
+    passes, now = math.floor(max(1.0, total / max(kept, 1.0)) + ROUNDING), [0] * len(questions)
+    sign, room = -1 if kept > 1 else 1, passes + ROUNDING
+    order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))
     for place in order:
         each = questions[place]
         now[place] = each.rows if each.size <= room else math.floor(room * each.rows / each.size)

@@ -47,19 +47,23 @@ def ask(
     size: float,
     rows: int = 1,
     in_parts: InParts | None = None,
+    held: float = 0.0,
+    kept: float = 0.0,
 ) -> Answered:
     """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
 
     ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
     ``rows`` how many texts are read for it. One that can be answered ``in_parts`` may have some of its rows read in one
-    round and the others in the next, so that passes are full; attacks then fall out of step. Outside of
-    :func:`together` it is answered at once, alone.
+    round and the others in the next, so that passes are full; attacks then fall out of step. ``held`` is the share of
+    the memory for states that who asks keeps as long as it runs: no more attacks are begun once all of it is kept.
+    ``kept`` is the share that the answer takes: what can be answered in parts is, as much as memory holds in a round.
+    Outside of :func:`together` it is answered at once, alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
     answer: Answered = attack.ask(
-        WaitingQuestion(kind, QuestionPart(many, asked, size, rows), in_parts, attack.rows_read)
+        WaitingQuestion(kind, QuestionPart(many, asked, size, rows), in_parts, attack.rows_read, held=held, kept=kept)
     )
     return answer
 
@@ -157,7 +161,7 @@ def together(
     back = threading.Semaphore(0)
     try:
         while True:
-            while (number := take(len(waiting) if _size(waiting) < FILLED else MOST_AT_ONCE)) is not None:
+            while (number := take(MOST_AT_ONCE if _enough(waiting) else len(waiting))) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
@@ -193,8 +197,10 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
     return Done(attack.number, attack.result, attack.seconds)
 
 
-def _size(attacks: Sequence[_Attack[Any]]) -> float:
-    return sum(attack.question.size for attack in attacks if attack.question is not None)
+def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
+    """Whether what attacks ask fills passes, or they keep all the memory that there is for states."""
+    questions = [attack.question for attack in attacks if attack.question is not None]
+    return sum(each.size for each in questions) >= FILLED or sum(each.held for each in questions) >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:

@@ -17,10 +17,10 @@ PASS = 100
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS) -> WaitingQuestion:
+def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS, kept: float = 0.0) -> WaitingQuestion:
     """It asks for the squares of the first numbers."""
     whole = QuestionPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return WaitingQuestion("squares", whole, in_parts, before)
+    return WaitingQuestion("squares", whole, in_parts, before, kept=kept)
 
 
 def answer(asked: WaitingQuestion, rows: int) -> None:
@@ -86,6 +86,25 @@ def test_the_answers_to_parts_are_that_to_the_whole(rows: int, parts: Sequence[i
 )
 def test_small_cases_by_hand(rows: Sequence[int], before: Sequence[int], now: list[int]) -> None:
     assert answered_now([question(*each) for each in zip(rows, before, strict=True)]) == now
+
+
+@given(QUESTIONS, st.floats(0, 5))
+def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
+    questions: Sequence[tuple[int, int]], a_pass: float
+) -> None:
+    """Where the answers to the rows of a pass take ``a_pass`` of the memory."""
+    asked = [question(rows, before, kept=a_pass * rows / PASS) for rows, before in questions]
+    total, now = sum(rows for rows, _ in questions), sum(answered_now(asked))
+    if a_pass * total / PASS <= 1:
+        assert now == sum(answered_now([question(*each) for each in questions]))
+    elif total >= PASS:
+        assert now % PASS == 0
+        assert now == PASS or a_pass * now / PASS <= 1 + 1e-4
+
+
+def test_where_memory_does_not_hold_all_answers_who_is_furthest_comes_first() -> None:
+    asked = [question(90, before, kept=0.6) for before in (10, 30, 20)]
+    assert answered_now(asked) == [0, 90, 10]
 
 
 def test_what_was_answered_in_part_comes_first() -> None:

@@ -58,6 +58,18 @@ def test_no_more_attacks_are_begun_than_fill_passes():
     assert sum(asked_at_once) == 9
 
 
+def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
+    asked_at_once = []
+
+    def many(asked):
+        asked_at_once.append(len(asked))
+        return asked
+
+    list(together([lambda: ask("k", many, 0, 0.01, held=0.3)] * 9))
+    assert max(asked_at_once) == 4
+    assert sum(asked_at_once) == 9
+
+
 IN_PARTS = InParts(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision, padded, row_bits
-from leakage_tasks.targets.causal.cache import RowState, pick
+from leakage_tasks.targets.causal.cache import Beginning, Lead, RowState, pick
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
@@ -45,6 +46,22 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
+def lead_of(engine: Any, rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens of prefixes are best read once: those of the lead in memory, where it is most of them, or none.
+
+    Where it is not, those that all ``rows`` share.
+    """
+    if not goes_on(engine):
+        return 0
+    known = engine.passes.lead
+    if known is not None:
+        length = len(known.tokens)
+        begins = all(len(row) > length and tuple(row[:length]) == known.tokens for row in rows)
+        if begins and length * len(rows) >= SHARE * sum(map(len, rows)):
+            return length
+    return shared_tokens(rows)
+
+
 def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
     """Costs in bits ``[n]`` of ``rows``, each but for its first ``unscored`` ``[n]``, which are ``shared`` at the most.
 
@@ -53,18 +70,18 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
 
     def found() -> FloatArray:
         with engine.whole_texts.halving(1):
-            state, before, logits = _beginning(engine, rows[0][:shared])
-        known = [float(before[skipped - 1 :].sum()) for skipped in unscored]
+            begun = _begun(engine, rows[0][:shared])
+        known = [float(begun.costs[skipped - 1 :].sum()) for skipped in unscored]
         own = [row[shared:] for row in rows]
         first, place = np.unique([row[0] for row in own], return_inverse=True)
-        next_one = engine.costs(logits, first)[0, place]
+        next_one = engine.costs(begun.logits, first)[0, place]
 
         def read(some: Sequence[list[int]]) -> FloatArray:
             tokens, mask = (part.to(engine.device) for part in padded(some, 0))
             if tokens.shape[1] == 1:
                 return np.zeros(len(some))
             with engine.inference():
-                said, _ = _read_on(engine, state, tokens[:, :-1])
+                said, _ = _read_on(engine, begun.state, tokens[:, :-1])
                 return row_bits(said, tokens[:, 1:], mask[:, 1:])
 
         def at_once(length: int) -> int:
@@ -88,16 +105,16 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
     """What :meth:`CausalReader.read_first` finds of ``rows``; None where the model cannot go on from what all share."""
 
     def found() -> First:
-        state, before, logits = _beginning(engine, rows[0][:shared])
+        lead = _lead(engine, rows[0][:shared])
         own = [list(row[shared:]) for row in rows]
         tokens = padded(own, 0)[0].to(engine.device)
         with engine.inference():
-            said, grown = _read_on(engine, state, tokens)
-            after = torch.cat([logits[None].expand(len(rows), -1, -1), said[:, :-1]], dim=1)
+            said, grown = _read_on(engine, lead.state, tokens)
+            after = torch.cat([lead.logits[None].expand(len(rows), -1, -1), said[:, :-1]], dim=1)
             costs = after.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double() / -LN2
             last = said[torch.arange(len(rows)), torch.tensor(list(map(len, own))) - 1]
             states = [_one(grown, place, len(own[place]), len(row)) for place, row in enumerate(rows)]
-        return states, [torch.cat([before, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
+        return states, [torch.cat([lead.costs, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
 
     def right(first: First) -> bool:
         place = min(range(len(rows)), key=lambda place: len(rows[place]))
@@ -128,12 +145,25 @@ def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool]) -
     return found if engine.passes.continues else None
 
 
-def _beginning(engine: Any, tokens: Sequence[int]) -> tuple[RowState, Tensor, Tensor]:
-    """State of what texts share, costs of its tokens after the first, and logits after it ``[1, V]``."""
-    (state,), (costs,), logits = engine.read_first([tokens])
+def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
+    """What texts begin with, read after the lead in memory if it begins with that."""
+    lead = lead_of(engine, [tokens])
+    first = states_after(engine, [tokens], lead) if lead else None
+    (state,), (costs,), logits = first or engine.read_first([tokens])
     if state.prefix is None:
         raise ValueError("a state of more than attention")
-    return state, costs, logits
+    return Beginning(tuple(tokens), state, costs, logits)
+
+
+def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
+    """What many prefixes begin with, as a lead, which stays in memory."""
+    known: Beginning | None = engine.passes.lead
+    if known is None or known.tokens != tuple(tokens):
+        (state,), (costs,), logits = engine.read_first([tokens])
+        lead = Lead(state.prefix, state.length)
+        state = replace(state, prefix=state.tensors, lead=lead)
+        known = engine.passes.lead = Beginning(tuple(tokens), state, costs, logits)
+    return known
 
 
 def _read_on(engine: Any, state: RowState, tokens: Tensor) -> tuple[Tensor, RowState]:
@@ -144,12 +174,10 @@ def _read_on(engine: Any, state: RowState, tokens: Tensor) -> tuple[Tensor, RowS
 
 
 def _one(state: RowState, row: int, own: int, read: int) -> RowState:
-    """One text of a state, ``read`` tokens of which the last are its ``own``; all of it becomes the prefix."""
-    assert state.prefix is not None
-    parts = zip(state.prefix, state.tensors, strict=True)
-    prefix = [torch.cat([shared, each[row : row + 1, ..., :own, :]], dim=-2) for shared, each in parts]
-    length = state.length + own
-    return RowState(state.shell, [each[..., length:, :] for each in prefix], prefix, length, read, state.source)
+    """One text of a state, ``read`` tokens of which the last are its ``own``; these become its prefix."""
+    prefix = [tensor[row : row + 1, ..., :own, :].clone() for tensor in state.tensors]
+    nothing = [tensor[..., own:, :] for tensor in prefix]
+    return replace(state, tensors=nothing, prefix=prefix, length=state.length + own, read=read)
 
 
 def _some(lengths: Sequence[int]) -> list[int]:

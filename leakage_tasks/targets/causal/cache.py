@@ -15,6 +15,19 @@ import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Lead:
+    """What the prefixes of many texts begin with: keys and values ``[1, H, length, D]``, held once for all of them."""
+
+    tensors: list[Tensor]
+    length: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+
+
 @dataclass
 class RowState:
     """State of ``rows`` texts of equal length.
@@ -22,7 +35,8 @@ class RowState:
     ``shell`` is the model's cache object without what was in it (:func:`hollow`), ``tensors`` have the batch as their
     first dimension. ``prefix`` is the one-row cache of the shared prefix whose ``length`` tokens are left out of
     ``tensors`` (attention caches), or None (all else). ``read`` says of how many tokens a text is, ``source`` what all
-    of them look at besides (a translation model's source sentence), or None.
+    of them look at besides (a translation model's source sentence), or None. Where the prefix begins with a ``lead``,
+    ``prefix`` has what comes after it.
     """
 
     shell: Any
@@ -31,6 +45,17 @@ class RowState:
     length: int = 0
     read: int = 0
     source: Any = None
+    lead: Lead | None = None
+
+    @property
+    def own_length(self) -> int:
+        """Tokens of the prefix after its lead."""
+        return self.length - (self.lead.length if self.lead else 0)
+
+    @property
+    def prefix_bytes(self) -> int:
+        """Bytes held of the shared prefix, without the lead."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.prefix or [])
 
     @property
     def nbytes(self) -> int:
@@ -48,13 +73,30 @@ class RowState:
         rows = len(self.tensors[0])
         return [
             torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
-            for shared, own in zip(self.prefix, self.tensors, strict=True)
+            for shared, own in zip(self.whole_prefix(), self.tensors, strict=True)
         ]
+
+    def whole_prefix(self) -> list[Tensor]:
+        """The prefix with its lead."""
+        assert self.prefix is not None
+        if self.lead is None:
+            return self.prefix
+        return [torch.cat(parts, dim=-2) for parts in zip(self.lead.tensors, self.prefix, strict=True)]
 
     def filled(self, tensors: Sequence[Tensor]) -> Any:
         """A cache object like the state's that holds ``tensors``."""
         left = iter(tensors)
         return _map_tensors(self.shell, lambda _: next(left))
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What texts begin with, once it is read: its tokens, state, their costs after the first, and logits ``[1, V]``."""
+
+    tokens: tuple[int, ...]
+    state: RowState
+    costs: Tensor
+    logits: Tensor
 
 
 def of_prefixes(cache: Any, reads: Sequence[int], sources: Sequence[Any] = (None,)) -> list[RowState]:
@@ -95,7 +137,7 @@ def after(previous: RowState, cache: Any) -> RowState:
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
     shell = hollow(cache) if previous.prefix is None else previous.shell
-    return RowState(shell, tensors, previous.prefix, previous.length, previous.read + 1, previous.source)
+    return replace(previous, shell=shell, tensors=tensors, read=previous.read + 1)
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:

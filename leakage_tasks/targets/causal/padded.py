@@ -33,6 +33,9 @@ class PaddedBatch:
         for state, count, length in zip(self._states, self._counts, self._lengths, strict=True):
             assert state.prefix is not None
             start, own = self._longest - length, self._longest - length + state.length
+            if state.lead is not None:
+                joined[first : first + count, ..., start : start + state.lead.length, :] = state.lead.tensors[place]
+                start += state.lead.length
             joined[first : first + count, ..., start:own, :] = state.prefix[place]
             joined[first : first + count, ..., own:, :] = state.tensors[place]
             first += count

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import RowState, after, join, likeness, looked_at, pick
+from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at, pick
 from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
@@ -38,10 +38,11 @@ class Passes:
     """How one model takes a step with rows of several states.
 
     ``read`` is its cached pass, ``stepper`` the module that it calls, ``half`` whether it computes in half precision.
+    ``copied`` says how many bytes copies of prefixes may take in a pass.
     """
 
-    def __init__(self, read: Read, stepper: Any, half: bool) -> None:
-        self._read, self._stepper = read, stepper
+    def __init__(self, read: Read, stepper: Any, half: bool, copied: Callable[[], float]) -> None:
+        self._read, self._stepper, self._copied = read, stepper, copied
         self._noise = SAME_IN_HALF if half else SAME
         self._positions = takes_positions(stepper)
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
@@ -51,6 +52,8 @@ class Passes:
         """For several states or one, of several lengths, of several sources: what has been checked."""
         self.continues: bool | None = None
         """Whether texts that begin alike may be read after what they share; None until it is tried."""
+        self.lead: Beginning | None = None
+        """What prefixes that were read together began with."""
         self.pads: bool | None = None
         """Whether prefixes of several lengths may be read in one pass, padded on the right; None until it is tried."""
 
@@ -159,7 +162,7 @@ class Passes:
 
     def read_shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """The same with tokens ``[rows, k]`` after the rows of each state: logits ``[rows, k, V]`` of each."""
-        batch = SharedBatch(states, fed[0].shape[1])
+        batch = SharedBatch(states, fed[0].shape[1], self._copied())
         tokens = batch.rows(fed)
         told = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
         with attending(self._stepper, batch):

@@ -158,7 +158,7 @@ class CausalReader(TextModel):
         """How this model takes steps, and what has been found out about it."""
         if self._adapted not in self._passes:
             half = in_half_precision(self.model, self.autocast)
-            self._passes[self._adapted] = Passes(self.read_on, self._stepper, half)
+            self._passes[self._adapted] = Passes(self.read_on, self._stepper, half, lambda: self.states.rows / 2)
         return self._passes[self._adapted]
 
     def _read_anew(

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +24,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from leakage_tasks.targets.causal.cache import RowState
+from leakage_tasks.targets.causal.cache import Lead, RowState
 
 NAME = "leakage_shared_prefix"
 FEW_ROWS = 8
@@ -42,12 +44,14 @@ class _Block:
     """Rows ``first`` to ``last`` of a batch and a layer's keys and values before their own.
 
     These are ``[1, H, P, D]``, of all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]``, 0 where padded.
+    ``led`` says that the batch's lead, if it has one, stands before them.
     """
 
     first: int
     last: int
     before: Sequence[Tensor]
     mask: Tensor | None = None
+    led: bool = False
 
 
 class _Layer(DynamicLayer):
@@ -74,14 +78,18 @@ class _Layer(DynamicLayer):
 class SharedBatch:
     """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it.
 
-    ``width`` is how many tokens are read after each row.
+    ``width`` is how many tokens are read after each row. Prefixes of few rows may take ``copied`` bytes together.
     """
 
-    def __init__(self, states: Sequence[RowState], width: int = 1) -> None:
-        self.width = width
+    def __init__(self, states: Sequence[RowState], width: int = 1, copied: float = math.inf) -> None:
+        self.width, self._lead = width, _most_common_lead(states)
         counts = [len(state.tensors[0]) for state in states]
+        few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]
+        if len(states) == 1 or _copied([(states[place], counts[place]) for place in few]) > copied:
+            few = []
         # Those of few rows come last, to be one block.
-        self._order = sorted(range(len(states)), key=lambda place: counts[place] <= FEW_ROWS and len(states) > 1)
+        self._order = sorted(range(len(states)), key=few.__contains__)
+        self._few = len(few)
         self._states = [states[place] for place in self._order]
         self._counts = [counts[place] for place in self._order]
         self._own = [state.tensors[0].shape[-2] for state in self._states]
@@ -145,16 +153,16 @@ class SharedBatch:
     # -- attention --------------------------------------------------------------------------------------------
 
     def _in_blocks(self) -> list[_Block]:
-        blocks, first, few = [], 0, []
-        for state, count in zip(self._states, self._counts, strict=True):
-            assert state.prefix is not None
-            if count <= FEW_ROWS and len(self._states) > 1:
-                few.append((state, count))
-                continue
-            blocks.append(_Block(first, first + count, state.prefix))
+        blocks, first, pairs = [], 0, list(zip(self._states, self._counts, strict=True))
+        alone = len(pairs) - self._few
+        for state, count in pairs[:alone]:
+            led = state.lead is self._lead
+            before = state.prefix if led else state.whole_prefix()
+            assert before is not None
+            blocks.append(_Block(first, first + count, before, led=led))
             first += count
-        if few:
-            blocks.append(_few(first, few))
+        if self._few:
+            blocks.append(_few(first, pairs[alone:]))
         return blocks
 
     def _mask_of_own(self) -> Tensor | None:
@@ -171,23 +179,35 @@ class SharedBatch:
 
         ``w`` is the width; what comes of it is ``[n, w, heads, D]``.
         """
-        found = [self._attend(block, query, key, value, scaling) for block in self._blocks]
-        return found[0] if len(found) == 1 else torch.cat(found)
-
-    def _attend(self, block: _Block, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        rows = slice(block.first, block.last)
-        own_keys, own_values = key[rows], value[rows]
-        heads = own_keys.shape[1]
         # Query heads that share a head of keys stand together.
-        asked = query[rows].reshape(len(own_keys), heads, -1, query.shape[-1]) * scaling
+        asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scaling
+        if self._lead is None:
+            lead = values = None
+        else:
+            keys, values = self._lead.tensors[2 * self.layer], self._lead.tensors[2 * self.layer + 1]
+            lead = _products(asked, keys.transpose(-1, -2))
+        found = [self._attend(block, asked, lead, key, value) for block in self._blocks]
+        mixed, weights = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True))
+        if values is not None:
+            mixed = mixed + _products(weights, values)
+        return mixed.reshape(len(key), -1, self.width, mixed.shape[-1]).transpose(1, 2)
+
+    def _attend(
+        self, block: _Block, asked: Tensor, lead: Tensor | None, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What rows of a block take of what is after the lead, and how much weight each token of the lead has."""
+        rows = slice(block.first, block.last)
+        asked, own_keys, own_values = asked[rows], key[rows], value[rows]
         keys, values = block.before[2 * self.layer], block.before[2 * self.layer + 1]
         padded = None if block.mask is None else block.mask[:, None]
         before = _masked(_products(asked, keys.transpose(-1, -2)), padded)
         own = _masked(asked @ own_keys.transpose(-1, -2), None if self._own_mask is None else self._own_mask[rows])
-        weights = torch.cat([before, own], dim=-1).float().softmax(-1).to(values.dtype)
-        width = before.shape[-1]
-        mixed = _products(weights[..., :width], values) + weights[..., width:] @ own_values
-        return mixed.reshape(len(own_keys), -1, self.width, mixed.shape[-1]).transpose(1, 2)
+        first = lead[rows] if lead is not None and block.led else before[..., :0]
+        weights = torch.cat([first, before, own], dim=-1).float().softmax(-1).to(values.dtype)
+        of_lead, of_prefix, of_own = weights.split([first.shape[-1], before.shape[-1], own.shape[-1]], dim=-1)
+        if lead is not None and not block.led:
+            of_lead = torch.zeros_like(lead[rows])
+        return _products(of_prefix, values) + of_own @ own_values, of_lead
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -207,24 +227,36 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     return (flat @ right[0]).reshape(heads, rows, group, -1).permute(1, 0, 2, 3)
 
 
+def _most_common_lead(states: Sequence[RowState]) -> Lead | None:
+    leads = {id(state.lead): state.lead for state in states}
+    counted = Counter(id(state.lead) for state in states)
+    return leads[counted.most_common(1)[0][0]]
+
+
+def _copied(few: Sequence[tuple[RowState, int]]) -> int:
+    """Bytes of prefixes that are padded to one length, once for each of so many rows."""
+    return max((state.prefix_bytes for state, _ in few), default=0) * sum(count for _, count in few)
+
+
 def _few(first: int, few: Sequence[tuple[RowState, int]]) -> _Block:
     """States of few rows as one block: their prefixes, padded on the left, once for each row."""
-    longest = max(state.length for state, _ in few)
+    lengths = [state.own_length for state, _ in few]
+    longest = max(lengths)
     rows = sum(count for _, count in few)
     mask = torch.ones(rows, longest, dtype=torch.bool)
     place = 0
-    for state, count in few:
-        mask[place : place + count, : longest - state.length] = False
+    for length, (_, count) in zip(lengths, few, strict=True):
+        mask[place : place + count, : longest - length] = False
         place += count
     prefixes = [state.prefix or [] for state, _ in few]
     before = []
     for column in range(len(prefixes[0])):
         tensors = [
-            torch.nn.functional.pad(prefix[column], (0, 0, longest - state.length, 0)).expand(count, -1, -1, -1)
-            for prefix, (state, count) in zip(prefixes, few, strict=True)
+            torch.nn.functional.pad(prefix[column], (0, 0, longest - length, 0)).expand(count, -1, -1, -1)
+            for prefix, length, (_, count) in zip(prefixes, lengths, few, strict=True)
         ]
         before.append(torch.cat(tensors))
-    return _Block(first, first + rows, before, mask if not bool(mask.all()) else None)
+    return _Block(first, first + rows, before, mask if not bool(mask.all()) else None, led=True)
 
 
 def _attention(

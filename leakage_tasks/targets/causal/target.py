@@ -115,7 +115,7 @@ class CausalTarget(CausalReader):
         elif state.prefix is None:
             self._row_bytes, self._token_bytes = logits + state.nbytes, 0.0
         else:
-            held = sum(tensor.numel() * tensor.element_size() for tensor in state.prefix)
+            held = state.prefix_bytes + (state.lead.nbytes if state.lead else 0)
             self._row_bytes, self._token_bytes, self._shared_tokens = logits, held / state.length, state.length
             self._row_bytes += getattr(state.source, "nbytes", 0)
         check_one_row(self._row_bytes + self._token_bytes)
@@ -126,7 +126,15 @@ class CausalTarget(CausalReader):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
         size, in_parts = len(tokens) / self.pass_rows(states), STEP_IN_PARTS if self._mixes_lengths(states[0]) else None
-        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts)
+        held, kept = self._memory_of(states[0], len(tokens))
+        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, kept)
+
+    def _memory_of(self, state: Any, rows: int) -> tuple[float, float]:
+        """The shares of the memory for states that a prefix takes, and ``rows`` a token longer than in ``state``."""
+        if not isinstance(state, RowState) or state.prefix is None:
+            return 0.0, 0.0
+        row = self._token_bytes * (1 + state.tensors[0].shape[-2])
+        return state.prefix_bytes / self.states.most, rows * row / self.states.most
 
     def _mixes_lengths(self, state: Any) -> bool:
         """Whether texts of several lengths may share a pass; else searches had better stay in step."""

@@ -103,6 +103,52 @@ def test_texts_of_several_beginnings_are_read_after_their_own() -> None:
     assert count.tokens < sum(len(row) for each in asked for row in each.rows) / 3
 
 
+def led_and_not(target: CausalTarget) -> list[tuple[list[int], Any]]:
+    """Texts and their states: some after one lead, some after another, and one that was read alone."""
+    found = []
+    for texts in (texts_of(BEGINNING, 0, texts=20)[:6], texts_of(OTHER, 1, texts=40), ["a text of its own"]):
+        # Few texts more than are gone on from make what they share worth reading once.
+        rows = target.token_rows([*texts, *texts_of(texts[0][: len(BEGINNING)], 2)] if len(texts) > 1 else texts)
+        states = start_all([Start(target, row, np.arange(V)) for row in rows])
+        found += [(row, state) for row, (state, _, _) in list(zip(rows, states, strict=True))[: len(texts)]]
+    return found
+
+
+@pytest.mark.parametrize("name", SHARING)
+@pytest.mark.parametrize("way", ["copied", "not copied", "_padded", "_each"])
+def test_states_of_several_leads_and_none_meet_in_a_step(name: str, way: str) -> None:
+    target, random = target_of(name), np.random.default_rng(0)
+    passes = target.passes
+    texts = led_and_not(target)
+    leads = {id(state.lead) for _, state in texts}
+    assert len(leads) == 3
+    passes._copied = lambda: math.inf if way == "copied" else 0.0
+    steps = []
+    for place, (_, state) in enumerate(texts):
+        tokens, zero = random.integers(5, V, (1, 12, 2)[place % 3]), np.zeros((1, 12, 2)[place % 3], dtype=np.int64)
+        steps.append(Step(target, [state], zero, zero, tokens, np.arange(V)))
+    if way.startswith("_"):
+        passes._ways = {several: [getattr(passes, way)] for several in (False, True)}
+    once = extend_all(steps)
+    again = [
+        Step(target, [state], step.which, np.arange(len(step.tokens)), step.tokens, np.arange(V))
+        for step, (state, _) in zip(steps, once, strict=True)
+    ]
+    for (row, _), step, (_, costs) in zip(texts, steps, extend_all(again), strict=True):
+        plain = [bits_after(name, [*row, int(token), int(token)])[1] for token in step.tokens]
+        assert np.abs(costs - np.stack(plain)).max() < 1e-4
+
+
+def test_canaries_in_a_context_keep_what_is_their_own() -> None:
+    target = target_of("llama")
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    states = [state for state, _, _ in start_all([Start(target, row, np.arange(V)) for row in rows])]
+    assert len({id(state.lead) for state in states}) == 1
+    assert [state.prefix[0].shape[-2] for state in states] == [len(row) - len(BEGINNING) - 1 for row in rows]
+    again = start_all([Start(target, row, np.arange(V)) for row in rows[:2]])
+    assert again[0][0].lead is states[0].lead
+
+
 def test_in_a_context_no_cost_is_counted_before_the_text() -> None:
     target, context = target_of("llama"), Context(before="anna has told bob about it. ")
     space = parse_template("the pin is {digits:3}")
