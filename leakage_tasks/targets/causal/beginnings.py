@@ -20,7 +20,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision, padded, row_bits
-from leakage_tasks.targets.causal.cache import Beginning, Lead, RowState, pick
+from leakage_tasks.targets.causal.cache import Beginning, RowState, SharedLead, pick
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
@@ -46,7 +46,7 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
-def lead_of(engine: Any, rows: Sequence[Sequence[int]]) -> int:
+def tokens_read_once(engine: Any, rows: Sequence[Sequence[int]]) -> int:
     """How many tokens of prefixes are best read once: those of the lead in memory, where it is most of them, or none.
 
     Where it is not, those that all ``rows`` share.
@@ -147,7 +147,7 @@ def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool]) -
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
     """What texts begin with, read after the lead in memory if it begins with that."""
-    lead = lead_of(engine, [tokens])
+    lead = tokens_read_once(engine, [tokens])
     first = states_after(engine, [tokens], lead) if lead else None
     (state,), (costs,), logits = first or engine.read_first([tokens])
     if state.prefix is None:
@@ -160,7 +160,7 @@ def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
     known: Beginning | None = engine.passes.lead
     if known is None or known.tokens != tuple(tokens):
         (state,), (costs,), logits = engine.read_first([tokens])
-        lead = Lead(state.prefix, state.length)
+        lead = SharedLead(state.prefix, state.length)
         state = replace(state, prefix=state.tensors, lead=lead)
         known = engine.passes.lead = Beginning(tuple(tokens), state, costs, logits)
     return known

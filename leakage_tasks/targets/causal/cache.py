@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Lead:
+class SharedLead:
     """What the prefixes of many texts begin with: keys and values ``[1, H, length, D]``, held once for all of them."""
 
     tensors: list[Tensor]
@@ -45,7 +45,7 @@ class RowState:
     length: int = 0
     read: int = 0
     source: Any = None
-    lead: Lead | None = None
+    lead: SharedLead | None = None
 
     @property
     def own_length(self) -> int:
@@ -136,8 +136,10 @@ def after(previous: RowState, cache: Any) -> RowState:
     tensors = tensors_of(cache)
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
-    shell = hollow(cache) if previous.prefix is None else previous.shell
-    return replace(previous, shell=shell, tensors=tensors, read=previous.read + 1)
+    found = replace(previous, tensors=tensors, read=previous.read + 1)
+    if previous.prefix is None:
+        found.shell = hollow(cache)
+    return found
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:

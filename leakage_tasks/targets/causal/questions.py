@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.targets.causal.beginnings import lead_of, shared_tokens, states_after, texts_after
+from leakage_tasks.targets.causal.beginnings import shared_tokens, states_after, texts_after, tokens_read_once
 from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
@@ -63,7 +63,7 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
     def read(places: Sequence[int]) -> FloatArray:
         some = [asked[place] for place in places]
         rows, sources = [each.tokens for each in some], [each.target.source for each in some]
-        shared = lead_of(engine, rows) if all(source is None for source in sources) else 0
+        shared = tokens_read_once(engine, rows) if all(source is None for source in sources) else 0
         first = states_after(engine, rows, shared) if shared else None
         states, costs, logits = first or engine.read_first(rows, sources)
         bits = np.zeros(len(some))

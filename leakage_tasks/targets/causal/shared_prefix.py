@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from leakage_tasks.targets.causal.cache import Lead, RowState
+from leakage_tasks.targets.causal.cache import RowState, SharedLead
 
 NAME = "leakage_shared_prefix"
 FEW_ROWS = 8
@@ -227,7 +227,7 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     return (flat @ right[0]).reshape(heads, rows, group, -1).permute(1, 0, 2, 3)
 
 
-def _most_common_lead(states: Sequence[RowState]) -> Lead | None:
+def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:
     leads = {id(state.lead): state.lead for state in states}
     counted = Counter(id(state.lead) for state in states)
     return leads[counted.most_common(1)[0][0]]
