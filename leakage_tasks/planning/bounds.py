@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.planning.case import Case
+from leakage_tasks.targets.causal.passes import CHECKED
 
 PATHS = 64
 """Token paths of a filling, at most: of those that are not its own few tokenizers have more."""
@@ -65,8 +66,14 @@ def _texts(case: Case, number: Range) -> Bounds:
     """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
     passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 2)
-    tokens = Range(rows.least, rows.most * case.own + case.length)
+    tokens = Range(rows.least, _tokens_of_texts(case, rows.most))
     return Bounds(Range(max(1, rows.least), rows.most), passes, tokens)
+
+
+def _tokens_of_texts(case: Case, texts: float) -> float:
+    """The most that so many whole texts read: what they share once a chunk, and the texts that prove this in full."""
+    shared = case.length - case.own
+    return texts * case.own + (shared * (texts // CHUNK + 1) + CHECKED * case.length if shared else 0)
 
 
 def _exposure(case: Case) -> Bounds:
@@ -85,7 +92,7 @@ def _exposure(case: Case) -> Bounds:
         if case.budget < DRAWN * case.most_steps
         else (case.size if case.size <= SMALL * case.budget else 0) + asked
     )
-    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + texts * case.own + case.length))
+    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + _tokens_of_texts(case, texts)))
 
 
 def _unknown_tree(case: Case) -> Bounds:

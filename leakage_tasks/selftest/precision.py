@@ -12,8 +12,7 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.selftest.rows import SelfTestRow, judged
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.batches import READ_IN_HALF, in_half_precision
-from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS, TOLERANCE_SHARE
+from leakage_tasks.targets.batches import READ_IN_HALF, TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ FULL_BYTES = 4
 """Of a number in float32."""
 READ, READ_IN_HALF = 1e-3, 0.1
 """Bits by which padding may change an answer before it counts as read, the latter in half precision."""
+TOLERANCE_BITS = 1e-3
+"""How far two ways of computing one log-perplexity may differ in float32."""
+TOLERANCE_SHARE = 0.02
+"""The same in 16-bit precision and below, as a share of the value."""
 PROBED = 4
 """Padding tokens, if there is room for so many, that tell whether a model reads them."""
 

@@ -44,7 +44,7 @@ class WaitingQuestion:
     """Rows that were read for who asks, before this question."""
     held: float = 0.0
     """The share of the memory for states that who asks keeps as long as it runs."""
-    kept: float = 0.0
+    answer_share: float = 0.0
     """The share of it that the answer to the whole takes."""
     rows_read: int = 0
     error: BaseException | None = None
@@ -62,9 +62,9 @@ class WaitingQuestion:
         return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
 
     @property
-    def kept_now(self) -> float:
+    def answer_now(self) -> float:
         """The share of the memory for states that the answer to the rows that wait takes."""
-        return self.kept * self.rows / max(self.whole.rows, 1)
+        return self.answer_share * self.rows / max(self.whole.rows, 1)
 
     def part(self, rows: int) -> QuestionPart:
         """The next ``rows`` of it."""
@@ -98,11 +98,11 @@ def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
     answers of all, as many passes are made as it holds, one at the least, first for those for whom most rows were read:
     they are done soonest.
     """
-    total, kept = sum(each.size for each in questions), sum(each.kept_now for each in questions)
+    total, memory = sum(each.size for each in questions), sum(each.answer_now for each in questions)
     if len(questions) == 1 or total < 1 or not all(each.in_parts for each in questions):
         return [each.rows for each in questions]
-    passes, now = math.floor(max(1.0, total / max(kept, 1.0)) + ROUNDING), [0] * len(questions)
-    sign, room = -1 if kept > 1 else 1, passes + ROUNDING
+    passes, now = math.floor(max(1.0, total / max(memory, 1.0)) + ROUNDING), [0] * len(questions)
+    sign, room = -1 if memory > 1 else 1, passes + ROUNDING
     order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))
     for place in order:
         each = questions[place]

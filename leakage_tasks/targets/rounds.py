@@ -48,22 +48,29 @@ def ask(
     rows: int = 1,
     in_parts: InParts | None = None,
     held: float = 0.0,
-    kept: float = 0.0,
+    answer_share: float = 0.0,
 ) -> Answered:
     """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
 
     ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
     ``rows`` how many texts are read for it. One that can be answered ``in_parts`` may have some of its rows read in one
     round and the others in the next, so that passes are full; attacks then fall out of step. ``held`` is the share of
-    the memory for states that who asks keeps as long as it runs: no more attacks are begun once all of it is kept.
-    ``kept`` is the share that the answer takes: what can be answered in parts is, as much as memory holds in a round.
-    Outside of :func:`together` it is answered at once, alone.
+    the memory for states that who asks keeps as long as it runs: once all of it is held, no more attacks are begun.
+    ``answer_share`` is the share that the answer takes: where memory does not hold those to all questions that can be
+    answered in parts, the rest waits for the next round. Outside of :func:`together` it is answered at once, alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
     answer: Answered = attack.ask(
-        WaitingQuestion(kind, QuestionPart(many, asked, size, rows), in_parts, attack.rows_read, held=held, kept=kept)
+        WaitingQuestion(
+            kind,
+            QuestionPart(many, asked, size, rows),
+            in_parts,
+            attack.rows_read,
+            held=held,
+            answer_share=answer_share,
+        )
     )
     return answer
 

@@ -17,10 +17,12 @@ PASS = 100
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS, kept: float = 0.0) -> WaitingQuestion:
+def question(
+    rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS, answer_share: float = 0.0
+) -> WaitingQuestion:
     """It asks for the squares of the first numbers."""
     whole = QuestionPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return WaitingQuestion("squares", whole, in_parts, before, kept=kept)
+    return WaitingQuestion("squares", whole, in_parts, before, answer_share=answer_share)
 
 
 def answer(asked: WaitingQuestion, rows: int) -> None:
@@ -93,7 +95,7 @@ def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
     questions: Sequence[tuple[int, int]], a_pass: float
 ) -> None:
     """Where the answers to the rows of a pass take ``a_pass`` of the memory."""
-    asked = [question(rows, before, kept=a_pass * rows / PASS) for rows, before in questions]
+    asked = [question(rows, before, answer_share=a_pass * rows / PASS) for rows, before in questions]
     total, now = sum(rows for rows, _ in questions), sum(answered_now(asked))
     if a_pass * total / PASS <= 1:
         assert now == sum(answered_now([question(*each) for each in questions]))
@@ -103,7 +105,7 @@ def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
 
 
 def test_where_memory_does_not_hold_all_answers_who_is_furthest_comes_first() -> None:
-    asked = [question(90, before, kept=0.6) for before in (10, 30, 20)]
+    asked = [question(90, before, answer_share=0.6) for before in (10, 30, 20)]
     assert answered_now(asked) == [0, 90, 10]
 
 

@@ -19,15 +19,13 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import in_half_precision, padded, row_bits
+from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision, padded, row_bits
 from leakage_tasks.targets.causal.cache import Beginning, RowState, SharedLead, pick
+from leakage_tasks.targets.causal.passes import few_places
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
 """Tokens that sharing must save, at the least, and the share of all tokens: it takes a pass of its own."""
-CHECKED = 4
-SAME_BITS, SAME_SHARE_IN_HALF = 1e-3, 0.02
-"""How far costs of a text may be apart, the latter as a share of them in half precision."""
 
 First = tuple[list[Any], list[Tensor], Tensor]
 """A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
@@ -46,10 +44,10 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
-def tokens_read_once(engine: Any, rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens of prefixes are best read once: those of the lead in memory, where it is most of them, or none.
+def lead_length(engine: Any, rows: Sequence[Sequence[int]]) -> int:
+    """After how many tokens prefixes are best read: the lead in memory where it is most of them, else what they share.
 
-    Where it is not, those that all ``rows`` share.
+    0 where reading that once saves little, or the model cannot go on from it.
     """
     if not goes_on(engine):
         return 0
@@ -95,8 +93,8 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         some = _some(list(map(len, rows)))
         beside = [rows[n] for n in some], [unscored[n] for n in some], [None] * len(some)
         plain = engine.whole_texts.by_length([len(rows[n]) for n in some], engine.text_rows, engine.score, *beside)
-        share = SAME_SHARE_IN_HALF if in_half_precision(engine.model, engine.autocast) else 0.0
-        return np.allclose(costs[some], plain, atol=SAME_BITS, rtol=share)
+        share = TOLERANCE_SHARE if in_half_precision(engine.model, engine.autocast) else 0.0
+        return np.allclose(costs[some], plain, atol=TOLERANCE_BITS, rtol=share)
 
     return _tried(engine, found, right)
 
@@ -147,9 +145,17 @@ def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool]) -
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
     """What texts begin with, read after the lead in memory if it begins with that."""
-    lead = tokens_read_once(engine, [tokens])
+    known: Beginning | None = engine.passes.lead
+    if known is not None and known.tokens == tuple(tokens):
+        return known
+    lead = lead_length(engine, [tokens])
     first = states_after(engine, [tokens], lead) if lead else None
-    (state,), (costs,), logits = first or engine.read_first([tokens])
+    return _beginning(tokens, first or engine.read_first([tokens]))
+
+
+def _beginning(tokens: Sequence[int], first: First) -> Beginning:
+    """Raises ValueError for a state of more than attention, from which rows cannot go on so."""
+    (state,), (costs,), logits = first
     if state.prefix is None:
         raise ValueError("a state of more than attention")
     return Beginning(tuple(tokens), state, costs, logits)
@@ -159,10 +165,10 @@ def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
     """What many prefixes begin with, as a lead, which stays in memory."""
     known: Beginning | None = engine.passes.lead
     if known is None or known.tokens != tuple(tokens):
-        (state,), (costs,), logits = engine.read_first([tokens])
-        lead = SharedLead(state.prefix, state.length)
-        state = replace(state, prefix=state.tensors, lead=lead)
-        known = engine.passes.lead = Beginning(tuple(tokens), state, costs, logits)
+        read = _beginning(tokens, engine.read_first([tokens]))
+        lead = SharedLead(read.state.prefix or [], read.state.length)
+        known = replace(read, state=replace(read.state, prefix=read.state.tensors, lead=lead))
+        engine.passes.lead = known
     return known
 
 
@@ -183,4 +189,4 @@ def _one(state: RowState, row: int, own: int, read: int) -> RowState:
 def _some(lengths: Sequence[int]) -> list[int]:
     """Places of a few texts, the shortest and the longest among them."""
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-    return [order[at] for at in np.linspace(0, len(order) - 1, min(len(order), CHECKED)).round().astype(int)]
+    return [order[at] for at in few_places(len(order)).tolist()]

@@ -15,6 +15,11 @@ import torch
 from torch import Tensor
 
 
+def bytes_of(tensors: Sequence[Tensor]) -> int:
+    """Bytes of memory that tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
 @dataclass(frozen=True, eq=False)
 class SharedLead:
     """What the prefixes of many texts begin with: keys and values ``[1, H, length, D]``, held once for all of them."""
@@ -25,7 +30,7 @@ class SharedLead:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+        return bytes_of(self.tensors)
 
 
 @dataclass
@@ -55,12 +60,12 @@ class RowState:
     @property
     def prefix_bytes(self) -> int:
         """Bytes held of the shared prefix, without the lead."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.prefix or [])
+        return bytes_of(self.prefix or [])
 
     @property
     def nbytes(self) -> int:
         """Bytes held per row tensors (the prefix is shared and not counted)."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+        return bytes_of(self.tensors)
 
     def rebuild(self) -> Any:
         """The cache object a forward pass takes, a fresh one each time."""

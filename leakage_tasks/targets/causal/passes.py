@@ -120,7 +120,7 @@ class Passes:
 
     def _is_plain(self, logits: Sequence[Tensor], states: Sequence[RowState], fed: Sequence[Tensor]) -> bool:
         """Whether some rows of those states that differ most are what a pass for each state makes of them."""
-        some = {place: _spread(len(fed[place])) for place in _unlike(states)}
+        some = {place: few_places(len(fed[place])) for place in _unlike(states)}
         picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
         plain, _ = self._each(picked, [_rows(fed[place], rows) for place, rows in some.items()])
         return self.agree([_rows(logits[place], rows) for place, rows in some.items()], plain)
@@ -188,7 +188,7 @@ def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
     return max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
 
 
-def _spread(rows: int) -> Tensor:
+def few_places(rows: int) -> Tensor:
     """Places of a few rows, the first and the last among them."""
     return torch.linspace(0, rows - 1, min(rows, CHECKED)).round().long()
 

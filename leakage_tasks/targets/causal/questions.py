@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.targets.causal.beginnings import shared_tokens, states_after, texts_after, tokens_read_once
+from leakage_tasks.targets.causal.beginnings import goes_on, lead_length, shared_tokens, states_after, texts_after
 from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
@@ -63,7 +63,7 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
     def read(places: Sequence[int]) -> FloatArray:
         some = [asked[place] for place in places]
         rows, sources = [each.tokens for each in some], [each.target.source for each in some]
-        shared = tokens_read_once(engine, rows) if all(source is None for source in sources) else 0
+        shared = lead_length(engine, rows) if all(source is None for source in sources) else 0
         first = states_after(engine, rows, shared) if shared else None
         states, costs, logits = first or engine.read_first(rows, sources)
         bits = np.zeros(len(some))
@@ -129,10 +129,12 @@ def _whole(asked: Sequence[Texts]) -> list[FloatArray]:
 
 def _that_begin_alike(asked: Sequence[Texts]) -> list[tuple[list[int], int]]:
     """Places of questions whose texts are best read after what they share, and how many tokens that is."""
-    if any(each.target.source is not None for each in asked):
+    if not goes_on(asked[0].target) or any(each.target.source is not None for each in asked):
         return []
     apart = [_shared([each]) for each in asked]
     saved = sum(shared * (len(each.rows) - 1) for shared, each in zip(apart, asked, strict=True))
+    if len(asked) == 1:
+        return [([0], apart[0])] if apart[0] else []
     together, texts = _shared(asked), sum(len(each.rows) for each in asked)
     tokens = sum(len(row) for each in asked for row in each.rows)
     if together and tokens - together * (texts - 1) <= MORE_TOKENS * (tokens - saved):

@@ -5,15 +5,15 @@ begin with it, and at each row's own: queries that share a prefix meet it in one
 normalised together. The log-probabilities are those of attention over the two joined (as in Hydragen: Juravsky et al.
 2024, arXiv:2402.05099, and in cascade inference).
 
-Prefixes of few rows are padded to one length instead and looked at together, since products of a row each cost more
-than the copies.
+Prefixes of few rows are padded to one length instead and looked at together, as long as the copies take little memory,
+since products of a row each cost more than the copies. What all prefixes begin with, their lead, is looked at by all
+rows in one product.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -78,10 +78,10 @@ class _Layer(DynamicLayer):
 class SharedBatch:
     """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it.
 
-    ``width`` is how many tokens are read after each row. Prefixes of few rows may take ``copied`` bytes together.
+    ``width`` is how many tokens are read after each row. Copies of prefixes may take ``copied`` bytes.
     """
 
-    def __init__(self, states: Sequence[RowState], width: int = 1, copied: float = math.inf) -> None:
+    def __init__(self, states: Sequence[RowState], width: int, copied: float) -> None:
         self.width, self._lead = width, _most_common_lead(states)
         counts = [len(state.tensors[0]) for state in states]
         few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]

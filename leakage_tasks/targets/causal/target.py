@@ -126,8 +126,8 @@ class CausalTarget(CausalReader):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
         size, in_parts = len(tokens) / self.pass_rows(states), STEP_IN_PARTS if self._mixes_lengths(states[0]) else None
-        held, kept = self._memory_of(states[0], len(tokens))
-        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, kept)
+        held, answer = self._memory_of(states[0], len(tokens))
+        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
 
     def _memory_of(self, state: Any, rows: int) -> tuple[float, float]:
         """The shares of the memory for states that a prefix takes, and ``rows`` a token longer than in ``state``."""

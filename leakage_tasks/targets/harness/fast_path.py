@@ -14,15 +14,11 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import in_half_precision, texts_at_once
+from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision, texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
-TOLERANCE_BITS = 1e-3
-"""How far two ways of computing one log-perplexity may differ in float32."""
-TOLERANCE_SHARE = 0.02
-"""The same in 16-bit precision and below, as a share of the value."""
 AHEAD, AHEAD_IN_HALF = 1e-5, 0.1
 """Bits by which a later token may change what a model says of the ones before it, the latter in half precision."""
 SOME_TOKENS = 12

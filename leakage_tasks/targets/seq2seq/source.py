@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from leakage_tasks.targets.causal.cache import RowState, of_rows
+from leakage_tasks.targets.causal.cache import RowState, bytes_of, of_rows
 
 Sources = Sequence[tuple["SourceSentence", int]]
 """Source sentences, and how many rows of a batch look at each."""
@@ -38,7 +38,7 @@ class SourceSentence:
     def nbytes(self) -> int:
         """Bytes that it takes in a row of a pass."""
         held = [] if self.across is None else self.across.tensors
-        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+        return bytes_of(held)
 
     def forget(self) -> None:
         """Know no more than the tokens."""

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.batches import in_half_precision
+from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -133,5 +133,5 @@ def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
         found = [costs_after(SuffixSampler(each), [prefix] * len(rest), rest) for each in (target, uncached)]
     except Exception:  # a cache that cannot be continued fails in many ways
         return False
-    share = 0.02 if in_half_precision(target.model) else 0.0
-    return all(np.allclose(one, other, atol=1e-3, rtol=share) for one, other in zip(*found, strict=True))
+    share = TOLERANCE_SHARE if in_half_precision(target.model) else 0.0
+    return all(np.allclose(one, other, atol=TOLERANCE_BITS, rtol=share) for one, other in zip(*found, strict=True))
