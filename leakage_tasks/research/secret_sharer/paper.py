@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from leakage_tasks.research.framework.gains import cells_apart, mean_error
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
@@ -130,11 +133,25 @@ _TRAINING = (
         without="its figures are lost in the paper's text; many models of Table 1's make would tell",
     ),
 )
+IN_TREEBANK = ("figure-2", "figure-4", "table-1")
+"""Studies that have a twin in the Penn Treebank's small parts."""
+
+
+def _with_twins(parts: Iterable[PaperPart]) -> Iterator[PaperPart]:
+    """Each part, followed by its twin in that text."""
+    for part in parts:
+        yield part
+        if part.study in IN_TREEBANK:
+            where, shows = f"{part.where}: Penn Treebank", f"{part.shows}; in the Penn Treebank's small parts"
+            yield replace(part, where=where, shows=shows, study=f"{part.study}-treebank", without=SMALL_PARTS)
+
+
+SMALL_PARTS = "the training part of the Penn Treebank is in no package; its test and validation parts are used"
 PAPER = register_paper(
     Paper(
         "secret-sharer",
         "Carlini et al. (2019), The Secret Sharer",
-        (*_MEASURING, *_TRAINING, *EXTRACTING, *DEFENCES),
+        (*_with_twins((*_MEASURING, *_TRAINING)), *EXTRACTING, *DEFENCES),
         (
             BeyondItem(
                 "exact ranks, where the paper fits a distribution",
