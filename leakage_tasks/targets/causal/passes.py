@@ -18,6 +18,7 @@ from torch import Tensor
 
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at, pick
+from leakage_tasks.targets.causal.foretold import Foretold
 from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
@@ -50,6 +51,10 @@ class Passes:
         """Ways not found wrong, best first, for one state and for several."""
         self._proven: list[tuple[bool, bool, bool]] = []
         """For several states or one, of several lengths, of several sources: what has been checked."""
+        self.asked_ahead = False
+        """Whether a prefix was read with tokens after it, to prove the first step; that is done once."""
+        self.foretold: Foretold | None = None
+        """What that pass told of them, until a step is proven."""
         self.continues: bool | None = None
         """Whether texts that begin alike may be read after what they share; None until it is tried."""
         self.lead: Beginning | None = None
@@ -116,10 +121,17 @@ class Passes:
             if not self._is_plain(found[0], states, fed):
                 return None
             self._proven.append(kind)
+            self.foretold = None
         return found
 
     def _is_plain(self, logits: Sequence[Tensor], states: Sequence[RowState], fed: Sequence[Tensor]) -> bool:
-        """Whether some rows of those states that differ most are what a pass for each state makes of them."""
+        """Whether some rows of those states that differ most are what a pass for each state makes of them.
+
+        Where such rows were foretold, it takes no pass.
+        """
+        told = self.foretold.beside(states[0], fed[0], logits[0]) if self.foretold and len(states) == 1 else None
+        if told and self.agree(told[:1], told[1:]):
+            return True
         some = {place: few_places(len(fed[place])) for place in _unlike(states)}
         picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
         plain, _ = self._each(picked, [_rows(fed[place], rows) for place, rows in some.items()])

@@ -12,6 +12,7 @@ import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.causal.beginnings import goes_on, lead_length, shared_tokens, states_after, texts_after
+from leakage_tasks.targets.causal.foretold import read_ahead
 from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
@@ -24,11 +25,12 @@ Reached = tuple[Any, FloatArray]
 
 @dataclass(frozen=True)
 class Start:
-    """A prefix to be read by a ``target``, and which tokens' costs after it are wanted."""
+    """A prefix to be read by a ``target``, which tokens' costs after it are wanted, and some that will be read next."""
 
     target: Any
     tokens: Sequence[int]
     columns: IntArray
+    ahead: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
         rows, sources = [each.tokens for each in some], [each.target.source for each in some]
         shared = lead_length(engine, rows) if all(source is None for source in sources) else 0
         first = states_after(engine, rows, shared) if shared else None
+        if first is None and len(some) == 1 and sources[0] is None:
+            first = read_ahead(engine, rows[0], some[0].ahead)
         states, costs, logits = first or engine.read_first(rows, sources)
         bits = np.zeros(len(some))
         for row, (place, each, state) in enumerate(zip(places, some, states, strict=True)):

@@ -76,7 +76,7 @@ class CausalReader(TextModel):
         shortest then comes out otherwise than by itself.
         """
         if len(set(map(len, rows))) == 1:
-            return self._read_first(rows, sources)
+            return self.read_together(rows, sources)
         taking = self.passes
         if self.cached and taking.pads is not False:
             found = self._padded_first(rows, sources)
@@ -95,11 +95,11 @@ class CausalReader(TextModel):
         """Texts of several lengths in one pass; None where that is found to be wrong when it is first done."""
         taking = self.passes
         try:
-            found = self._read_first(rows, sources)
+            found = self.read_together(rows, sources)
             if taking.pads is None:
                 place = min(range(len(rows)), key=lambda place: len(rows[place]))
                 own = sources[place : place + 1] if len(sources) == len(rows) else sources
-                alone = self._read_first([rows[place]], own)
+                alone = self.read_together([rows[place]], own)
                 taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
         except Exception as error:
             if taking.pads or out_of_memory(error):
@@ -115,13 +115,14 @@ class CausalReader(TextModel):
         for length in sorted(set(map(len, rows))):
             same = [place for place, row in enumerate(rows) if len(row) == length]
             own = [sources[place] for place in same] if len(sources) == len(rows) else sources
-            found |= zip(same, zip(*self._read_first([rows[place] for place in same], own), strict=True), strict=True)
+            found |= zip(same, zip(*self.read_together([rows[place] for place in same], own), strict=True), strict=True)
         states, costs, logits = zip(*(found[place] for place in range(len(rows))), strict=True)
         return list(states), list(costs), torch.stack(logits)
 
-    def _read_first(
-        self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
+    def read_together(
+        self, rows: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)
     ) -> tuple[list[Any], list[Tensor], Tensor]:
+        """The same in one pass, whatever comes of it: raises ValueError for lengths that a state cannot be told of."""
         lengths = [len(row) for row in rows]
         longest = max(lengths)
         # What a causal model says of a token depends on no later one, whatever that is.

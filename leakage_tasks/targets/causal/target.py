@@ -16,6 +16,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
 from leakage_tasks.targets.causal.beginnings import goes_on, worth_sharing
 from leakage_tasks.targets.causal.cache import RowState, looked_at
+from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
@@ -45,6 +46,7 @@ class CausalTarget(CausalReader):
         self._row_bytes = self._token_bytes = 1.0
         self._shared_tokens = 0
         self._tries = Tries()
+        self._laid_out: Paths | None = None
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
 
@@ -64,7 +66,8 @@ class CausalTarget(CausalReader):
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
-        return lay_out(space, self.encode, self.spelling, self._tries)
+        self._laid_out = lay_out(space, self.encode, self.spelling, self._tries)
+        return self._laid_out
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
@@ -99,8 +102,8 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = self._with_prefix_token(prefix)
-        size = 1 / self.read_rows(len(tokens))
-        return ask(("start", *self._engine), start_all, Start(self, tokens, columns), size)
+        asked = Start(self, tokens, columns, first_tokens(self._laid_out, columns))
+        return ask(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
 
     @property
     def _engine(self) -> tuple[Hashable, ...]:
@@ -237,10 +240,10 @@ class CausalInContext(CausalTarget):
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         first, *inner, last = space.pieces
         around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
-        found = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
-        if not (self._lead.tokens or found.prefix):
+        self._laid_out = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
+        if not (self._lead.tokens or self._laid_out.prefix):
             raise not_shared()
-        return found
+        return self._laid_out
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         return self._lead.begin(tokens)
