@@ -26,8 +26,9 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.suffix.attack import attack_pairs
 from leakage_tasks.attacks.suffix.request import SuffixRequest
-from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.sizes import read_size, size_words
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
@@ -42,6 +43,7 @@ SLACK = 50 * 10**6
 NODE = 1000
 """Bytes of a node in the queue of best-first search, its children's included, and of gaps between them in memory."""
 SEARCHES, BUDGET = 20, 10**4
+CANARIES, CONTEXT = 60, 500
 QUEUES = {"20 x 10^4 nodes": NODE * SEARCHES * BUDGET}
 """Bytes that a work keeps in such queues, whatever ``memory=``."""
 SAME = 1e-3
@@ -75,6 +77,20 @@ def searches() -> Run:
         secret = tuple("271828182")
         canaries = [Canary(name, f"The code of {name} is {{digits:9}}.", secret) for name in names]
         return _figures(run_attack("shortest-path", target, canaries, goal="extraction", budget=budget))
+
+    return run
+
+
+def contexts() -> Run:
+    """Codes of many canaries after a context of 500 tokens that they share, on a model of 25 million parameters."""
+    tokenizer = char_tokenizer(sorted({*"The code of is .", *ascii_lowercase, *digits}))
+    target = CausalTarget(_gpt2(len(tokenizer), n_positions=1024, n_embd=512, n_layer=8, n_head=8), tokenizer)
+    context = Context(before=("the old letter was read again by all of them " * CONTEXT)[:CONTEXT])
+
+    def run(small: bool) -> Figures:
+        asked = {"budget": 60 if small else 600, "context": context}
+        canaries = make_canaries("The code of {unique} is {digits:4}.", 2 if small else CANARIES, controls=0, seed=1)
+        return _figures(run_attack("exposure", target, canaries, **asked))
 
     return run
 
@@ -125,14 +141,20 @@ def _figures(found: Sequence[Finding]) -> Figures:
     return [*ranks, *(guess.score for each in found for guess in each.guesses)]
 
 
-def _gpt2(vocabulary: int) -> GPT2LMHeadModel:
+def _gpt2(vocabulary: int, **sizes: int) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
-    config = GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **sizes)
+    own = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2} | sizes
+    config = GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **own)
     return GPT2LMHeadModel(config).eval()
 
 
-WORKS = {"10^6 nodes": nodes, "20 x 10^4 nodes": searches, "30,000 words": words, "1,000 draws x 1,000 pairs": draws}
+WORKS = {
+    "10^6 nodes": nodes,
+    "20 x 10^4 nodes": searches,
+    "60 after a context": contexts,
+    "30,000 words": words,
+    "1,000 draws x 1,000 pairs": draws,
+}
 
 
 def main() -> None:

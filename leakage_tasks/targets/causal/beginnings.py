@@ -20,8 +20,9 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision, padded, row_bits
-from leakage_tasks.targets.causal.cache import Beginning, RowState, SharedLead, pick
+from leakage_tasks.targets.causal.cache import Beginning, RowState, SharedLead
 from leakage_tasks.targets.causal.passes import few_places
+from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
@@ -167,7 +168,7 @@ def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
     if known is None or known.tokens != tuple(tokens):
         read = _beginning(tokens, engine.read_first([tokens]))
         lead = SharedLead(read.state.prefix or [], read.state.length)
-        known = replace(read, state=replace(read.state, prefix=read.state.tensors, lead=lead))
+        known = replace(read, state=replace(read.state, prefix=[*read.state.tensors], lead=lead))
         engine.passes.lead = known
     return known
 

@@ -1,4 +1,4 @@
-"""What a causal model remembers of a batch of texts, with rows to pick and put together.
+"""What a causal model remembers of a batch of texts.
 
 Attention caches keep the shared prefix once and store per row only what came after it; anything else
 (recurrent, convolutional, sliding-window state) is stored whole, one row a text.
@@ -45,7 +45,7 @@ class RowState:
     """
 
     shell: Any
-    tensors: list[Tensor]
+    tensors: Sequence[Tensor]
     prefix: list[Tensor] | None = None
     length: int = 0
     read: int = 0
@@ -71,7 +71,7 @@ class RowState:
         """The cache object a forward pass takes, a fresh one each time."""
         return self.filled(self.whole())
 
-    def whole(self) -> list[Tensor]:
+    def whole(self) -> Sequence[Tensor]:
         """The tensors with the shared prefix in each row."""
         if self.prefix is None:
             return self.tensors
@@ -145,19 +145,6 @@ def after(previous: RowState, cache: Any) -> RowState:
     if previous.prefix is None:
         found.shell = hollow(cache)
     return found
-
-
-def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
-    """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
-    used = which.unique().tolist()
-    first = states[used[0]]
-    if len(used) == 1:
-        return replace(first, tensors=[tensor.index_select(0, rows.to(tensor.device)) for tensor in first.tensors])
-    order = torch.argsort(which, stable=True)
-    back = torch.argsort(order)
-    parts = [[tensor.index_select(0, rows[which == n].to(tensor.device)) for tensor in states[n].tensors] for n in used]
-    joined = [torch.cat(column).index_select(0, back.to(column[0].device)) for column in zip(*parts, strict=True)]
-    return replace(first, tensors=joined)
 
 
 def join(states: Sequence[RowState]) -> RowState:

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at, pick
+from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at
 from leakage_tasks.targets.causal.foretold import Foretold
 from leakage_tasks.targets.causal.padded import PaddedBatch
+from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
 

@@ -17,8 +17,9 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision
-from leakage_tasks.targets.causal.cache import looked_at, of_prefixes, pick
+from leakage_tasks.targets.causal.cache import looked_at, of_prefixes
 from leakage_tasks.targets.causal.passes import Passes
+from leakage_tasks.targets.causal.picked import pick, pick_to_read
 from leakage_tasks.targets.causal.questions import Step
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.memory import out_of_memory
@@ -142,11 +143,17 @@ class CausalReader(TextModel):
             return pick(states, torch.from_numpy(which), torch.from_numpy(rows))
         return torch.stack([states[n][row] for n, row in zip(which.tolist(), rows.tolist(), strict=True)])
 
+    def _to_read(self, part: Step) -> Any:
+        """The rows that a step reads on from, put together layer by layer where a pass takes them so."""
+        if not self.cached or part.states[0].prefix is None:
+            return self.gather(part.states, part.which, part.rows)
+        return pick_to_read(part.states, torch.from_numpy(part.which), torch.from_numpy(part.rows))
+
     def one_pass(self, parts: Sequence[Step]) -> list[tuple[Any, FloatArray]]:
         """Read one token after each row of each of ``parts``, which are of views of this model."""
         with self.inference():
             fed = [torch.from_numpy(part.tokens).to(self.device)[:, None] for part in parts]
-            picked = [self.gather(part.states, part.which, part.rows) for part in parts]
+            picked = [self._to_read(part) for part in parts]
             states: Sequence[Any]
             if self.cached:
                 logits, states = self.passes.step(picked, fed)

@@ -55,24 +55,26 @@ class _Block:
 
 
 class _Layer(DynamicLayer):
-    """A layer's keys and values of the rows alone, which says how many tokens there are with the prefix."""
+    """A layer's keys and values of the rows alone, which says how many tokens there are with the prefix.
 
-    def __init__(self, number: int, keys: Tensor, values: Tensor, before: int, batch: SharedBatch) -> None:
+    They are put together with those of the tokens read when the layer is: no pass holds the others' twice.
+    """
+
+    def __init__(self, number: int, like: Tensor, before: int, batch: SharedBatch) -> None:
         super().__init__()
-        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-        self.keys, self.values = keys, values
+        self.dtype, self.device, self.is_initialized = like.dtype, like.device, True
         self._number, self._before, self._batch = number, before, batch
 
     def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
         """Own keys and values with those of the tokens read; notes which layer's attention comes next."""
         self._batch.layer = self._number
-        keys, values = super().update(key_states, value_states)
-        return keys, values
+        self.keys = self._batch.grown(2 * self._number, key_states)
+        self.values = self._batch.grown(2 * self._number + 1, value_states)
+        return self.keys, self.values
 
     def get_seq_length(self) -> int:
         """Tokens read, the prefix included."""
-        assert self.keys is not None
-        return self._before + int(self.keys.shape[-2])
+        return self._before + (0 if self.keys is None else self._batch.width)
 
 
 class SharedBatch:
@@ -83,7 +85,8 @@ class SharedBatch:
 
     def __init__(self, states: Sequence[RowState], width: int, copied: float) -> None:
         self.width, self._lead = width, _most_common_lead(states)
-        counts = [len(state.tensors[0]) for state in states]
+        shapes = [state.tensors[0].shape for state in states]
+        counts = [shape[0] for shape in shapes]
         few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]
         if len(states) == 1 or _copied([(states[place], counts[place]) for place in few]) > copied:
             few = []
@@ -92,7 +95,7 @@ class SharedBatch:
         self._few = len(few)
         self._states = [states[place] for place in self._order]
         self._counts = [counts[place] for place in self._order]
-        self._own = [state.tensors[0].shape[-2] for state in self._states]
+        self._own = [shapes[place][-2] for place in self._order]
         self._longest = max(self._own)
         self.layer = 0
         self._blocks = self._in_blocks()
@@ -111,39 +114,40 @@ class SharedBatch:
 
     def cache(self) -> DynamicCache:
         """A cache of the rows' own keys and values, shorter ones padded on the left."""
-        before = max(state.length + own for state, own in zip(self._states, self._own, strict=True)) - self._longest
-        cache = DynamicCache()
-        layers = len(self._states[0].tensors) // 2
-        cache.layers = [
-            _Layer(number, self._padded(2 * number), self._padded(2 * number + 1), before, self)
-            for number in range(layers)
-        ]
+        before = max(state.length + own for state, own in zip(self._states, self._own, strict=True))
+        cache, kept = DynamicCache(), self._states[0].prefix or []
+        cache.layers = [_Layer(number, keys, before, self) for number, keys in enumerate(kept[::2])]
         return cache
 
-    def _padded(self, place: int) -> Tensor:
+    def grown(self, place: int, new: Tensor) -> Tensor:
+        """One of the rows' tensors with what a pass adds to it."""
         tensors = [state.tensors[place] for state in self._states]
-        if len(tensors) == 1:
-            return tensors[0]
-        grown = [torch.nn.functional.pad(each, (0, 0, self._longest - each.shape[-2], 0)) for each in tensors]
-        return torch.cat(grown)
+        if len(tensors) > 1:
+            grown = [torch.nn.functional.pad(each, (0, 0, self._longest - each.shape[-2], 0)) for each in tensors]
+            tensors = [torch.cat(grown)]
+        return torch.cat([*tensors, new], dim=-2)
 
     # -- what comes of it -------------------------------------------------------------------------------------
 
     def split(self, cache: DynamicCache) -> list[RowState]:
-        """The states after the pass, in the order they were given."""
-        own: list[Any] = cache.layers
-        layers = [tensor for layer in own for tensor in (layer.keys, layer.values)]
-        found: dict[int, RowState] = {}
-        first = 0
-        for place, state, count, length in zip(self._order, self._states, self._counts, self._own, strict=True):
-            skip = self._longest - length
-            if len(self._states) == 1:
-                tensors = layers
-            else:
-                tensors = [tensor[first : first + count, :, skip:].clone() for tensor in layers]
-            found[place] = replace(state, tensors=tensors, read=state.read + self.width)
-            first += count
+        """The states after the pass, in the order they were given; the cache is taken to pieces."""
+        pieces: list[list[Tensor]] = [[] for _ in self._states]
+        layers: list[Any] = cache.layers
+        for layer in layers:
+            for tensor in (layer.keys, layer.values):
+                for own, piece in zip(pieces, self._pieces(tensor), strict=True):
+                    own.append(piece)
+            layer.keys = layer.values = None
+        grown = zip(self._order, self._states, pieces, strict=True)
+        found = {place: replace(state, tensors=own, read=state.read + self.width) for place, state, own in grown}
         return [found[place] for place in range(len(found))]
+
+    def _pieces(self, tensor: Tensor) -> list[Tensor]:
+        """Each state's rows and tokens of a tensor of the batch, in memory of their own."""
+        if len(self._states) == 1:
+            return [tensor]
+        rows = zip(tensor.split(self._counts), self._own, strict=True)
+        return [part[:, :, self._longest - own :].clone() for part, own in rows]
 
     def parts(self, rows: Tensor) -> list[Tensor]:
         """What belongs to each state of a tensor of the batch's rows, in the order they were given."""

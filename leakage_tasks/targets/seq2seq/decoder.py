@@ -11,8 +11,9 @@ from torch import Tensor
 
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import in_half_precision, padded
-from leakage_tasks.targets.causal.cache import RowState, join, of_rows, pick
+from leakage_tasks.targets.causal.cache import RowState, join, of_rows
 from leakage_tasks.targets.causal.passes import SAME, SAME_IN_HALF, how_far_apart
+from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.seq2seq.positions import at_positions
 from leakage_tasks.targets.seq2seq.source import (

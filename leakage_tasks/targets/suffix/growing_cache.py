@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from leakage_tasks.targets.causal.cache import RowState, after, attention_only, join, of_rows, pick
+from leakage_tasks.targets.causal.cache import RowState, after, attention_only, join, of_rows
+from leakage_tasks.targets.causal.picked import pick
 
 GROWTH = 1.5
 ALL = slice(None)

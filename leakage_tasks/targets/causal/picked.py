@@ -1,0 +1,45 @@
+"""Rows picked from the states of causal models, at once or as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from leakage_tasks.targets.causal.cache import RowState
+
+
+class PickedRows(Sequence[Tensor]):
+    """The tensors of picked rows, each put together when it is asked for: a pass takes one layer after the other."""
+
+    def __init__(self, states: Sequence[RowState], which: Tensor, rows: Tensor) -> None:
+        used = which.unique().tolist()
+        self._sources = [(states[n].tensors, rows if len(used) == 1 else rows[which == n]) for n in used]
+        self._back = torch.argsort(torch.argsort(which, stable=True)) if len(used) > 1 else None
+
+    def __len__(self) -> int:
+        return len(self._sources[0][0])
+
+    def __getitem__(self, place: int) -> Tensor:  # type: ignore[override]
+        parts = [_rows(tensors[place], rows) for tensors, rows in self._sources]
+        return parts[0] if self._back is None else _rows(torch.cat(parts), self._back)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[place] for place in range(len(self)))
+
+
+def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
+    """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
+    picked = pick_to_read(states, which, rows)
+    return replace(picked, tensors=[*picked.tensors])
+
+
+def pick_to_read(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
+    """The same for a pass that is made at once: it holds those states, and puts its tensors together as it is read."""
+    return replace(states[int(which[0])], tensors=PickedRows(states, which, rows))
+
+
+def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
+    return tensor.index_select(0, rows.to(tensor.device))
