@@ -16,7 +16,7 @@ from leakage_tasks.targets.protocols import PredictsNextToken
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: of the weights, of one full pass, and of states kept between passes, at most."""
+    """Bytes: of the weights, of one full pass, and of states that searches keep or are just given, at most."""
 
     weights: int
     batch: int
@@ -53,7 +53,7 @@ def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) ->
     if getattr(target, "batch_size", None) is None:
         # The rows of a pass are doubled while that makes one cheaper.
         batch = max(batch, min(allowed.rows, rows * own))
-    return Memory(size, batch, min(allowed.most, rows * row))
+    return Memory(size, batch, min(2 * allowed.most, rows * row))
 
 
 def _largest_row(target: Any, state: Any, paths: Any) -> int:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable
 
 import psutil
 
+from leakage_tasks.targets.memory_budget import given_memory
+
 GROWN = 1 << 26
 """Bytes by which a process may grow before what it has freed is handed back."""
+GIVEN_SHARE = 1 / 12
+"""The same as a share of the memory that a user allows, where that is less."""
 PAUSE = 0.1
 """Seconds between two looks."""
 
@@ -38,7 +43,7 @@ class FreedMemory:
         self._next = 0.0
 
     def look(self) -> None:
-        """Hand back what is free if the process has grown by :data:`GROWN` since the pass after the last time."""
+        """Hand back what is free if the process has grown so much since the pass after the last time."""
         now = time.monotonic()
         if self._trim is None or now < self._next:
             return
@@ -47,6 +52,6 @@ class FreedMemory:
         if self._usual is None:
             # What a pass needs is taken again at once, and would be handed back after each.
             self._usual = size
-        elif size > self._usual + GROWN:
+        elif size > self._usual + min(GROWN, GIVEN_SHARE * (given_memory() or math.inf)):
             self._trim(0)
             self._usual = None

@@ -22,6 +22,9 @@ Answer = TypeVar("Answer")
 MOST_ROWS = 1 << 16
 LOGIT_BYTES = 12
 """Memory a logit takes while a token is chosen by it."""
+ACTIVATIONS = 16
+"""Memory that a weight of a row's attention to what stands before it takes meanwhile, and a unit of its widest layer:
+four numbers in float32."""
 SMALLER = "load the model in fewer bits (dtype=bfloat16 in --model_args), or use a device with more memory"
 SHOWN = 160
 """Characters of what torch says, which for a GPU is a long line."""
@@ -30,6 +33,12 @@ _NO_ROOM = re.compile(
     "out of memory|can't allocate memory|not enough memory|alloc_failed|storage size calculation overflowed", re.I
 )
 """What torch says in a plain RuntimeError, on some devices and systems, where it has no memory."""
+
+
+def activation_bytes(config: Any, length: int) -> int:
+    """Bytes that a layer takes meanwhile for a row's token after ``length`` others; ``config`` is a text model's."""
+    hidden, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
+    return ACTIVATIONS * (heads * length + (getattr(config, "intermediate_size", None) or 4 * hidden))
 
 
 def out_of_memory(error: BaseException) -> bool:

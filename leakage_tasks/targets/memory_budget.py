@@ -16,8 +16,8 @@ from leakage_tasks.core.sizes import size_words
 
 FREE_SHARE = 0.4
 """Of the memory that is free, what a run takes unless told otherwise."""
-BATCH_SHARE = 0.5
-"""Of a run's memory, what the rows of one batch take; the rest is for states that searches go on from."""
+SHARE = 1 / 3
+"""Of a run's memory, what the rows of one batch take, what a round answers, and what searches keep to go on from."""
 CPU_BYTES = 1 << 28
 """The most that the rows of a search take in a pass on a CPU, which gains nothing by more."""
 SPREAD_BYTES = 4 * 10**9
@@ -36,11 +36,16 @@ def memory_within(given: int | None) -> Iterator[None]:
         _given.reset(token)
 
 
+def given_memory() -> int | None:
+    """The bytes that the user allows; None where nothing was said."""
+    return _given.get()
+
+
 def check_one_row(size: float) -> None:
     """Raise OptionError where the memory that the user allows does not hold one row of ``size`` bytes."""
-    given = _given.get()
-    if given is not None and size > BATCH_SHARE * given:
-        least = size_words(1.1 * size / BATCH_SHARE)
+    given = given_memory()
+    if given is not None and size > SHARE * given:
+        least = size_words(1.1 * size / SHARE)
         raise OptionError(f"memory={size_words(given)} holds no row of this model: give {least} or more")
 
 
@@ -66,13 +71,13 @@ class MemoryBudget:
 
     @property
     def most(self) -> int:
-        """Bytes of states that may be held at once."""
-        return int((1 - BATCH_SHARE) * self.whole)
+        """Bytes of states that may be held at once, and of those that a round may answer."""
+        return int(SHARE * self.whole)
 
     @property
     def batch(self) -> int:
         """Bytes that a batch may take."""
-        return int(BATCH_SHARE * self.whole)
+        return int(SHARE * self.whole)
 
     @property
     def rows(self) -> int:
@@ -81,11 +86,11 @@ class MemoryBudget:
 
     @property
     def whole(self) -> int:
-        """Bytes that a batch and all states may take together."""
+        """Bytes that a batch, a round's answers and all states may take together."""
         if self._usual is None:
             # Found out once: what is held is free no longer.
             self._usual = _free(self.device)
-        return _given.get() or self._usual
+        return given_memory() or self._usual
 
     def hold(self, holder: Any, size: int) -> None:
         """Count the ``size`` bytes of a holder's memory; older ones lose theirs where that is too much."""

@@ -20,7 +20,7 @@ from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
@@ -85,7 +85,8 @@ class CausalTarget(CausalReader):
         if self.batch_size is None:
             if own is None:
                 own = length - (self._shared_tokens if self.passes.shares else 0)
-            cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1))
+            meanwhile = activation_bytes(self.model.config.get_text_config(), length)
+            cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1) + meanwhile)
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         elif self.device.type == "cpu":
             rows = min(rows, TOKENS_ON_CPU)
