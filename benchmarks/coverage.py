@@ -35,7 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.rank_estimate import LEVELS, RankEstimate, summary  # noqa: E402
+from leakage_tasks.attacks.causal.rank_draws import LEVELS, summary  # noqa: E402
+from leakage_tasks.attacks.causal.rank_estimate import RankEstimate  # noqa: E402
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402

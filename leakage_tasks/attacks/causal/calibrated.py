@@ -10,7 +10,8 @@ from typing import Any, cast
 from leakage_tasks.attacks.access import NEXT_TOKEN
 from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
 from leakage_tasks.attacks.causal.random_descents import EXPLORING
-from leakage_tasks.attacks.causal.rank_estimate import LEAST, LEVELS, MOST, TURN, draw, summary
+from leakage_tasks.attacks.causal.rank_draws import LEVELS, TURN, draw, summary
+from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackRequest

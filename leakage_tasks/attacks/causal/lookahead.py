@@ -89,15 +89,21 @@ class Lookahead:
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
         """See :class:`~leakage_tasks.attacks.causal.random_descents.DrawPolicy`."""
+        mass = self.expected(children, bound)
+        total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
+        return shares(np.where(total > 0, mass, 1.0), children.parents, len(nodes))
+
+    def expected(self, children: Children, bound: float) -> FloatArray:
+        """How many fillings below each child are expected to cost no more than ``bound``, ``[m]``."""
+        paths = self._explorer.paths
         left = np.maximum(bound - children.costs, 0.0) / self._step
-        mass = explorer.paths.ends(children.states).astype(np.float64)
-        onward = np.flatnonzero(explorer.paths.goes_on(children.states))
-        kinds, last = explorer.paths.to_come(children.states[onward]), self._group(children[onward])
+        mass: FloatArray = paths.ends(children.states).astype(np.float64)
+        onward = np.flatnonzero(paths.goes_on(children.states))
+        kinds, last = paths.to_come(children.states[onward]), self._group(children[onward])
         for kind in np.unique(kinds):
             rows = kinds == kind
             mass[onward[rows]] += _between(self._below(int(kind)), last[rows], left[onward[rows]])
-        total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
-        return shares(np.where(total > 0, mass, 1.0), children.parents, len(nodes))
+        return mass
 
     def _below(self, kind: int) -> FloatArray:
         """Completions expected after nodes of a kind, by last token, at each cost or less, ``[tokens, BINS]``.

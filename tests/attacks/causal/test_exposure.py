@@ -14,7 +14,14 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
-from leakage_tasks.attacks.causal.rank_estimate import LEAST_EFFECTIVE, LEVELS, RankDraws, _needed, draw, summary
+from leakage_tasks.attacks.causal.rank_draws import (
+    LEAST_EFFECTIVE,
+    LEVELS,
+    RankDraws,
+    draw,
+    draws_needed,
+    summary,
+)
 from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, within
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -234,7 +241,7 @@ def test_the_budget_is_kept(budget, method):
 
 def test_a_pilot_of_one_draw_asks_for_more():
     one = RankDraws(np.array([3.0]), np.ones(1), 1, 9.0)
-    assert _needed(one, 0.25, LEVELS[0]) == 4
+    assert draws_needed(one, 0.25, LEVELS[0]) == 4
 
 
 def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():

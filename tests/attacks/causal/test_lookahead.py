@@ -8,7 +8,7 @@ import pytest
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, aimed, descend
-from leakage_tasks.attacks.causal.rank_estimate import draw
+from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
 
