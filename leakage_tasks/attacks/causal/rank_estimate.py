@@ -79,7 +79,7 @@ class RankEstimate:
         wanted, hard = draws_needed(self._pilots[-1], self._precision, LEVELS[0]), self._pilots[-1].effective < HARD
         if hard:
             wanted = min(wanted, max(LEAST, self._likely_affordable // 4))
-        draws, size = self.drawn(wanted, 4), self._explorer.space.size
+        draws, size = self.drawn(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
         if draws is None:
             return None
         low, high = interval_of(draws, LEVELS[0])
@@ -138,17 +138,17 @@ class RankEstimate:
         """Draws of a pilot: few enough to leave the larger part of the budget to the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def drawn(self, wanted: int, turn: int) -> RankDraws | None:
+    def drawn(self, wanted: int, turn: int, teach: Lookahead | None = None) -> RankDraws | None:
         """So many fresh draws, or as many as the budget pays for, in parts of which it certainly does; None for none.
 
-        ``turn`` makes them others than those of another call.
+        ``turn`` makes them others than those of another call; ``teach`` learns from what is read.
         """
         mixture = aimed(self._lookahead) if any(pilot.seen for pilot in self._pilots) else as_the_model()
         made: list[RankDraws] = []
         wanted = min(max(wanted, LEAST), MOST)
         while wanted > 0 and self._affordable >= TURN:
             number = min(wanted, self._affordable // TURN * TURN)
-            made.append(self._draw(number, f"{turn}:{len(made)}", mixture, self._lookahead))
+            made.append(self._draw(number, f"{turn}:{len(made)}", mixture, teach))
             wanted -= number
         return sum(made[1:], made[0]) if made else None
 

@@ -1,0 +1,103 @@
+"""Ranks of secrets that a model half knows: estimated within a budget, against exact counts.
+
+``python -m benchmarks.half_known [--epochs 6 8 10] [--budget 10000]`` trains The Secret Sharer's LSTM (2 × 200) on
+100,000 characters of Python's help text in which a number of nine digits stands five times. After each of these epochs
+it takes the number and variants of it, with up to four digits changed, and estimates the rank of each with three seeds
+(``method=estimated``). The oracle is the exact count of all fillings as cheap, where that takes no more than
+:data:`COUNT` sequences. Prints a table; exits with 1 where fewer intervals hold than 95 % ones would, at 1 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+from scipy import stats
+
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.secret_sharer.experiment import SMALL, Secrets, planted, text_of, tokenizer_for
+from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
+from leakage_tasks.targets import CausalTarget
+
+VARIANTS, CHANGED, SEEDS, COUNT = 25, 5, 3, 2_000_000
+Pair = tuple[float, Finding]
+"""A true rank and what was found."""
+
+
+def main() -> None:
+    """Train, measure after each epoch that was asked for, and print."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[6, 8, 10])
+    parser.add_argument("--budget", type=int, default=10_000)
+    options = parser.parse_args()
+    (canaries,) = Secrets().canaries(0)
+    clean = text_of(SMALL)
+    tokenizer = tokenizer_for(clean, canaries, "characters")
+    recipe = LanguageModelRecipe(**SMALL.recipe(epochs=max(options.epochs)))
+    print("| epoch | exposure, in truth | counts | estimates | bounds | intervals that hold | error, RMS bits |")
+    print("|---:|---|---:|---:|---:|---:|---:|")
+    wrong: list[bool] = []
+
+    def on_epoch(epoch: int, model: Any, _: Any) -> None:
+        if epoch in options.epochs:
+            pairs = list(measured(CausalTarget(model, tokenizer), canaries[0], options.budget))
+            wrong.append(line(epoch, pairs))
+
+    train_lm(planted(clean.training, canaries, 0), recipe, tokenizer=tokenizer, on_epoch=on_epoch)
+    raise SystemExit(any(wrong))
+
+
+def measured(target: CausalTarget, secret: Canary, budget: int) -> Iterator[Pair]:
+    """True ranks of numbers like the secret, and what is found of them."""
+    for canary in variants(secret):
+        try:
+            (true,) = run_attack("exposure", target, [canary], budget=COUNT, settings={"method": "exact"})
+        except OptionError:
+            continue
+        for seed in range(SEEDS):
+            settings = {"method": "estimated"}
+            (found,) = run_attack("exposure", target, [canary], budget=budget, seed=seed, settings=settings)
+            yield float(true.rank or 1), found
+
+
+def variants(secret: Canary) -> Iterator[Canary]:
+    """Numbers that differ from the secret's in few digits."""
+    random = np.random.default_rng(0)
+    for turn in range(VARIANTS):
+        digits = list(secret.secret)
+        for place in random.choice(len(digits), turn % CHANGED, replace=False):
+            digits[place] = str(random.integers(10))
+        yield Canary(f"v{turn}", secret.template, tuple(digits))
+
+
+def line(epoch: int, pairs: list[Pair]) -> bool:
+    """Print a row; whether too few intervals hold."""
+    if not pairs:
+        print(f"| {epoch} | no rank that {COUNT:,} sequences count | | | | | |", flush=True)
+        return False
+    size = math.log2(10**9)
+    exposures = [size - math.log2(rank) for rank, _ in pairs]
+    errors = [math.log2(found.rank / rank) for rank, found in pairs if found.method == "estimated" and found.rank]
+    bounds = sum(found.method == "lower_bound" for _, found in pairs)
+    held = sum(
+        (found.rank_low or 1) * (1 - 1e-9) <= rank <= (found.rank_high or rank) * (1 + 1e-9) for rank, found in pairs
+    )
+    error = math.sqrt(np.mean(np.square(errors))) if errors else math.nan
+    print(
+        f"| {epoch} | {min(exposures):.1f} to {max(exposures):.1f} | {len(pairs)} | {len(errors)} | {bounds} | "
+        f"{held} of {len(pairs)} | {error:.2f} |",
+        flush=True,
+    )
+    return bool(stats.binomtest(held, len(pairs), 0.95, alternative="less").pvalue < 0.01)
+
+
+if __name__ == "__main__":
+    main()
