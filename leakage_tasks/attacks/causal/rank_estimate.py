@@ -82,8 +82,7 @@ class RankEstimate:
         draws, size = self.drawn(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
         if draws is None:
             return None
-        low, high = interval_of(draws, LEVELS[0])
-        if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(low, high):
+        if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, LEVELS[0])):
             return summary(draws, LEVELS[0], size)
         if hard or draws.effective < LEAST_EFFECTIVE:
             return self._thinned(summary(draws, LEVELS[0], size))

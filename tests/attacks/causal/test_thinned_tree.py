@@ -12,6 +12,8 @@ from scipy import stats
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.rank_draws import RankDraws
+from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.thinned_tree import ThinnedCount, thin, thinned_count
 from leakage_tasks.canaries import Canary
@@ -131,6 +133,18 @@ def estimates() -> list[tuple[int, Finding]]:
 def test_what_a_model_half_knows_is_estimated_rather_than_bounded() -> None:
     methods = [found.method for _, found in estimates()]
     assert methods.count("lower_bound") <= 0.1 * len(methods)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
+    explorer = SearchTree(HalfKnown(), canary("314158").attack_space)
+    secret = explorer.path_of(tuple("314158"))
+    estimate = RankEstimate(explorer, secret, within(explorer.follow(secret)), "0", BUDGET, 0.25)
+    nothing = RankDraws(np.zeros(64), np.ones(64), 0, 1e6)
+    estimate.drawn = lambda *_: nothing  # type: ignore[method-assign]
+    found = estimate.result()
+    assert found is not None
+    assert "repetitions" in found["extra"]
 
 
 def test_intervals_hold_the_rank() -> None:
