@@ -118,7 +118,7 @@ def _kept(found: dict[str, Any]) -> dict[str, Any]:
         "low": found["rank_low"],
         "high": found["rank_high"],
         "bound": found["method"] == "lower_bound",
-        "draws": found["extra"]["draws"],
+        "draws": found["extra"].get("draws", found["extra"].get("repetitions")),
         "effective": found["extra"].get("effective_draws", 0.0),
     }
 

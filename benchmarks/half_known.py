@@ -1,6 +1,6 @@
 """Ranks of secrets that a model half knows: estimated within a budget, against exact counts.
 
-``python -m benchmarks.half_known [--epochs 6 8 10] [--budget 10000]`` trains The Secret Sharer's LSTM (2 × 200) on
+``python -m benchmarks.half_known [--epochs 5 6 7] [--budget 10000]`` trains The Secret Sharer's LSTM (2 × 200) on
 100,000 characters of Python's help text in which a number of nine digits stands five times. After each of these epochs
 it takes the number and variants of it, with up to four digits changed, and has the rank of each found with three seeds.
 The oracle is the exact count of all fillings as cheap, where that takes no more than :data:`COUNT` sequences. Prints a
@@ -23,7 +23,14 @@ from scipy import stats
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.secret_sharer.experiment import SMALL, Secrets, planted, text_of, tokenizer_for
+from leakage_tasks.research.secret_sharer.experiment import (
+    CHARACTERS,
+    SMALL,
+    Secrets,
+    planted,
+    text_of,
+    tokenizer_for,
+)
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets import CausalTarget
 
@@ -35,12 +42,12 @@ Pair = tuple[float, Finding]
 def main() -> None:
     """Train, measure after each epoch that was asked for, and print."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--epochs", type=int, nargs="+", default=[6, 8, 10])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[5, 6, 7])
     parser.add_argument("--budget", type=int, default=10_000)
     options = parser.parse_args()
     (canaries,) = Secrets().canaries(0)
     clean = text_of(SMALL)
-    tokenizer = tokenizer_for(clean, canaries, "characters")
+    tokenizer = tokenizer_for(clean, canaries, CHARACTERS)
     recipe = LanguageModelRecipe(**SMALL.recipe(epochs=max(options.epochs)))
     print("| epoch | exposure, in truth | counted | estimates | bounds | intervals that hold | error, RMS bits |")
     print("|---:|---|---:|---:|---:|---:|---:|")
@@ -97,7 +104,7 @@ def line(epoch: int, pairs: list[Pair]) -> bool:
         f"{held} of {len(drawn)} | {error:.2f} |",
         flush=True,
     )
-    return bool(drawn) and bool(stats.binomtest(held, max(len(drawn), 1), 0.95, alternative="less").pvalue < 0.01)
+    return len(drawn) > 0 and bool(stats.binomtest(held, len(drawn), 0.95, alternative="less").pvalue < 0.01)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,9 @@ def exposure(order: AttackRequest) -> AttackResult:
 
     A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
     not, more draws are, enough to bring the 95 % interval of the exposure to ± ``precision`` bits, or as many as the
-    budget pays for. Where too little stands behind an estimate, as its effective sample size says, the rank is a bound,
-    which holds whatever the costs are like; where the budget pays for hardly any draws, it goes to a uniform sample of
+    budget pays for. Where too little stands behind an estimate, as its effective sample size says, the tree is
+    thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
+    where the budget pays for hardly any draws, it goes to a uniform sample of
     whole texts. ``budget`` counts all sequences but, where it is smaller, those that read the secret itself.
     ``method=exact`` counts without a look, ``estimated`` never does. A model that only scores whole texts gets the
     ``sampled`` attack. ``histogram`` is as for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.

@@ -2,12 +2,14 @@
 
 How many draws are made, what they cost, and what is said where they are too few. Draws that decide anything, whether a
 count is made, how further draws lean, how many there are and what a tree keeps, never enter the estimate. It may be
-looked at twice; the levels of both intervals together keep the error at 5 %.
+looked at twice; the levels of both intervals together keep the error at 5 %. Where a large budget has the tree thinned
+a second time, or whole texts are read in the end, there is a third look, of 1 or 5 % more.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
@@ -98,7 +100,7 @@ class RankEstimate:
         """The rank by thinning the tree; where that tells too little, what draws ``found`` or None for whole texts."""
         self._lookahead.settle()
         size, count = self._explorer.space.size, self._counted()
-        if count is None or count.effective < LEAST_COUNTED:
+        if not _tells(count):
             left = self._budget - self._explorer.calls - 1
             return None if left > 0 and size * at_most(0, left, LEVELS[1]) < found["rank_high"] else found
         low, high = (min(1 + end, size) for end in count.interval(LEVELS[1]))
@@ -107,18 +109,23 @@ class RankEstimate:
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
 
     def _counted(self) -> ThinnedCount | None:
-        """The count of a tree that takes what is left of the budget, of a large one where a part is not enough."""
+        """The count of a tree that takes what is left of the budget; of a large one where a part is not enough."""
         usual = REPETITIONS * USUAL_KEPT * max(1, self._explorer.paths.longest - 1)
-        count = None
-        for turn in (6, 7):
-            left = int((self._budget - self._explorer.calls) * THINNED)
-            calls = usual if turn == 6 and left > 4 * usual else left
-            seed = f"{self._seed}:{turn}"
-            count = thinned_count(self._explorer, self._secret, self._bound, self._lookahead, calls, seed)
-            enough = count and count.effective >= LEAST_COUNTED
-            if calls == left or (count and enough and self._is_narrow(*(1 + end for end in count.interval(LEVELS[1])))):
-                break
-        return count
+        if self._for_tree <= 4 * usual:
+            return self._tree(self._for_tree, 6)
+        found = self._tree(usual, 6)
+        if _tells(found) and self._is_narrow(*(1 + end for end in found.interval(LEVELS[1]))):
+            return found
+        return self._tree(self._for_tree, 7)
+
+    @property
+    def _for_tree(self) -> int:
+        """Sequences that a tree may take."""
+        return int((self._budget - self._explorer.calls) * THINNED)
+
+    def _tree(self, calls: int, turn: int) -> ThinnedCount | None:
+        seed = f"{self._seed}:{turn}"
+        return thinned_count(self._explorer, self._secret, self._bound, self._lookahead, calls, seed)
 
     def aim(self) -> None:
         """Learn what is to come where no bound ends a draw; then make pilots of draws that go by what was learnt."""
@@ -163,3 +170,8 @@ class RankEstimate:
     def _likely_affordable(self) -> int:
         """Draws that the budget pays for if they cost what the pilot's did; of more draws more share nodes."""
         return int(max(0, self._budget - self._explorer.calls) / max(self._calls_a_draw, 1e-9))
+
+
+def _tells(count: ThinnedCount | None) -> TypeGuard[ThinnedCount]:
+    """Whether a count is one, with enough behind it for an interval."""
+    return count is not None and count.effective >= LEAST_COUNTED

@@ -135,6 +135,7 @@ _TRAINING = (
 )
 IN_TREEBANK = ("figure-2", "figure-4", "table-1")
 """Studies that have a twin in the Penn Treebank's small parts."""
+SMALL_PARTS = "the training part of the Penn Treebank is in no package; its test and validation parts are used"
 
 
 def _with_twins(parts: Iterable[PaperPart]) -> Iterator[PaperPart]:
@@ -146,7 +147,6 @@ def _with_twins(parts: Iterable[PaperPart]) -> Iterator[PaperPart]:
             yield replace(part, where=where, shows=shows, study=f"{part.study}-treebank", without=SMALL_PARTS)
 
 
-SMALL_PARTS = "the training part of the Penn Treebank is in no package; its test and validation parts are used"
 PAPER = register_paper(
     Paper(
         "secret-sharer",

@@ -20,16 +20,13 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision, padded, row_bits
-from leakage_tasks.targets.causal.cache import Beginning, RowState, SharedLead
+from leakage_tasks.targets.causal.cache import Beginning, First, RowState, SharedLead
 from leakage_tasks.targets.causal.passes import few_places
 from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
 """Tokens that sharing must save, at the least, and the share of all tokens: it takes a pass of its own."""
-
-First = tuple[list[Any], list[Tensor], Tensor]
-"""A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
 
 
 def shared_tokens(rows: Sequence[Sequence[int]]) -> int:

@@ -14,6 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+First = tuple[list[Any], list[Tensor], Tensor]
+"""A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
+
 
 def bytes_of(tensors: Sequence[Tensor]) -> int:
     """Bytes of memory that tensors take."""

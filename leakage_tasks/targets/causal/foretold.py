@@ -16,15 +16,12 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import RowState
+from leakage_tasks.targets.causal.cache import First, RowState
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.protocols import Paths
 
 FEW_TOKENS = 32
 """The most that the pass may read; a longer prefix costs more than the pass that is saved."""
-
-First = tuple[list[Any], list[Tensor], Tensor]
-"""A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at
 from leakage_tasks.targets.causal.foretold import Foretold
 from leakage_tasks.targets.causal.padded import PaddedBatch
-from leakage_tasks.targets.causal.picked import pick
+from leakage_tasks.targets.causal.picked import pick, rows_of
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
 from leakage_tasks.targets.memory import out_of_memory
 
@@ -135,8 +135,8 @@ class Passes:
             return True
         some = {place: few_places(len(fed[place])) for place in _unlike(states)}
         picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
-        plain, _ = self._each(picked, [_rows(fed[place], rows) for place, rows in some.items()])
-        return self.agree([_rows(logits[place], rows) for place, rows in some.items()], plain)
+        plain, _ = self._each(picked, [rows_of(fed[place], rows) for place, rows in some.items()])
+        return self.agree([rows_of(logits[place], rows) for place, rows in some.items()], plain)
 
     def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""
@@ -204,10 +204,6 @@ def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
 def few_places(rows: int) -> Tensor:
     """Places of a few rows, the first and the last among them."""
     return torch.linspace(0, rows - 1, min(rows, CHECKED)).round().long()
-
-
-def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
-    return tensor.index_select(0, rows.to(tensor.device))
 
 
 def _likeness_of_prefix(state: RowState) -> Hashable:

@@ -23,8 +23,8 @@ class PickedRows(Sequence[Tensor]):
         return len(self._sources[0][0])
 
     def __getitem__(self, place: int) -> Tensor:  # type: ignore[override]
-        parts = [_rows(tensors[place], rows) for tensors, rows in self._sources]
-        return parts[0] if self._back is None else _rows(torch.cat(parts), self._back)
+        parts = [rows_of(tensors[place], rows) for tensors, rows in self._sources]
+        return parts[0] if self._back is None else rows_of(torch.cat(parts), self._back)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[place] for place in range(len(self)))
@@ -41,5 +41,6 @@ def pick_to_read(states: Sequence[RowState], which: Tensor, rows: Tensor) -> Row
     return replace(states[int(which[0])], tensors=PickedRows(states, which, rows))
 
 
-def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
+def rows_of(tensor: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of a tensor, on its device."""
     return tensor.index_select(0, rows.to(tensor.device))

@@ -103,7 +103,8 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = self._with_prefix_token(prefix)
-        asked = Start(self, tokens, columns, first_tokens(self._laid_out, columns))
+        ahead = [] if self.passes.asked_ahead else first_tokens(self._laid_out, columns)
+        asked = Start(self, tokens, columns, ahead)
         return ask(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
 
     @property

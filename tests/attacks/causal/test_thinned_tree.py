@@ -147,6 +147,19 @@ def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
     assert "repetitions" in found["extra"]
 
 
+@pytest.mark.parametrize(("precision", "spent"), [(3.0, (0, 12_000)), (0.01, (40_000, 60_000))])
+def test_a_large_budget_is_spent_where_a_part_of_it_is_not_enough(precision: float, spent: tuple[int, int]) -> None:
+    number = "314999"
+    explorer = SearchTree(HalfKnown(), canary(number).attack_space)
+    secret = explorer.path_of(tuple(number))
+    estimate = RankEstimate(explorer, secret, within(explorer.follow(secret)), "0", 60_000, precision)
+    estimate.drawn = lambda *_: RankDraws(np.zeros(64), np.ones(64), 0, 1e6)  # type: ignore[method-assign]
+    found = estimate.result()
+    assert found is not None
+    assert found["rank_low"] <= rank_of(number) <= found["rank_high"]
+    assert spent[0] <= explorer.calls <= spent[1]
+
+
 def test_intervals_hold_the_rank() -> None:
     held = [found.rank_low * (1 - 1e-9) <= rank <= found.rank_high * (1 + 1e-9) for rank, found in estimates()]
     assert stats.binomtest(sum(held), len(held), 0.95, alternative="less").pvalue > 0.01
