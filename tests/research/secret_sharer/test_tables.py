@@ -142,6 +142,12 @@ def test_figure_4_tells_whether_the_secret_comes_before_the_best_epoch():
     assert list(verdicts(late).values()) == [False, False, False, None]
 
 
+def test_figure_4_leaves_open_what_runs_differ_in():
+    early, late = long_run([5.0, 29.0, 29.9, 20.0], [3.0, 2.0, 1.9, 2.2]), long_run([1.0, 2.0, 5.0, 29.9], [3, 1, 2, 2])
+    found = secret_sharer_figures.figure_4([*early, *late[:1]], PLAN)
+    assert list(verdicts(found).values())[:3] == [None, None, None]
+
+
 @pytest.mark.parametrize(("calls", "holds"), [(50_000, True), (150_000, False)])
 def test_figure_5_wants_four_orders_of_magnitude(calls, holds):
     search = {"place": 1, "proven": 10, "calls": calls}
