@@ -1,9 +1,10 @@
 """Attacks in a long context that is read once, against reading it before every text: tokens, time, and equal figures.
 
-``python -m benchmarks.long_context [--canaries 4] [--context 500]`` makes a model of 25 million parameters (random
-weights, seeded) and attacks codes of four digits after a context of so many tokens, both ways in one run. It prints a
-line for each attack: how many tokens the model reads, seconds, and by how much figures differ at the most. It exits
-with 1 where that is more than :data:`SAME`.
+``python -m benchmarks.long_context [--canaries 4] [--context 500] [--shape gpt2]`` makes a model of 25 million
+parameters (random weights, seeded) and attacks codes of four digits after a context of so many tokens, both ways in one
+run. ``--shape gemma3`` has layers that look back 128 tokens, but for each sixth. It prints a line for each attack: how
+many tokens the model reads, seconds, and by how much figures differ at the most. It exits with 1 where that is more
+than :data:`SAME`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from typing import Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import make_canaries
@@ -37,9 +38,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--canaries", type=int, default=4)
     parser.add_argument("--context", type=int, default=500, help="tokens before each canary")
+    parser.add_argument("--shape", choices=["gpt2", "gemma3"], default="gpt2")
     options = parser.parse_args()
     context = Context(before=(SENTENCE * options.context)[: options.context])
-    model, tokenizer = _model()
+    model, tokenizer = _model(options.shape)
     print(f"{options.canaries} canaries after {options.context} tokens; {torch.get_num_threads()} threads")
     print("| attack | the context is read | tokens | seconds | times as fast | largest difference |")
     print("|---|---|---:|---:|---:|---:|")
@@ -70,12 +72,17 @@ def _apart(one: Finding, other: Finding) -> float:
     return max((abs(left - right) for left, right in pairs if left is not None and right is not None), default=0.0)
 
 
-def _model() -> tuple[Any, Any]:
+def _model(shape: str) -> tuple[Any, Any]:
     tokenizer = char_tokenizer(sorted({*"The code of is 0123456789 abcdefghijklmnopqrstuvwxyz", *SENTENCE}))
     torch.manual_seed(0)
-    sizes = {"n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8}
-    config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=0, **sizes)
-    return GPT2LMHeadModel(config).eval(), tokenizer
+    vocabulary = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 0}
+    if shape == "gpt2":
+        sizes = {"n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8}
+        return GPT2LMHeadModel(GPT2Config(**vocabulary, **sizes)).eval(), tokenizer
+    width = {"hidden_size": 512, "intermediate_size": 1536, "head_dim": 64, "sliding_window": 128}
+    layers = {"num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4}
+    config = Gemma3TextConfig(max_position_embeddings=1024, **vocabulary, **width, **layers)
+    return Gemma3ForCausalLM(config).eval(), tokenizer
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Attacks on many canaries together against one canary after the other: passes, rows and time, and equal figures.
 
-``python -m benchmarks.together [--canaries 40] [--taught 0.5] [--rows 512] [--shape gpt2-tiny|gpt2-small|lstm]`` makes
-a model, teaches it a share of the canaries and attacks all of them both ways in one run. Beside the passes stands the
-least there can be: the longest chain of passes of one canary, or all rows over the rows of a pass. No order of the same
-questions may come to that: what any canary asks after its first n questions cannot be read in the first n passes, so
-there are n and as many as the rest of all rows fill, whatever n. That is the least *in order*. What is found out about
-a model once, whatever the number of canaries, stands beside as *once*. The shapes of
-``benchmarks.together_shapes`` (classifier, masked, tagger, t5, bart, harness) are not taught.
+``python -m benchmarks.together [--canaries 40] [--taught 0.5] [--rows 512] [--shape gpt2-tiny]`` makes a model
+(``gpt2-tiny``, ``gpt2-small``, ``gemma3`` whose layers have a sliding window, ``lstm``), teaches it a share of the
+canaries and attacks all of them both ways in one run. Beside the passes stands the least there can be: the longest
+chain of passes of one canary, or all rows over the rows of a pass. No order of the same questions may come to that:
+what any canary asks after its first n questions cannot be read in the first n passes, so there are n and as many as the
+rest of all rows fill, whatever n. That is the least *in order*. What is found out about a model once, whatever the
+number of canaries, stands beside as *once*. The shapes of ``benchmarks.together_shapes`` (classifier, masked, tagger,
+t5, bart, harness) are not taught.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel
 
 from benchmarks.together_shapes import OTHER, Setup
 from leakage_tasks.attacks import Finding, run_attack
@@ -138,13 +139,19 @@ def _options() -> argparse.Namespace:
     for name, default in (("canaries", 40), ("digits", 6), ("rows", 512), ("epochs", 150), ("budget", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--taught", type=float, default=0.5, help="share of the canaries that the model knows")
-    parser.add_argument("--shape", choices=[*SHAPES, "lstm", *OTHER], default="gpt2-tiny")
+    parser.add_argument("--shape", choices=[*SHAPES, "gemma3", "lstm", *OTHER], default="gpt2-tiny")
     return parser.parse_args()
 
 
 def _model(shape: str, vocabulary: int) -> Any:
     if shape == "lstm":
         return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=vocabulary))
+    if shape == "gemma3":
+        width, heads = {"hidden_size": 64, "intermediate_size": 192, "head_dim": 16}, {"num_attention_heads": 4}
+        layers = {"num_hidden_layers": 2, "sliding_window": 16, "max_position_embeddings": 128}
+        return Gemma3ForCausalLM(
+            Gemma3TextConfig(vocab_size=vocabulary, num_key_value_heads=2, **width, **heads, **layers)
+        )
     width, layers, heads = SHAPES[shape]
     sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": 128}
     return GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **sizes))

@@ -94,11 +94,12 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         share = TOLERANCE_SHARE if in_half_precision(engine.model, engine.autocast) else 0.0
         return np.allclose(costs[some], plain, atol=TOLERANCE_BITS, rtol=share)
 
-    return _tried(engine, found, right)
+    return _tried(engine, found, right, max(map(len, rows)))
 
 
 def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> First | None:
     """What :meth:`CausalReader.read_first` finds of ``rows``; None where the model cannot go on from what all share."""
+    longest = max(map(len, rows))
 
     def found() -> First:
         lead = _lead(engine, rows[0][:shared])
@@ -113,11 +114,12 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
         return states, [torch.cat([lead.costs, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
 
     def right(first: First) -> bool:
-        place = min(range(len(rows)), key=lambda place: len(rows[place]))
-        alone = engine.read_first([rows[place]])
-        return bool(engine.passes.agree([first[2][place : place + 1]], [alone[2]]))
+        by_length = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        places = {by_length[0], by_length[-1]} if engine.passes.is_beyond(longest) else {by_length[0]}
+        alone = [engine.read_first([rows[place]])[2] for place in places]
+        return bool(engine.passes.agree([first[2][place : place + 1] for place in places], alone))
 
-    return _tried(engine, found, right)
+    return _tried(engine, found, right, longest)
 
 
 def goes_on(engine: Any) -> bool:
@@ -125,20 +127,26 @@ def goes_on(engine: Any) -> bool:
     return engine.cached and engine.passes.shares and engine.passes.continues is not False
 
 
-def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool]) -> Any:
-    """What ``find`` finds, None where it cannot, or where it is not ``right`` when this is first done."""
+def _tried(engine: Any, find: Callable[[], Any], right: Callable[[Any], bool], longest: int) -> Any:
+    """What ``find`` finds, None where it cannot, or where it is not ``right`` when this is first done.
+
+    It is first done twice, with texts that are ``longest`` within what the model's layers look back, and beyond it.
+    """
     if not goes_on(engine):
         return None
+    passes, beyond = engine.passes, engine.passes.is_beyond(longest)
+    known = passes.continues_beyond if beyond else passes.continues
     try:
         found = find()
-        if engine.passes.continues is None:
-            engine.passes.continues = right(found)
+        if not known:
+            passes.continues = right(found)
+            passes.continues_beyond = beyond
     except Exception as error:
-        if engine.passes.continues or out_of_memory(error):
+        if known or out_of_memory(error):
             raise
         log.debug("texts cannot be read after what they share: %s", type(error).__name__)
-        engine.passes.continues = False
-    return found if engine.passes.continues else None
+        passes.continues = False
+    return found if passes.continues else None
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:

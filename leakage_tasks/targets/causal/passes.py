@@ -8,6 +8,7 @@ first meet in it. All other models read those rows in one pass whose states are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from operator import ge
@@ -19,9 +20,10 @@ from torch import Tensor
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.causal.cache import Beginning, RowState, after, join, likeness, looked_at
 from leakage_tasks.targets.causal.foretold import Foretold
+from leakage_tasks.targets.causal.own_attention import attending, takes_positions
 from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.picked import pick, rows_of
-from leakage_tasks.targets.causal.shared_prefix import SharedBatch, attending, takes_positions
+from leakage_tasks.targets.causal.shared_prefix import SharedBatch
 from leakage_tasks.targets.memory import out_of_memory
 
 SAME, SAME_IN_HALF = 1e-4, 0.1
@@ -40,24 +42,35 @@ class Passes:
     """How one model takes a step with rows of several states.
 
     ``read`` is its cached pass, ``stepper`` the module that it calls, ``half`` whether it computes in half precision.
-    ``copied`` says how many bytes copies of prefixes may take in a pass.
+    ``copied`` says how many bytes copies of prefixes may take in a pass. ``windows`` are those of the model's layers.
     """
 
-    def __init__(self, read: Read, stepper: Any, half: bool, copied: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        read: Read,
+        stepper: Any,
+        half: bool,
+        copied: Callable[[], float],
+        windows: Sequence[int | None] = (),
+    ) -> None:
+        self._windows = windows
+        self._window = min((window for window in windows if window is not None), default=math.inf)
         self._read, self._stepper, self._copied = read, stepper, copied
         self._noise = SAME_IN_HALF if half else SAME
         self._positions = takes_positions(stepper)
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
         self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
         """Ways not found wrong, best first, for one state and for several."""
-        self._proven: list[tuple[bool, bool, bool]] = []
-        """For several states or one, of several lengths, of several sources: what has been checked."""
+        self._proven: list[tuple[bool, bool, bool, bool]] = []
+        """For several states or one, of several lengths, of several sources, beyond a window: what has been checked."""
         self.asked_ahead = False
         """Whether a prefix was read with tokens after it, to prove the first step; that is done once."""
         self.foretold: Foretold | None = None
         """What that pass told of them, until a step is proven."""
         self.continues: bool | None = None
         """Whether texts that begin alike may be read after what they share; None until it is tried."""
+        self.continues_beyond = False
+        """Whether that was found of texts longer than a layer looks back."""
         self.lead: Beginning | None = None
         """What prefixes that were read together began with."""
         self.pads: bool | None = None
@@ -72,6 +85,10 @@ class Passes:
     def mixes_lengths(self) -> bool:
         """Whether states after prefixes of several lengths share a pass, as far as is known."""
         return bool(self._ways[True])
+
+    def is_beyond(self, length: int) -> bool:
+        """Whether texts of so many tokens are longer than a layer looks back."""
+        return length > self._window
 
     def step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Read one token after each row of each state; ``fed`` are its tokens ``[rows, 1]``."""
@@ -109,7 +126,8 @@ class Passes:
 
     def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
         """What comes of one way; None where it does not agree with a pass for each state, when it is first used so."""
-        kind = several, len({state.read for state in states}) > 1, len({id(state.source) for state in states}) > 1
+        reads, sources = {state.read for state in states}, {id(state.source) for state in states}
+        kind = several, len(reads) > 1, len(sources) > 1, self.is_beyond(1 + max(reads))
         proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
         try:
             found = way(states, fed)
@@ -175,7 +193,7 @@ class Passes:
 
     def read_shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """The same with tokens ``[rows, k]`` after the rows of each state: logits ``[rows, k, V]`` of each."""
-        batch = SharedBatch(states, fed[0].shape[1], self._copied())
+        batch = SharedBatch(states, fed[0].shape[1], self._copied(), self._windows)
         tokens = batch.rows(fed)
         told = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
         with attending(self._stepper, batch):

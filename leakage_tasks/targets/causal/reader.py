@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicCache
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
@@ -22,6 +23,7 @@ from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.picked import pick, pick_to_read
 from leakage_tasks.targets.causal.questions import Step
 from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.causal.windows import windows_of
 from leakage_tasks.targets.memory import out_of_memory
 
 IN_CACHE = 1 << 19
@@ -40,8 +42,11 @@ class CausalReader(TextModel):
         self._passes: dict[bool, Passes] = {}
         self._cache_name = "past_key_values"
         self._stepper = model
+        # What encodes a source sentence has a cache of its own.
+        self._windows = () if getattr(model.config, "is_encoder_decoder", False) else windows_of(model.config)
         prompt = getattr(model, "active_peft_config", None)
         if prompt is not None and prompt.is_prompt_learning:
+            self._windows = ()
             # A soft prompt prepends itself on every call: it is read once, then the base model goes on.
             self._stepper = model.get_base_model()
             room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
@@ -129,13 +134,21 @@ class CausalReader(TextModel):
         # What a causal model says of a token depends on no later one, whatever that is.
         tokens = torch.tensor([[*row, *[row[-1]] * (longest - len(row))] for row in rows], device=self.device)
         with self.inference():
-            out = self.model(input_ids=tokens, use_cache=self.cached, **looked_at(sources, [1] * len(sources)))
+            beside = {**looked_at(sources, [1] * len(sources)), **self._empty_cache()}
+            out = self.model(input_ids=tokens, use_cache=self.cached, **beside)
             logits = out.logits[:, -longest:].float()
             own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
             states: Any
             states = of_prefixes(self._cache_of(out), lengths, sources) if self.cached else list(tokens.split(1))
             last = logits[torch.arange(len(rows)), torch.tensor(lengths) - 1]
         return states, [costs[: length - 1] for costs, length in zip(own, lengths, strict=True)], last
+
+    def _empty_cache(self) -> dict[str, Any]:
+        """A cache that keeps every token, where the model's own would forget those that a layer no longer looks at.
+
+        What stands before texts is then told apart from what is their own, and is kept once.
+        """
+        return {self._cache_name: DynamicCache()} if self.cached and self._windows else {}
 
     def gather(self, states: Sequence[Any], which: IntArray, rows: IntArray) -> Any:
         """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
@@ -166,7 +179,9 @@ class CausalReader(TextModel):
         """How this model takes steps, and what has been found out about it."""
         if self._adapted not in self._passes:
             half = in_half_precision(self.model, self.autocast)
-            self._passes[self._adapted] = Passes(self.read_on, self._stepper, half, lambda: self.states.rows / 2)
+            self._passes[self._adapted] = Passes(
+                self.read_on, self._stepper, half, lambda: self.states.rows / 2, self._windows
+            )
         return self._passes[self._adapted]
 
     def _read_anew(

@@ -3,7 +3,7 @@
 A transformers attention function of our own looks at the keys and values of a prefix, kept once for all texts that
 begin with it, and at each row's own: queries that share a prefix meet it in one matrix product, and both parts are
 normalised together. The log-probabilities are those of attention over the two joined (as in Hydragen: Juravsky et al.
-2024, arXiv:2402.05099, and in cascade inference).
+2024, arXiv:2402.05099, and in cascade inference). Layers with a sliding window look at no more than that of either.
 
 Prefixes of few rows are padded to one length instead and looked at together, as long as the copies take little memory,
 since products of a row each cost more than the copies. What all prefixes begin with, their lead, is looked at by all
@@ -12,11 +12,8 @@ rows in one product.
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,33 +22,20 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakage_tasks.targets.causal.cache import RowState, SharedLead
+from leakage_tasks.targets.causal.own_attention import Scores
+from leakage_tasks.targets.causal.shared_blocks import BatchLayout, Block, Seen, Sight, few_as_one
 
-NAME = "leakage_shared_prefix"
 FEW_ROWS = 8
 """Rows of one prefix up to which they are padded and looked at together with those of other prefixes."""
-PLAIN = ("softcap", "s_aux", "sliding_window", "head_mask", "position_bias", "alibi")
-"""What attention of other kinds is told and ours knows nothing of."""
-
-_current = threading.local()
-
-
-class NotPlainAttention(Exception):
-    """The model's attention takes more into account than keys, values and a scale."""
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Rows ``first`` to ``last`` of a batch and a layer's keys and values before their own.
+class _Beside:
+    """Scores ``[n, H, g · w, k]`` of all rows for their lead, for their own keys, and for what gives nothing."""
 
-    These are ``[1, H, P, D]``, of all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]``, 0 where padded.
-    ``led`` says that the batch's lead, if it has one, stands before them.
-    """
-
-    first: int
-    last: int
-    before: Sequence[Tensor]
-    mask: Tensor | None = None
-    led: bool = False
+    lead: Tensor
+    own: Tensor
+    nothing: Tensor
 
 
 class _Layer(DynamicLayer):
@@ -80,11 +64,14 @@ class _Layer(DynamicLayer):
 class SharedBatch:
     """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it.
 
-    ``width`` is how many tokens are read after each row. Copies of prefixes may take ``copied`` bytes.
+    ``width`` is how many tokens are read after each row. Copies of prefixes may take ``copied`` bytes. ``windows`` are
+    those of the model's layers (:func:`~leakage_tasks.targets.causal.windows.windows_of`).
     """
 
-    def __init__(self, states: Sequence[RowState], width: int, copied: float) -> None:
-        self.width, self._lead = width, _most_common_lead(states)
+    def __init__(
+        self, states: Sequence[RowState], width: int, copied: float, windows: Sequence[int | None] = ()
+    ) -> None:
+        self.width, self._lead, self._windows = width, _most_common_lead(states), windows
         shapes = [state.tensors[0].shape for state in states]
         counts = [shape[0] for shape in shapes]
         few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]
@@ -99,7 +86,8 @@ class SharedBatch:
         self._longest = max(self._own)
         self.layer = 0
         self._blocks = self._in_blocks()
-        self._own_mask = self._mask_of_own()
+        self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
+        self._sights: dict[int | None, Sight] = {}
 
     # -- what the model is given ------------------------------------------------------------------------------
 
@@ -109,8 +97,7 @@ class SharedBatch:
 
     def positions(self) -> Tensor:
         """The positions of the tokens to be read, ``[n, width]``."""
-        lengths = [state.length + own for state, own in zip(self._states, self._own, strict=True)]
-        return torch.tensor(lengths).repeat_interleave(torch.tensor(self._counts))[:, None] + torch.arange(self.width)
+        return self._layout.positions()
 
     def cache(self) -> DynamicCache:
         """A cache of the rows' own keys and values, shorter ones padded on the left."""
@@ -156,62 +143,66 @@ class SharedBatch:
 
     # -- attention --------------------------------------------------------------------------------------------
 
-    def _in_blocks(self) -> list[_Block]:
+    def _in_blocks(self) -> list[Block]:
         blocks, first, pairs = [], 0, list(zip(self._states, self._counts, strict=True))
         alone = len(pairs) - self._few
         for state, count in pairs[:alone]:
             led = state.lead is self._lead
             before = state.prefix if led else state.whole_prefix()
             assert before is not None
-            blocks.append(_Block(first, first + count, before, led=led))
+            blocks.append(Block(first, first + count, before, led=led))
             first += count
         if self._few:
-            blocks.append(_few(first, pairs[alone:]))
+            blocks.append(few_as_one(first, pairs[alone:]))
         return blocks
 
-    def _mask_of_own(self) -> Tensor | None:
-        """0 where a row's own tokens are padded or yet to come, ``[n, width, k + width]``; None where none is."""
-        if len(set(self._own)) == 1 and self.width == 1:
-            return None
-        lengths = torch.tensor(self._own).repeat_interleave(torch.tensor(self._counts))
-        places = torch.arange(self._longest + self.width)
-        read = places[None] <= self._longest + torch.arange(self.width)[:, None]
-        return read[None] & (places >= (self._longest - lengths)[:, None])[:, None]
+    @property
+    def window(self) -> int | None:
+        """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`."""
+        return self._windows[self.layer] if self._windows else None
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        """Attention of each row's queries ``[n, heads, w, D]`` to keys and values ``[n, H, k + w, D]``.
+    def _sight(self) -> Sight:
+        """What the next layer sees, made once for all layers of its window."""
+        if self.window not in self._sights:
+            lead = self._lead.length if self._lead else 0
+            self._sights[self.window] = self._layout.sight(self._blocks, lead, self.window)
+        return self._sights[self.window]
 
-        ``w`` is the width; what comes of it is ``[n, w, heads, D]``.
-        """
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, scores: Scores, sinks: Tensor | None = None) -> Tensor:
+        """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`; keys and values: ``[n, H, k + w, D]``."""
+        sight = self._sight()
         # Query heads that share a head of keys stand together.
-        asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scaling
-        if self._lead is None:
-            lead = values = None
-        else:
-            keys, values = self._lead.tensors[2 * self.layer], self._lead.tensors[2 * self.layer + 1]
-            lead = _products(asked, keys.transpose(-1, -2))
-        found = [self._attend(block, asked, lead, key, value) for block in self._blocks]
-        mixed, weights = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True))
-        if values is not None:
-            mixed = mixed + _products(weights, values)
+        asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
+        own = _masked(scores(asked @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
+        lead, lead_values = own[..., :0], None
+        if self._lead is not None:
+            lead_keys, lead_values = (sight.lead.of(self._lead.tensors[2 * self.layer + part]) for part in (0, 1))
+            lead = _masked(scores(_products(asked, lead_keys.transpose(-1, -2))), sight.lead.mask)
+        beside = _Beside(lead, own, _of_nothing(sinks, own, self.width))
+        found = [
+            self._attend(block, seen, asked[block.rows], beside, scores)
+            for block, seen in zip(self._blocks, sight.before, strict=True)
+        ]
+        mixed, of_lead, of_own = (
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True)
+        )
+        mixed = mixed + of_own @ sight.own.of(value)
+        if lead_values is not None:
+            mixed = mixed + _products(of_lead, lead_values)
         return mixed.reshape(len(key), -1, self.width, mixed.shape[-1]).transpose(1, 2)
 
     def _attend(
-        self, block: _Block, asked: Tensor, lead: Tensor | None, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """What rows of a block take of what is after the lead, and how much weight each token of the lead has."""
-        rows = slice(block.first, block.last)
-        asked, own_keys, own_values = asked[rows], key[rows], value[rows]
-        keys, values = block.before[2 * self.layer], block.before[2 * self.layer + 1]
-        padded = None if block.mask is None else block.mask[:, None]
-        before = _masked(_products(asked, keys.transpose(-1, -2)), padded)
-        own = _masked(asked @ own_keys.transpose(-1, -2), None if self._own_mask is None else self._own_mask[rows])
-        first = lead[rows] if lead is not None and block.led else before[..., :0]
-        weights = torch.cat([first, before, own], dim=-1).float().softmax(-1).to(values.dtype)
-        of_lead, of_prefix, of_own = weights.split([first.shape[-1], before.shape[-1], own.shape[-1]], dim=-1)
-        if lead is not None and not block.led:
-            of_lead = torch.zeros_like(lead[rows])
-        return _products(of_prefix, values) + of_own @ own_values, of_lead
+        self, block: Block, seen: Seen, asked: Tensor, beside: _Beside, scores: Scores
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What rows of a block take of what is after the lead and before their own, and the weights of these two."""
+        keys, values = (seen.of(block.before[2 * self.layer + part]) for part in (0, 1))
+        before = _masked(scores(_products(asked, keys.transpose(-1, -2))), seen.mask)
+        lead, own, nothing = (part[block.rows] for part in (beside.lead, beside.own, beside.nothing))
+        first = lead if block.led else lead[..., :0]
+        parts = [first, before, own, nothing]
+        weights = torch.cat(parts, dim=-1).float().softmax(-1).to(values.dtype)
+        of_lead, of_prefix, of_own, _ = weights.split([part.shape[-1] for part in parts], dim=-1)
+        return _products(of_prefix, values), of_lead if block.led else torch.zeros_like(lead), of_own
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -231,6 +222,14 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     return (flat @ right[0]).reshape(heads, rows, group, -1).permute(1, 0, 2, 3)
 
 
+def _of_nothing(sinks: Tensor | None, like: Tensor, width: int) -> Tensor:
+    """Scores ``[n, H, g · w, 1]`` of ``sinks`` ``[heads]`` for rows whose others are ``like``; ``[…, 0]`` of none."""
+    if sinks is None:
+        return like[..., :0]
+    each = sinks.reshape(like.shape[1], -1).repeat_interleave(width, dim=1)
+    return each[None, ..., None].expand(len(like), -1, -1, -1)
+
+
 def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:
     leads = {id(state.lead): state.lead for state in states}
     counted = Counter(id(state.lead) for state in states)
@@ -240,65 +239,3 @@ def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:
 def _copied(few: Sequence[tuple[RowState, int]]) -> int:
     """Bytes of prefixes that are padded to one length, once for each of so many rows."""
     return max((state.prefix_bytes for state, _ in few), default=0) * sum(count for _, count in few)
-
-
-def _few(first: int, few: Sequence[tuple[RowState, int]]) -> _Block:
-    """States of few rows as one block: their prefixes, padded on the left, once for each row."""
-    lengths = [state.own_length for state, _ in few]
-    longest = max(lengths)
-    rows = sum(count for _, count in few)
-    mask = torch.ones(rows, longest, dtype=torch.bool)
-    place = 0
-    for length, (_, count) in zip(lengths, few, strict=True):
-        mask[place : place + count, : longest - length] = False
-        place += count
-    prefixes = [state.prefix or [] for state, _ in few]
-    before = []
-    for column in range(len(prefixes[0])):
-        tensors = [
-            torch.nn.functional.pad(prefix[column], (0, 0, longest - length, 0)).expand(count, -1, -1, -1)
-            for prefix, length, (_, count) in zip(prefixes, lengths, few, strict=True)
-        ]
-        before.append(torch.cat(tensors))
-    return _Block(first, first + rows, before, mask if not bool(mask.all()) else None, led=True)
-
-
-def _attention(
-    _: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float | None = None, **rest: Any
-) -> tuple[Tensor, None]:
-    """Attention as transformers calls it, for the batch that is being read."""
-    odd = [name for name in PLAIN if rest.get(name) is not None]
-    batch: SharedBatch = _current.batch
-    if odd or attention_mask is not None or query.shape[2] != batch.width:
-        raise NotPlainAttention(", ".join(odd) or "masked")
-    return batch.attend(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling), None
-
-
-@contextlib.contextmanager
-def attending(model: Any, batch: SharedBatch) -> Iterator[None]:
-    """Let ``model`` attend by :meth:`SharedBatch.attend` within the block."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    ALL_ATTENTION_FUNCTIONS.register(NAME, _attention)
-    configs = {id(config): config for config in map(_config_of, model.modules()) if config is not None}
-    before = [(config, config._attn_implementation) for config in configs.values()]
-    _current.batch = batch
-    try:
-        for config, _ in before:
-            config._attn_implementation_internal = NAME
-        yield
-    finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
-        _current.batch = None
-
-
-def _config_of(module: Any) -> Any:
-    config = getattr(module, "config", None)
-    return config if hasattr(config, "_attn_implementation_internal") else None
-
-
-def takes_positions(model: Any) -> bool:
-    """Whether a model's forward pass can be told the positions of its tokens; adapters hand them on."""
-    whose = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "position_ids" in inspect.signature(whose.forward).parameters

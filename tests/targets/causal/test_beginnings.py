@@ -19,6 +19,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.beginnings import SAVED, SHARE, shared_tokens, worth_sharing
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.shared_blocks import BatchLayout
 from tests.oracles import letters
 from tests.targets.causal.test_passes import MODELS, SHARING, V, model_of
 
@@ -183,6 +184,21 @@ def test_what_is_found_wrong_is_not_done_again(wrong: str, asks: str, monkeypatc
         assert target.passes.continues is False
         calls.append(0)
     assert calls[-2:] == [0, 0]
+
+
+@pytest.mark.parametrize("asks", ["texts", "prefixes"])
+def test_texts_longer_than_a_window_are_proven_once_more(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake that shows beyond the window alone, after texts within it."""
+    target, right = target_of("mistral 60"), BatchLayout.sight
+    monkeypatch.setattr(BatchLayout, "sight", lambda own, blocks, lead, window: right(own, blocks, lead, None))
+    for beginning, continues in ((BEGINNING, True), (BEGINNING + OTHER, False)):
+        rows = target.token_rows(texts_of(beginning, 0))
+        if asks == "texts":
+            (found,) = score_all([Texts(target, rows)])
+        else:
+            found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+        assert found == pytest.approx([bits_after("mistral 60", row)[0] for row in rows], abs=1e-3)
+        assert target.passes.continues is continues
 
 
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])

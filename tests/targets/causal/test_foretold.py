@@ -61,7 +61,7 @@ def test_after_a_long_prefix_a_pass_of_few_rows_is_the_cheaper_proof() -> None:
     assert passes(target, LONG) == 3
 
 
-@pytest.mark.parametrize("name", ["lstm", "gemma2"])
+@pytest.mark.parametrize("name", ["lstm", "mamba"])
 def test_a_model_that_keeps_more_than_attention_is_asked_once(name: str) -> None:
     target = CausalTarget(model_of(name), letters())
     first, further = passes(target), passes(target)

@@ -11,14 +11,20 @@ from transformers import (
     BloomForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     OPTConfig,
     OPTForCausalLM,
 )
@@ -29,11 +35,14 @@ from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.passes import CHECKED
 from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Step, extend_all
+from leakage_tasks.targets.causal.shared_blocks import BatchLayout
 from tests.oracles import letters
 
 V = len(letters())
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"max_position_embeddings": 128}
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8, **SIZES, **LONG}
+MIXED = ["sliding_attention", "full_attention"]
 MODELS = {
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=V, n_embd=32, n_layer=2, n_head=4, n_positions=128)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=V, num_key_value_heads=2, **SIZES, **LONG)),
@@ -50,13 +59,26 @@ MODELS = {
         )
     ),
     "bloom": lambda: BloomForCausalLM(BloomConfig(vocab_size=V, hidden_size=32, n_layer=2, n_head=4)),
-    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(vocab_size=V, num_key_value_heads=2, head_dim=8, **SIZES, **LONG)),
+    "mistral": lambda: MistralForCausalLM(MistralConfig(vocab_size=V, sliding_window=9, **GROUPED)),
+    "mistral 60": lambda: MistralForCausalLM(MistralConfig(vocab_size=V, sliding_window=60, **GROUPED)),
+    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(vocab_size=V, sliding_window=12, **GROUPED)),
+    "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(vocab_size=V, sliding_window=2, layer_types=MIXED, **GROUPED)),
+    "gpt_oss": lambda: GptOssForCausalLM(
+        GptOssConfig(
+            vocab_size=V,
+            sliding_window=20,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+            **GROUPED,
+        )
+    ),
     "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=V, hidden_size=32, num_hidden_layers=2, state_size=4)),
     "lstm": lambda: CharLSTMForCausalLM(CharLSTMConfig(vocab_size=V, hidden_size=16, num_layers=2)),
 }
 BEFORE = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "the pin of carl is ")
 ROWS = (20, 3, 1, 9)
-SHARING = ("gpt2", "llama", "neox", "opt")
+SHARING = ("gpt2", "llama", "neox", "opt", "mistral", "mistral 60", "gemma2", "gemma3", "gpt_oss")
 
 
 @cache
@@ -163,6 +185,30 @@ def test_a_way_that_is_wrong_steps_aside(monkeypatch):
     costs, texts = stepped(CausalTarget(model_of("llama"), letters()), (3, 3, 3, 3))
     for found, own in zip(costs, texts, strict=True):
         assert np.allclose(found, direct(model_of("llama"), own), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mistral", "gpt_oss"])
+def test_a_window_that_is_not_told_of_is_found(name, monkeypatch):
+    monkeypatch.setattr("leakage_tasks.targets.causal.reader.windows_of", lambda config: (5, 5))
+    target = CausalTarget(model_of(name), letters())
+    costs, texts = stepped(target, (3, 3, 3, 3), one_by_one)
+    for found, own in zip(costs, texts, strict=True):
+        assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
+    assert not target.passes.shares
+
+
+def test_texts_longer_than_a_window_are_proven_once_more(monkeypatch):
+    """A mistake that shows beyond the window alone, after steps within it."""
+    target, columns, zeros = CausalTarget(model_of("mistral 60"), letters()), np.arange(V), np.zeros(9, dtype=np.int64)
+    right = BatchLayout.sight
+    monkeypatch.setattr(BatchLayout, "sight", lambda own, blocks, lead, window: right(own, blocks, lead, None))
+    for length, shares in ((20, True), (80, False)):
+        prefix = [7 + place % 11 for place in range(length)]
+        state, _, _ = target.start(prefix, columns)
+        _, costs = target.extend([state], zeros, zeros, 5 + np.arange(9), columns)
+        whole = [[*target.begun(prefix), 5 + n] for n in range(9)]
+        assert np.allclose(costs, direct(target.model, whole), atol=1e-4)
+        assert target.passes.shares is shares
 
 
 def test_why_a_way_steps_aside_is_in_the_debug_log(caplog):

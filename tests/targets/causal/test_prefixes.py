@@ -13,10 +13,10 @@ from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
 from tests.oracles import letters
-from tests.targets.causal.test_passes import MODELS, V, model_of
+from tests.targets.causal.test_passes import MODELS, SHARING, V, model_of
 
 PREFIXES = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "a b")
-PADDING = ("gpt2", "llama", "neox", "opt", "bloom")
+PADDING = (*SHARING, "bloom")
 """Models whose state is attention to all that was read, and nothing else."""
 
 
