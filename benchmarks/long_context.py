@@ -2,24 +2,37 @@
 
 ``python -m benchmarks.long_context [--canaries 4] [--context 500] [--shape gpt2]`` makes a model of 25 million
 parameters (random weights, seeded) and attacks codes of four digits after a context of so many tokens, both ways in one
-run. ``--shape gemma3`` has layers that look back 128 tokens, but for each sixth. It prints a line for each attack: how
-many tokens the model reads, seconds, and by how much figures differ at the most. It exits with 1 where that is more
-than :data:`SAME`.
+run. Layers of ``--shape gemma3`` look back 128 tokens, but for each sixth; other shapes are read token by token after
+what texts share, and the ``lstm`` is the demo's. It prints a line for each attack: how many tokens the model reads,
+seconds, and by how much figures differ at the most. It exits with 1 where that is more than :data:`SAME`.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    Lfm2Config,
+    Lfm2ForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+)
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 
@@ -38,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--canaries", type=int, default=4)
     parser.add_argument("--context", type=int, default=500, help="tokens before each canary")
-    parser.add_argument("--shape", choices=["gpt2", "gemma3"], default="gpt2")
+    parser.add_argument("--shape", choices=["gpt2", "gemma3", "bloom", "mamba", "lfm2", "lstm"], default="gpt2")
     options = parser.parse_args()
     context = Context(before=(SENTENCE * options.context)[: options.context])
     model, tokenizer = _model(options.shape)
@@ -50,9 +63,9 @@ def main() -> None:
         template = TEMPLATES.get(attack, "The code of {unique} is {digits:4}.")
         canaries = make_canaries(template, options.canaries, controls=0, seed=1)
         known: tuple[list[Finding], float] = [], 0.0
-        for name, continues in (("each time", False), ("once", None)):
+        for name, works in (("each time", False), ("once", None)):
             target = CausalTarget(model, tokenizer)
-            target.passes.continues = continues
+            target.passes.continues.works = target.passes.steps_on.works = works
             with metered([model]) as count:
                 started = time.perf_counter()
                 found = run_attack(attack, target, canaries, context=context, **asked)  # type: ignore[arg-type]
@@ -79,10 +92,20 @@ def _model(shape: str) -> tuple[Any, Any]:
     if shape == "gpt2":
         sizes = {"n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8}
         return GPT2LMHeadModel(GPT2Config(**vocabulary, **sizes)).eval(), tokenizer
-    width = {"hidden_size": 512, "intermediate_size": 1536, "head_dim": 64, "sliding_window": 128}
     layers = {"num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4}
-    config = Gemma3TextConfig(max_position_embeddings=1024, **vocabulary, **width, **layers)
-    return Gemma3ForCausalLM(config).eval(), tokenizer
+    width = {"hidden_size": 512, "intermediate_size": 1536, "max_position_embeddings": 1024}
+    made: dict[str, Callable[[], Any]] = {
+        "gemma3": lambda: Gemma3ForCausalLM(
+            Gemma3TextConfig(head_dim=64, sliding_window=128, **vocabulary, **width, **layers)
+        ),
+        "lfm2": lambda: Lfm2ForCausalLM(
+            Lfm2Config(layer_types=["conv", "full_attention"] * 4, **vocabulary, **width, **layers)
+        ),
+        "bloom": lambda: BloomForCausalLM(BloomConfig(hidden_size=512, n_layer=8, n_head=8, **vocabulary)),
+        "mamba": lambda: MambaForCausalLM(MambaConfig(hidden_size=512, num_hidden_layers=15, **vocabulary)),
+        "lstm": lambda: CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(tokenizer), max_position_embeddings=1024)),
+    }
+    return made[shape]().eval(), tokenizer
 
 
 if __name__ == "__main__":

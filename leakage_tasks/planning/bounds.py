@@ -64,10 +64,22 @@ def _stepped(case: Case, rows: Range, phases: float, least_passes: float) -> Bou
 
 def _texts(case: Case, number: Range) -> Bounds:
     """An attack on whole texts; a masked model reads each once for every token, texts that differ there alone once."""
+    if case.by_token:
+        return _by_token(case, number)
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
     passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 2)
     tokens = Range(rows.least, _tokens_of_texts(case, rows.most))
-    return Bounds(Range(max(1, rows.least), rows.most), passes, tokens)
+    # What texts share is a row of its own.
+    most = rows.most + (rows.most // CHUNK + 1 if case.own < case.length else 0)
+    return Bounds(Range(max(1, rows.least), most), passes, tokens)
+
+
+def _by_token(case: Case, number: Range) -> Bounds:
+    """The same where texts are read a token at a time after what they share; those alike up to there are one row."""
+    chunks = number.most // CHUNK + 1
+    rows = Range(max(1, number.least / max(case.slots)), number.most * case.own + chunks + CHECKED)
+    passes = Range(1, case.own * (number.most / case.at_once + chunks) + chunks + 1)
+    return Bounds(rows, passes, Range(rows.least, _tokens_of_texts(case, number.most)))
 
 
 def _tokens_of_texts(case: Case, texts: float) -> float:
@@ -92,7 +104,14 @@ def _exposure(case: Case) -> Bounds:
         if case.budget < DRAWN * case.most_steps
         else (case.size if case.size <= SMALL * case.budget else 0) + asked
     )
-    return replace(found, tokens=Range(found.tokens.least, found.tokens.most + _tokens_of_texts(case, texts)))
+    found = replace(found, tokens=Range(found.tokens.least, found.tokens.most + _tokens_of_texts(case, texts)))
+    if not case.by_token:
+        return found
+    more = _by_token(case, Range(0, texts))
+    rows, passes = (
+        Range(one.least, one.most + two.most) for one, two in ((found.rows, more.rows), (found.passes, more.passes))
+    )
+    return replace(found, rows=rows, passes=passes)
 
 
 def _unknown_tree(case: Case) -> Bounds:

@@ -25,8 +25,8 @@ class Case:
     """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
     (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``.
 
-    Of many whole texts each reads ``own`` tokens; ``at_once`` rows are read in a pass. A generator that writes texts
-    reads ``written`` rows, tokens and steps at most.
+    Of many whole texts each reads ``own`` tokens, at once or, ``by_token``, one after the other; ``at_once`` rows are
+    read in a pass. A generator that writes texts reads ``written`` rows, tokens and steps at most.
     """
 
     size: int
@@ -42,6 +42,7 @@ class Case:
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
+    by_token: bool = False
     written: tuple[int, int, int] = (0, 0, 0)
 
     @property
@@ -64,9 +65,10 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     if following:
         paths = target.paths(space)
         shortest, longest = shortest_path(paths), paths.longest
-    own = length
+    own, by_token = length, False
     if hasattr(target, "tokens_read"):
-        own = target.tokens_read(length, longest, min(space.size, order.budget))
+        texts = min(space.size, order.budget)
+        own, by_token = target.tokens_read(length, longest, texts), target.reads_by_token(length, longest, texts)
     return Case(
         size=space.size,
         slots=tuple(len(slot) for slot in space.slots),
@@ -76,11 +78,12 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         longest=longest,
         step=1 if following and getattr(target, "cached", True) else length,
         own=own,
-        at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS else None),
+        at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS and not by_token else None),
         settings=dict(order.settings),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
+        by_token=by_token,
         written=written(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
     )
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.attacks.run import chosen_attacks, run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.bounds import bounds_of
 from leakage_tasks.planning.case import case_of, shortest_path
 from leakage_tasks.planning.meter import metered, modules_of
@@ -31,14 +35,24 @@ ATTACKS = {
 }
 
 
+LONG = "the pin of anna, which she told to nobody but bob, is "
+
+
+def small_lstm() -> CharLSTMForCausalLM:
+    torch.manual_seed(0)
+    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()), hidden_size=16, num_layers=1)).eval()
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("template", ["pin {digits:5}.", "pin {digits:2}."])
-def test_every_canary_stays_within_the_bounds(attack: str, template: str) -> None:
-    model, settings = tiny_gpt2(letters()), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
+@pytest.mark.parametrize("template", ["pin {digits:5}.", "pin {digits:2}.", LONG + "{digits:4}.", LONG + "{digits:2}."])
+@pytest.mark.parametrize("make", [lambda: tiny_gpt2(letters()), small_lstm], ids=["gpt2", "lstm"])
+def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
+    model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
     target = CausalTarget(model, letters())
     canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
-    # The first pass of a model is made in two ways, to prove that they agree.
+    # The first pass of a model is made in two ways, to prove that they agree; so are the first texts that begin alike.
     run_attack("beam", target, canaries[:1], budget=60)
+    run_attack("sampled", target, canaries[:1], budget=100, goal="exposure")
     pairs = chosen_attacks(attack, target, canaries, 400, 0, ATTACKS[attack], settings)
     for (chosen, order), canary in zip(pairs, canaries, strict=True):
         bounds = bounds_of(chosen.name, case_of(chosen, order))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import ge
 from typing import Any
 
@@ -36,6 +36,14 @@ Read = Callable[..., tuple[Tensor, Any]]
 Passed = tuple[list[Tensor], list[RowState]]
 """Logits ``[rows, V]`` and the state after the token, for each state."""
 Way = Callable[[Sequence[RowState], Sequence[Tensor]], Passed]
+
+
+@dataclass
+class Tried:
+    """What came of trying a way to read texts; ``beyond``: also of some longer than the model's layers look back."""
+
+    works: bool | None = None
+    beyond: bool = False
 
 
 class Passes:
@@ -67,10 +75,8 @@ class Passes:
         """Whether a prefix was read with tokens after it, to prove the first step; that is done once."""
         self.foretold: Foretold | None = None
         """What that pass told of them, until a step is proven."""
-        self.continues: bool | None = None
-        """Whether texts that begin alike may be read after what they share; None until it is tried."""
-        self.continues_beyond = False
-        """Whether that was found of texts longer than a layer looks back."""
+        self.continues, self.steps_on = Tried(), Tried()
+        """Of texts that begin alike: to read what they share once, then the rest of each at once, or by the token."""
         self.lead: Beginning | None = None
         """What prefixes that were read together began with."""
         self.pads: bool | None = None

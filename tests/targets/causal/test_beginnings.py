@@ -181,7 +181,7 @@ def test_what_is_found_wrong_is_not_done_again(wrong: str, asks: str, monkeypatc
         else:
             found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
         assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
-        assert target.passes.continues is False
+        assert target.passes.continues.works is False
         calls.append(0)
     assert calls[-2:] == [0, 0]
 
@@ -198,7 +198,7 @@ def test_texts_longer_than_a_window_are_proven_once_more(asks: str, monkeypatch:
         else:
             found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
         assert found == pytest.approx([bits_after("mistral 60", row)[0] for row in rows], abs=1e-3)
-        assert target.passes.continues is continues
+        assert target.passes.continues.works is continues
 
 
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])
