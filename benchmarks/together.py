@@ -31,7 +31,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget, rounds
-from leakage_tasks.targets.causal.questions import Step
+from leakage_tasks.targets.causal.asked import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
 SEED = 3

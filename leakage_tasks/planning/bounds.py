@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.causal.beam import BEAM
-from leakage_tasks.planning.case import Case
+from leakage_tasks.planning.case import CHUNK, Case
 from leakage_tasks.targets.causal.passes import CHECKED
 
 PATHS = 64
@@ -20,8 +20,6 @@ DRAWN = 640
 """Budgets of fewer paths than that may pay for too few draws."""
 SMALL = 0.1
 """Share of the budget that a space may have to be read as whole texts."""
-CHUNK = 1024
-"""Whole texts that are handed to a target at once."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +67,23 @@ def _texts(case: Case, number: Range) -> Bounds:
     rows = number.times(1 / max(case.slots), case.length) if case.masked else number
     passes = Range(max(1, rows.least / case.at_once), math.ceil(rows.most / case.at_once) + rows.most / CHUNK + 2)
     tokens = Range(rows.least, _tokens_of_texts(case, rows.most))
-    # What texts share is a row of its own.
-    most = rows.most + (rows.most // CHUNK + 1 if case.own < case.length else 0)
-    return Bounds(Range(max(1, rows.least), most), passes, tokens)
+    return Bounds(Range(max(1, rows.least), rows.most + _shared_rows(case, rows.most)), passes, tokens)
+
+
+def _shared_rows(case: Case, texts: float) -> float:
+    """Rows beside so many whole texts: what they share, once a chunk, and those that prove reading it once."""
+    return texts // CHUNK + 1 + CHECKED if case.own < case.length else 0
 
 
 def _by_token(case: Case, number: Range) -> Bounds:
     """The same where texts are read a token at a time after what they share; those alike up to there are one row."""
     chunks = number.most // CHUNK + 1
-    rows = Range(max(1, number.least / max(case.slots)), number.most * case.own + chunks + CHECKED)
-    passes = Range(1, case.own * (number.most / case.at_once + chunks) + chunks + 1)
-    return Bounds(rows, passes, Range(rows.least, _tokens_of_texts(case, number.most)))
+    rows = Range(1, number.most * case.own + _shared_rows(case, number.most))
+    # The first ones are read a few at a time.
+    passes = Range(1, case.own * (number.most / case.at_once + chunks + 1) + chunks + 1)
+    # Of the last ones there may be too few.
+    whole = (case.length - case.own) * min(case.by_token, number.most)
+    return Bounds(rows, passes, Range(1, _tokens_of_texts(case, number.most) + whole))
 
 
 def _tokens_of_texts(case: Case, texts: float) -> float:
@@ -105,12 +109,11 @@ def _exposure(case: Case) -> Bounds:
         else (case.size if case.size <= SMALL * case.budget else 0) + asked
     )
     found = replace(found, tokens=Range(found.tokens.least, found.tokens.most + _tokens_of_texts(case, texts)))
-    if not case.by_token:
-        return found
-    more = _by_token(case, Range(0, texts))
-    rows, passes = (
-        Range(one.least, one.most + two.most) for one, two in ((found.rows, more.rows), (found.passes, more.passes))
-    )
+    more_rows, more_passes = _shared_rows(case, texts), 0.0
+    if case.by_token:
+        by_token = _by_token(case, Range(0, texts))
+        more_rows, more_passes = by_token.rows.most, by_token.passes.most
+    rows, passes = Range(least, most + more_rows), Range(found.passes.least, found.passes.most + more_passes)
     return replace(found, rows=rows, passes=passes)
 
 

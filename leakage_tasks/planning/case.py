@@ -16,6 +16,8 @@ from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken
 WALKED = 4096
 """States that the search for the shortest path holds at most."""
 
+CHUNK = 1024
+"""Whole texts that are handed to a target at once."""
 WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
 """Attacks that score whole texts, whatever the target."""
 
@@ -25,8 +27,9 @@ class Case:
     """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
     (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``.
 
-    Of many whole texts each reads ``own`` tokens, at once or, ``by_token``, one after the other; ``at_once`` rows are
-    read in a pass. A generator that writes texts reads ``written`` rows, tokens and steps at most.
+    Of many whole texts each reads ``own`` tokens, at once or, where at least ``by_token`` are read together, one after
+    the other (0: always at once); ``at_once`` rows are read in a pass. A generator that writes texts reads ``written``
+    rows, tokens and steps at most.
     """
 
     size: int
@@ -42,7 +45,7 @@ class Case:
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
-    by_token: bool = False
+    by_token: int = 0
     written: tuple[int, int, int] = (0, 0, 0)
 
     @property
@@ -65,10 +68,10 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     if following:
         paths = target.paths(space)
         shortest, longest = shortest_path(paths), paths.longest
-    own, by_token = length, False
+    own, by_token = length, 0
     if hasattr(target, "tokens_read"):
-        texts = min(space.size, order.budget)
-        own, by_token = target.tokens_read(length, longest, texts), target.reads_by_token(length, longest, texts)
+        texts = min(space.size, order.budget, CHUNK)
+        own, by_token = target.tokens_read(length, longest, texts), target.fewest_by_token(length, longest, texts)
     return Case(
         size=space.size,
         slots=tuple(len(slot) for slot in space.slots),

@@ -38,7 +38,10 @@ _NO_ROOM = re.compile(
 def activation_bytes(config: Any, length: int) -> int:
     """Bytes that a layer takes meanwhile for a row's token after ``length`` others; ``config`` is a text model's."""
     hidden, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
-    return ACTIVATIONS * (heads * length + (getattr(config, "intermediate_size", None) or 4 * hidden))
+    inner = getattr(config, "intermediate_size", None) or 4 * hidden
+    # Some models have a size for each layer.
+    widest = max(inner) if isinstance(inner, Sequence) else inner
+    return ACTIVATIONS * (heads * length + widest)
 
 
 def out_of_memory(error: BaseException) -> bool:

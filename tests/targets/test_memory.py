@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget, TaggerTarget
 from leakage_tasks.targets.classifier.generators import MaskedGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
-from leakage_tasks.targets.memory import RowLimit, out_of_memory
+from leakage_tasks.targets.memory import ACTIVATIONS, RowLimit, activation_bytes, out_of_memory
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
@@ -254,3 +255,8 @@ def test_what_the_failed_call_held_is_given_back() -> None:
         return part.start
 
     assert RowLimit().parts(4, ask) == [0, 1, 2, 3]
+
+
+def test_a_model_whose_layers_differ_in_width_takes_what_the_widest_does() -> None:
+    same, other = (SimpleNamespace(num_attention_heads=2, intermediate_size=size) for size in (64, [32, 64]))
+    assert activation_bytes(other, 10) == activation_bytes(same, 10) == ACTIVATIONS * (2 * 10 + 64)

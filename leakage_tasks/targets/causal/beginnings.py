@@ -84,9 +84,11 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         share = TOLERANCE_SHARE if in_half_precision(engine.model, engine.autocast) else 0.0
         return np.allclose(costs[some], plain, atol=TOLERANCE_BITS, rtol=share)
 
-    found = _tried(engine, engine.passes.continues, at_once, right, longest) if continues(engine) else None
+    # Of texts with one token of their own nothing is read after what they share, which proves no way to do it.
+    proof = right if longest - shared > 1 else None
+    found = _tried(engine, engine.passes.continues, at_once, proof, longest) if continues(engine) else None
     if found is None and engine.cached and worth_steps(engine, shared * (len(rows) - 1), longest - shared):
-        found = _tried(engine, engine.passes.steps_on, by_steps, right, longest)
+        found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest)
     return found
 
 
@@ -96,7 +98,7 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
 
     def right(first: First) -> bool:
         by_length = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        places = {by_length[0], by_length[-1]} if engine.passes.is_beyond(longest) else {by_length[0]}
+        places = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
         alone = [engine.read_first([rows[place]])[2] for place in places]
         return bool(engine.passes.agree([first[2][place : place + 1] for place in places], alone))
 
@@ -116,25 +118,26 @@ def goes_on(engine: Any) -> bool:
     return continues(engine) or (engine.cached and engine.passes.steps_on.works is not False)
 
 
-def _tried(engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool], longest: int) -> Any:
-    """What ``find`` finds, None where it cannot, or where it is not ``right`` when this is first done.
+def _tried(engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool] | None, longest: int) -> Any:
+    """What ``find`` finds, None where it cannot or where it is not ``right``; where that is None, nothing is proven.
 
-    It is first done twice, with texts that are ``longest`` within what the model's layers look back, and beyond it.
+    It is held against that when it is first done, and once more when ``longest``, the tokens of the longest text, is
+    first more than layers look back.
     """
     if way.works is False:
         return None
-    beyond = engine.passes.is_beyond(longest)
-    known = way.works and (way.beyond or not beyond)
+    beyond = engine.passes.beyond(longest)
+    known = way.works and way.beyond >= beyond
     try:
         found = find()
-        if not known:
+        if not known and right is not None:
             way.works, way.beyond = right(found), beyond
     except Exception as error:
         if known or out_of_memory(error):
             raise
         log.debug("texts cannot be read after what they share: %s", type(error).__name__)
         way.works = False
-    return found if way.works else None
+    return None if way.works is False else found
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:

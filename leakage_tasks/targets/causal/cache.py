@@ -1,7 +1,7 @@
 """What a causal model remembers of a batch of texts.
 
-Attention caches keep the shared prefix once and store per row only what came after it; anything else
-(recurrent, convolutional, sliding-window state) is stored whole, one row a text.
+Attention caches keep the shared prefix once and store per row only what came after it; anything else (recurrent or
+convolutional state, a cache that forgets) is stored whole, one row a text.
 """
 
 from __future__ import annotations

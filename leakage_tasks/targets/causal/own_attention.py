@@ -56,7 +56,7 @@ def _attention(
     _: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float | None = None, **rest: Any
 ) -> tuple[Tensor, None]:
     """Attention as transformers calls it, for the batch that is being read."""
-    odd = [name for name in ODD if rest.get(name) is not None]
+    odd = [name for name in (*ODD, *_current.unheard) if rest.get(name) is not None]
     batch: Attends = _current.batch
     # A window that the configuration does not tell of, or that is looked after by a mask, would be missed.
     odd += ["sliding_window"] if rest.get("sliding_window") != batch.window else []
@@ -75,6 +75,8 @@ def attending(model: Any, batch: Attends) -> Iterator[None]:
     configs = {id(config): config for config in map(_config_of, model.modules()) if config is not None}
     before = [(config, config._attn_implementation) for config in configs.values()]
     _current.batch = batch
+    # These are told torch's own attention, which takes no account of them.
+    _current.unheard = ("softcap", "s_aux") if any(usual == "sdpa" for _, usual in before) else ()
     try:
         for config, _ in before:
             config._attn_implementation_internal = NAME

@@ -2,13 +2,13 @@
 
 Attention models read all rows in one pass, whatever their prefixes: sharing these (``shared``), else with keys and
 values padded to one length (``padded``). The way that is tried is held against a pass for each state, a few rows of it,
-and steps aside where it differs: when first used, and when prefixes of several lengths, or several source sentences,
-first meet in it. All other models read those rows in one pass whose states are alike.
+and steps aside where it differs: when first used, when prefixes of several lengths, or several source sentences, first
+meet in it, and when texts are first longer than the model's layers look back. All other models read those rows in one
+pass whose states are alike.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from operator import ge
@@ -40,17 +40,18 @@ Way = Callable[[Sequence[RowState], Sequence[Tensor]], Passed]
 
 @dataclass
 class Tried:
-    """What came of trying a way to read texts; ``beyond``: also of some longer than the model's layers look back."""
+    """What came of trying a way to read texts; ``beyond``: of how long ones (:meth:`Passes.beyond`)."""
 
     works: bool | None = None
-    beyond: bool = False
+    beyond: int = 0
 
 
 class Passes:
     """How one model takes a step with rows of several states.
 
     ``read`` is its cached pass, ``stepper`` the module that it calls, ``half`` whether it computes in half precision.
-    ``copied`` says how many bytes copies of prefixes may take in a pass. ``windows`` are those of the model's layers.
+    ``copied`` says how many bytes copies of prefixes may take in a pass. ``windows`` are those of the model's layers,
+    ``turns`` the numbers of tokens from which on it reads otherwise.
     """
 
     def __init__(
@@ -60,17 +61,17 @@ class Passes:
         half: bool,
         copied: Callable[[], float],
         windows: Sequence[int | None] = (),
+        turns: Sequence[int] = (),
     ) -> None:
-        self._windows = windows
-        self._window = min((window for window in windows if window is not None), default=math.inf)
+        self._windows, self._turns = windows, turns
         self._read, self._stepper, self._copied = read, stepper, copied
         self._noise = SAME_IN_HALF if half else SAME
         self._positions = takes_positions(stepper)
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
         self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
         """Ways not found wrong, best first, for one state and for several."""
-        self._proven: list[tuple[bool, bool, bool, bool]] = []
-        """For several states or one, of several lengths, of several sources, beyond a window: what has been checked."""
+        self._proven: list[tuple[bool, bool, bool, int]] = []
+        """For several states or one, of several lengths, of several sources, how far beyond: what has been checked."""
         self.asked_ahead = False
         """Whether a prefix was read with tokens after it, to prove the first step; that is done once."""
         self.foretold: Foretold | None = None
@@ -92,9 +93,9 @@ class Passes:
         """Whether states after prefixes of several lengths share a pass, as far as is known."""
         return bool(self._ways[True])
 
-    def is_beyond(self, length: int) -> bool:
-        """Whether texts of so many tokens are longer than a layer looks back."""
-        return length > self._window
+    def beyond(self, length: int) -> int:
+        """How many of the lengths from which on the model reads otherwise are less than ``length`` tokens."""
+        return sum(length > turn for turn in self._turns)
 
     def step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Read one token after each row of each state; ``fed`` are its tokens ``[rows, 1]``."""
@@ -133,7 +134,7 @@ class Passes:
     def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
         """What comes of one way; None where it does not agree with a pass for each state, when it is first used so."""
         reads, sources = {state.read for state in states}, {id(state.source) for state in states}
-        kind = several, len(reads) > 1, len(sources) > 1, self.is_beyond(1 + max(reads))
+        kind = several, len(reads) > 1, len(sources) > 1, self.beyond(1 + max(reads))
         proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
         try:
             found = way(states, fed)

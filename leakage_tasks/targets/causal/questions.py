@@ -1,16 +1,16 @@
-"""What attacks ask a causal model, and how that of many is answered in passes that are full but for the last."""
+"""How what many attacks ask a causal model is answered in passes that are full but for the last."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.causal.asked import Start, Step, Texts
 from leakage_tasks.targets.causal.beginnings import goes_on, lead_length, shared_tokens, states_after, texts_after
 from leakage_tasks.targets.causal.foretold import read_ahead
 from leakage_tasks.targets.full_passes import InParts
@@ -21,40 +21,6 @@ MORE_TOKENS = 1.5
 
 Reached = tuple[Any, FloatArray]
 """A state, and the costs after each of its rows ``[n, A]``."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """A prefix to be read by a ``target``, which tokens' costs after it are wanted, and some that will be read next."""
-
-    target: Any
-    tokens: Sequence[int]
-    columns: IntArray
-    ahead: Sequence[int] = ()
-
-
-@dataclass(frozen=True)
-class Step:
-    """Texts to be made one token longer: the arguments of ``target.extend``."""
-
-    target: Any
-    states: Sequence[Any]
-    which: IntArray
-    rows: IntArray
-    tokens: IntArray
-    columns: IntArray
-
-    def part(self, rows: slice) -> Step:
-        """Some of the texts."""
-        return replace(self, which=self.which[rows], rows=self.rows[rows], tokens=self.tokens[rows])
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Whole texts to be scored by a ``target``: all that is read for each."""
-
-    target: Any
-    rows: Sequence[list[int]]
 
 
 def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:

@@ -1,4 +1,4 @@
-"""Reading on from what texts begin with: several tokens of each text at once, none of what they share copied."""
+"""What texts have after what they share, read at once: several tokens of each, none of what they share copied."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import in_half_precision
+from leakage_tasks.targets.causal.asked import Step
 from leakage_tasks.targets.causal.cache import looked_at, of_prefixes
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.picked import pick, pick_to_read
-from leakage_tasks.targets.causal.questions import Step
 from leakage_tasks.targets.causal.text_model import TextModel
-from leakage_tasks.targets.causal.windows import windows_of
+from leakage_tasks.targets.causal.windows import turns_of, windows_of
 from leakage_tasks.targets.memory import out_of_memory
 
 IN_CACHE = 1 << 19
@@ -141,6 +141,8 @@ class CausalReader(TextModel):
             states: Any
             states = of_prefixes(self._cache_of(out), lengths, sources) if self.cached else list(tokens.split(1))
             last = logits[torch.arange(len(rows)), torch.tensor(lengths) - 1]
+        if self.cached and states[0].prefix is None:
+            self.passes.continues.works = False
         return states, [costs[: length - 1] for costs, length in zip(own, lengths, strict=True)], last
 
     def _empty_cache(self) -> dict[str, Any]:
@@ -179,8 +181,9 @@ class CausalReader(TextModel):
         """How this model takes steps, and what has been found out about it."""
         if self._adapted not in self._passes:
             half = in_half_precision(self.model, self.autocast)
+            turns = turns_of(self.model.config, self._windows)
             self._passes[self._adapted] = Passes(
-                self.read_on, self._stepper, half, lambda: self.states.rows / 2, self._windows
+                self.read_on, self._stepper, half, lambda: self.states.rows / 2, self._windows, turns
             )
         return self._passes[self._adapted]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -46,6 +46,10 @@ class Seen:
         """Keys or values ``[…, keys, D]`` without those that nothing sees."""
         return tensor[..., self.first :, :]
 
+    def to(self, device: torch.device) -> Seen:
+        """The same with its mask there."""
+        return self if self.mask is None else replace(self, mask=self.mask.to(device))
+
 
 @dataclass(frozen=True)
 class Sight:
@@ -54,6 +58,10 @@ class Sight:
     lead: Seen
     before: Sequence[Seen]
     own: Seen
+
+    def to(self, device: torch.device) -> Sight:
+        """The same with its masks there."""
+        return Sight(self.lead.to(device), [each.to(device) for each in self.before], self.own.to(device))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class SharedBatch:
         self.layer = 0
         self._blocks = self._in_blocks()
         self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
-        self._sights: dict[int | None, Sight] = {}
+        self._sights: dict[tuple[int | None, torch.device], Sight] = {}
 
     # -- what the model is given ------------------------------------------------------------------------------
 
@@ -161,16 +161,17 @@ class SharedBatch:
         """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`."""
         return self._windows[self.layer] if self._windows else None
 
-    def _sight(self) -> Sight:
-        """What the next layer sees, made once for all layers of its window."""
-        if self.window not in self._sights:
+    def _sight(self, device: torch.device) -> Sight:
+        """What the next layer sees, made once for all layers of its window and device."""
+        kind = self.window, device
+        if kind not in self._sights:
             lead = self._lead.length if self._lead else 0
-            self._sights[self.window] = self._layout.sight(self._blocks, lead, self.window)
-        return self._sights[self.window]
+            self._sights[kind] = self._layout.sight(self._blocks, lead, self.window).to(device)
+        return self._sights[kind]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scores: Scores, sinks: Tensor | None = None) -> Tensor:
         """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`; keys and values: ``[n, H, k + w, D]``."""
-        sight = self._sight()
+        sight = self._sight(key.device)
         # Query heads that share a head of keys stand together.
         asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
         own = _masked(scores(asked @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
@@ -209,8 +210,9 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Scores ``[n, H, g · w, k]`` with those where ``mask`` ``[n, w or 1, k]`` is 0 at −∞."""
     if mask is None:
         return scores
-    each = mask.repeat(1, scores.shape[2] // mask.shape[1], 1) if mask.shape[1] > 1 else mask
-    return scores.masked_fill(~each[:, None].to(scores.device), float("-inf"))
+    rows, heads, asked, keys = scores.shape
+    each = scores.view(rows, heads, asked // mask.shape[1], mask.shape[1], keys)
+    return each.masked_fill(~mask[:, None, None], float("-inf")).view(scores.shape)
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -14,13 +15,14 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.causal.asked import Start, Step, Texts
 from leakage_tasks.targets.causal.beginnings import continues, goes_on, worth_sharing
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.causal.token_by_token import worth_steps
+from leakage_tasks.targets.causal.token_by_token import pass_worth
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
@@ -195,12 +197,14 @@ class CausalTarget(CausalReader):
     def tokens_read(self, length: int, own: int, texts: int) -> int:
         """Of each of so many whole texts of ``length`` tokens of which ``own`` follow what all share."""
         shares = self.source is None and worth_sharing(length - own, texts, texts * length)
-        return own if shares and (continues(self) or self.reads_by_token(length, own, texts)) else length
+        return own if shares and (continues(self) or self.fewest_by_token(length, own, texts)) else length
 
-    def reads_by_token(self, length: int, own: int, texts: int) -> bool:
-        """Whether the rest of such texts is read by single tokens."""
-        worth = goes_on(self) and worth_steps(self, (length - own) * (texts - 1), own)
-        return worth and not continues(self)
+    def fewest_by_token(self, length: int, own: int, texts: int) -> int:
+        """How many of such texts it takes for the rest of each to be read by single tokens; 0 where it is not."""
+        if continues(self) or not goes_on(self) or own >= length:
+            return 0
+        fewest = 1 + math.ceil(own * pass_worth(self) / (length - own))
+        return fewest if texts >= fewest else 0
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
         """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.

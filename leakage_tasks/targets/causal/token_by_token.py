@@ -1,7 +1,7 @@
 """The rest of texts that begin alike, read a token at a time: for models that cannot read several tokens after a state.
 
-Recurrent states, attention with ALiBi and latent attention go on by a token of each text. Texts that are alike up to
-there are one row.
+Recurrent states, attention with ALiBi and latent attention go on by a token of each text. Of the texts that are read
+together those that are alike up to there are one row.
 """
 
 from __future__ import annotations
@@ -14,14 +14,21 @@ import numpy as np
 from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.causal.asked import Step
+from leakage_tasks.targets.causal.passes import CHECKED
 
 PASS_ON_CPU, PASS_ELSEWHERE = 256, 4096
-"""Tokens that a pass of single tokens must save, at the least, by the device's kind."""
+"""See :func:`pass_worth`."""
 
 
 def worth_steps(engine: Any, saved: int, longest: int) -> bool:
     """Whether ``saved`` tokens are worth as many passes as the longest text has tokens after what all share."""
-    return saved >= longest * (PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE)
+    return saved >= longest * pass_worth(engine)
+
+
+def pass_worth(engine: Any) -> int:
+    """Tokens that a pass of single tokens must save, at the least."""
+    return PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
 
 
 def costs_by_steps(engine: Any, state: Any, logits: Tensor, own: Sequence[list[int]]) -> FloatArray:
@@ -32,24 +39,31 @@ def costs_by_steps(engine: Any, state: Any, logits: Tensor, own: Sequence[list[i
     # How many rows a pass has goes by this state; what the target knows of others stays as it is.
     view = copy.copy(engine)
     view.weigh(state, logits.shape[-1])
-    order = sorted(range(len(own)), key=own.__getitem__)
     following = np.unique([row[0] for row in own])
     begun = engine.costs(logits, following)[0]
     costs = np.zeros(len(own))
 
-    def read(rows: slice) -> None:
-        places = np.array(order[rows])
+    def read(places: Sequence[int]) -> None:
         some = [own[place] for place in places]
-        costs[places] = begun[np.searchsorted(following, [row[0] for row in some])] + _stepped(view, state, some)
+        first = begun[np.searchsorted(following, [row[0] for row in some])]
+        costs[list(places)] = first + _stepped(view, state, some)
 
-    engine.limit.parts(len(own), read, view.pass_rows([state]))
+    order = sorted(range(len(own)), key=own.__getitem__)
+    if engine.passes.steps_on.works is None:
+        # Which way the model takes steps, and what a row then takes, shows with the first ones.
+        longest = sorted(order, key=lambda place: len(own[place]))[-CHECKED:]
+        read(longest)
+        order = [place for place in order if place not in longest]
+
+    def part(rows: slice) -> None:
+        read(order[rows])
+
+    engine.limit.parts(len(order), part, view.pass_rows([state]))
     return costs
 
 
 def _stepped(view: Any, state: Any, own: Sequence[list[int]]) -> FloatArray:
     """Costs ``[n]`` of all of texts' tokens but the first."""
-    from leakage_tasks.targets.causal.questions import Step
-
     costs, lengths = np.zeros(len(own)), np.array(list(map(len, own)))
     rows = np.zeros(len(own), dtype=np.int64)
     for depth in range(int(lengths.max()) - 1):

@@ -1,7 +1,8 @@
-"""How far back the layers of a causal model look, and a cache that keeps more than that."""
+"""How far back the layers of a causal model look, and from how many tokens on it reads otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
@@ -27,3 +28,17 @@ def windows_of(config: Any) -> tuple[int | None, ...]:
         return ()
     windows = tuple(getattr(layer, "sliding_window", None) for layer in layers)
     return windows if any(window is not None for window in windows) else ()
+
+
+def turns_of(config: Any, windows: Sequence[int | None]) -> tuple[int, ...]:
+    """The numbers of tokens beyond which the model reads otherwise: each of ``windows``, and where rotations change.
+
+    With rotary positions of the kinds ``longrope`` and ``dynamic`` all tokens are rotated otherwise in longer texts.
+    """
+    text = config.get_text_config(decoder=True)
+    rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    turns = {window for window in windows if window is not None}
+    if rotary.get("rope_type") in ("longrope", "dynamic"):
+        usual = getattr(text, "original_max_position_embeddings", None) or text.max_position_embeddings
+        turns.add(int(rotary.get("original_max_position_embeddings") or usual))
+    return tuple(sorted(turns))

@@ -16,9 +16,10 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.asked import Start, Step, Texts
 from leakage_tasks.targets.causal.beginnings import SAVED, SHARE, shared_tokens, worth_sharing
 from leakage_tasks.targets.causal.passes import Passes
-from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
 from leakage_tasks.targets.causal.shared_blocks import BatchLayout
 from tests.oracles import letters
 from tests.targets.causal.test_passes import MODELS, SHARING, V, model_of

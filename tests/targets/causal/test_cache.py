@@ -12,7 +12,8 @@ import torch
 from transformers import PretrainedConfig
 
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
+from leakage_tasks.targets.causal.asked import Start, Step
+from leakage_tasks.targets.causal.questions import extend_all, start_all
 from tests.oracles import letters
 from tests.targets.causal.test_passes import MODELS, V, model_of
 

@@ -1,7 +1,9 @@
 """Steps of several states in one pass, each against plain `transformers` on the whole texts."""
 
+import copy
 import logging
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,13 +30,16 @@ from transformers import (
     OPTConfig,
     OPTForCausalLM,
 )
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakage_tasks.core.log import log
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.passes import CHECKED
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, Step, extend_all
+from leakage_tasks.targets.causal.asked import Step
+from leakage_tasks.targets.causal.own_attention import NAME, NotPlainAttention, attending
+from leakage_tasks.targets.causal.passes import CHECKED, Passes
+from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all
 from leakage_tasks.targets.causal.shared_blocks import BatchLayout
 from tests.oracles import letters
 
@@ -195,6 +200,19 @@ def test_a_window_that_is_not_told_of_is_found(name, monkeypatch):
     for found, own in zip(costs, texts, strict=True):
         assert np.allclose(found, direct(model_of(name), own), atol=1e-4)
     assert not target.passes.shares
+
+
+def test_what_torch_s_attention_takes_no_account_of_is_not_either():
+    """Versions of transformers let it read a model whose scores should be kept small, and it does not keep them so."""
+    model, query = copy.deepcopy(model_of("gemma2")), torch.zeros(3, 4, 1, 8)
+    model.config._attn_implementation_internal = "sdpa"
+    with attending(model, SimpleNamespace(width=1, window=None)), pytest.raises(NotPlainAttention, match="softcap"):
+        ALL_ATTENTION_FUNCTIONS[NAME](None, query, query, query, None, softcap=50.0)
+
+
+def test_each_window_that_texts_are_longer_than_is_proven():
+    passes = Passes(None, model_of("gpt2"), False, lambda: 0.0, (9, None, 60), (9, 60))
+    assert [passes.beyond(length) for length in (9, 10, 60, 61)] == [0, 1, 1, 2]
 
 
 def test_texts_longer_than_a_window_are_proven_once_more(monkeypatch):

@@ -11,7 +11,8 @@ import torch
 
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.questions import Start, Step, extend_all, start_all
+from leakage_tasks.targets.causal.asked import Start, Step
+from leakage_tasks.targets.causal.questions import extend_all, start_all
 from tests.oracles import letters
 from tests.targets.causal.test_passes import MODELS, SHARING, V, model_of
 

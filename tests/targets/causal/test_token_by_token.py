@@ -15,8 +15,12 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal import token_by_token
-from leakage_tasks.targets.causal.questions import Texts, score_all
+from leakage_tasks.targets.causal.asked import Texts
+from leakage_tasks.targets.causal.cache import bytes_of
+from leakage_tasks.targets.causal.passes import CHECKED
+from leakage_tasks.targets.causal.questions import score_all
 from leakage_tasks.targets.causal.reader import CausalReader
+from leakage_tasks.targets.memory_budget import MemoryBudget, memory_within
 from tests.oracles import letters
 from tests.targets.causal.test_beginnings import BEGINNING, texts_of
 from tests.targets.causal.test_passes import MODELS, SHARING, SIZES, V, model_of
@@ -72,6 +76,38 @@ def test_texts_cost_what_they_cost_alone(name: str) -> None:
         (found,) = score_all([Texts(target, rows)])
         assert found == pytest.approx(bits_of(name, rows), abs=1e-3)
         assert target.passes.steps_on.works is True
+
+
+@pytest.mark.parametrize("name", ["lstm", "bloom", "gpt2"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_texts_with_one_token_of_their_own_prove_nothing(name: str, at_once: bool) -> None:
+    target = CausalTarget(made(name), letters())
+    target.passes.continues.works = None if at_once else False
+    shared = target.token_rows([BEGINNING])[0]
+    for own in ([[7], [8]] * 15, [[7, 8, 9, 10], [7, 7, 8, 8, 9]] * 15):
+        rows = [[*shared, *each] for each in own]
+        (found,) = score_all([Texts(target, rows)])
+        assert found == pytest.approx(bits_of(name, rows), abs=1e-3)
+
+
+def test_no_more_rows_are_read_at_once_than_memory_holds_with_copies_of_the_prefix() -> None:
+    target = target_of("bloom", max_length=60)
+    rows = target.token_rows(texts_of(BEGINNING, 0, texts=200))
+    read = []
+    one_pass = target.one_pass
+
+    def noted(parts: Any) -> Any:
+        read.append((sum(len(part.tokens) for part in parts), target.passes.shares))
+        return one_pass(parts)
+
+    target.states = MemoryBudget(target.device)
+    with memory_within(3 * 400_000), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CausalReader, "one_pass", lambda self, parts: noted(parts))
+        score_all([Texts(target, rows)])
+    assert max(number for number, shares in read if shares) <= CHECKED
+    first = target.start(target.encode([BEGINNING])[0], np.arange(V))[0]
+    most = 400_000 / (bytes_of(first.prefix))
+    assert 1 < max(number for number, shares in read if not shares) <= most
 
 
 @pytest.mark.parametrize("name", [name for name in (*MODELS, *MORE) if name not in SHARING])

@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from leakage_tasks.models.recurrent import CharLSTMConfig
-from leakage_tasks.targets.causal.windows import windows_of
+from leakage_tasks.targets.causal.windows import turns_of, windows_of
 
 SHORT = {"num_hidden_layers": 3}
 
@@ -59,3 +59,32 @@ def test_each_layer_has_its_own(config: Any, windows: tuple[int | None, ...]) ->
 def test_other_models_have_none(config: Any) -> None:
     """Those that look at all, remember more than keys and values, or look back in chunks."""
     assert windows_of(config) == ()
+
+
+LONG = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 1e4}
+
+
+@pytest.mark.parametrize(
+    ("config", "windows", "turns"),
+    [
+        (GPT2Config(), (), ()),
+        (MistralConfig(), (7, None, 7, 3), (3, 7)),
+        (
+            Phi3Config(
+                hidden_size=32,
+                num_attention_heads=4,
+                rope_parameters=LONG,
+                original_max_position_embeddings=50,
+                max_position_embeddings=200,
+            ),
+            (9,),
+            (9, 50),
+        ),
+        (LlamaConfig(rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}), (), (2048,)),
+    ],
+    ids=["plain", "windows", "longrope", "dynamic"],
+)
+def test_a_model_reads_otherwise_beyond_its_windows_and_where_rotations_change(
+    config: Any, windows: tuple[int | None, ...], turns: tuple[int, ...]
+) -> None:
+    assert turns_of(config, windows) == turns

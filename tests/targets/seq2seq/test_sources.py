@@ -19,7 +19,8 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 from leakage_tasks.targets import Seq2SeqTarget
-from leakage_tasks.targets.causal.questions import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.asked import Start, Step, Texts
+from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
 from tests.targets.seq2seq.test_languages import told
 from tests.targets.seq2seq.test_target import FAMILIES, ending, tiny
 from tests.translators import opening_of, tokenizer_of
