@@ -16,7 +16,7 @@ def windows_of(config: Any) -> tuple[int | None, ...]:
     ``config`` is a transformers configuration. Empty where no layer has a sliding window, and where a model remembers
     more than keys and values, or looks back in chunks.
     """
-    text = config.get_text_config(decoder=True)
+    text = config.get_text_config()
     if getattr(text, "attention_chunk_size", None) is not None:
         return ()
     try:
@@ -35,7 +35,7 @@ def turns_of(config: Any, windows: Sequence[int | None]) -> tuple[int, ...]:
 
     With rotary positions of the kinds ``longrope`` and ``dynamic`` all tokens are rotated otherwise in longer texts.
     """
-    text = config.get_text_config(decoder=True)
+    text = config.get_text_config()
     rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     turns = {window for window in windows if window is not None}
     if rotary.get("rope_type") in ("longrope", "dynamic"):
