@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.planning.case import CHUNK, Case
@@ -108,13 +108,12 @@ def _exposure(case: Case) -> Bounds:
         if case.budget < DRAWN * case.most_steps
         else (case.size if case.size <= SMALL * case.budget else 0) + asked
     )
-    found = replace(found, tokens=Range(found.tokens.least, found.tokens.most + _tokens_of_texts(case, texts)))
-    more_rows, more_passes = _shared_rows(case, texts), 0.0
     if case.by_token:
-        by_token = _by_token(case, Range(0, texts))
-        more_rows, more_passes = by_token.rows.most, by_token.passes.most
-    rows, passes = Range(least, most + more_rows), Range(found.passes.least, found.passes.most + more_passes)
-    return replace(found, rows=rows, passes=passes)
+        beside = _by_token(case, Range(0, texts))
+    else:
+        beside = Bounds(Range(0, _shared_rows(case, texts)), Range(0, 0), Range(0, _tokens_of_texts(case, texts)))
+    both = ((found.rows, beside.rows), (found.passes, beside.passes), (found.tokens, beside.tokens))
+    return Bounds(*(Range(one.least, one.most + other.most) for one, other in both))
 
 
 def _unknown_tree(case: Case) -> Bounds:

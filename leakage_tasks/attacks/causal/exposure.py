@@ -51,13 +51,12 @@ def exposure(order: AttackRequest) -> AttackResult:
     not, more draws are, enough to bring the 95 % interval of the exposure to ± ``precision`` bits, or as many as the
     budget pays for. Where too little stands behind an estimate, as its effective sample size says, the tree is
     thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
-    where the budget pays for hardly any draws, it goes to a uniform sample of
-    whole texts. ``budget`` counts all sequences but, where it is smaller, those that read the secret itself.
-    ``method=exact`` counts without a look, ``estimated`` never does. A model that only scores whole texts gets the
-    ``sampled`` attack. ``histogram`` is as for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.
-    ``signal=calibrated`` is :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where
-    ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without
-    next-token probabilities.
+    where the budget pays for hardly any draws, it goes to a uniform sample of whole texts. ``budget`` counts all
+    sequences but, where it is smaller, those that read the secret itself. ``method=exact`` counts without a look,
+    ``estimated`` never does. A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
+    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
+    :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where ``exact`` exceeds
+    ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
     method = order.settings[METHOD.name]
     if order.settings[SIGNAL.name] == CALIBRATED:

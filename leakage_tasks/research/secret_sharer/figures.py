@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import combined
@@ -111,8 +112,8 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def _as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
     """What the paper saw in one run: where ours differ among themselves, it cannot be told."""
-    holds = outcomes[0] if len(set(outcomes)) == 1 else None
-    return Claim(words, holds, f"{sum(outcomes)} of {len(outcomes)}; {evidence}")
+    claim = all_of(words, outcomes, evidence)
+    return replace(claim, holds=None) if any(outcomes) and not claim.holds else claim
 
 
 def _begun(exposures: Sequence[float]) -> Claim:

@@ -21,7 +21,7 @@ from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_ha
 from leakage_tasks.targets.causal.cache import Beginning, First, SharedLead
 from leakage_tasks.targets.causal.passes import Tried, few_places
 from leakage_tasks.targets.causal.read_on import costs_at_once, read_after
-from leakage_tasks.targets.causal.token_by_token import costs_by_steps, worth_steps
+from leakage_tasks.targets.causal.token_by_token import costs_by_steps, fewest_worth
 from leakage_tasks.targets.memory import out_of_memory
 
 SAVED, SHARE = 512, 0.5
@@ -87,7 +87,7 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     # Of texts with one token of their own nothing is read after what they share, which proves no way to do it.
     proof = right if longest - shared > 1 else None
     found = _tried(engine, engine.passes.continues, at_once, proof, longest) if continues(engine) else None
-    if found is None and engine.cached and worth_steps(engine, shared * (len(rows) - 1), longest - shared):
+    if found is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
         found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest)
     return found
 

@@ -83,10 +83,10 @@ class SharedBatch:
         self._states = [states[place] for place in self._order]
         self._counts = [counts[place] for place in self._order]
         self._own = [shapes[place][-2] for place in self._order]
-        self._longest = max(self._own)
+        self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
+        self._longest = self._layout.longest
         self.layer = 0
         self._blocks = self._in_blocks()
-        self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
         self._sights: dict[tuple[int | None, torch.device], Sight] = {}
 
     # -- what the model is given ------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return scores
     rows, heads, asked, keys = scores.shape
-    each = scores.view(rows, heads, asked // mask.shape[1], mask.shape[1], keys)
-    return each.masked_fill(~mask[:, None, None], float("-inf")).view(scores.shape)
+    each = scores.reshape(rows, heads, asked // mask.shape[1], mask.shape[1], keys)
+    return each.masked_fill(~mask[:, None, None], float("-inf")).reshape(scores.shape)
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +21,7 @@ from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.causal.token_by_token import pass_worth
+from leakage_tasks.targets.causal.token_by_token import fewest_worth
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
@@ -203,7 +202,7 @@ class CausalTarget(CausalReader):
         """How many of such texts it takes for the rest of each to be read by single tokens; 0 where it is not."""
         if continues(self) or not goes_on(self) or own >= length:
             return 0
-        fewest = 1 + math.ceil(own * pass_worth(self) / (length - own))
+        fewest = fewest_worth(self, length - own, own)
         return fewest if texts >= fewest else 0
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:

@@ -7,6 +7,7 @@ together those that are alike up to there are one row.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,17 +19,13 @@ from leakage_tasks.targets.causal.asked import Step
 from leakage_tasks.targets.causal.passes import CHECKED
 
 PASS_ON_CPU, PASS_ELSEWHERE = 256, 4096
-"""See :func:`pass_worth`."""
+"""Tokens that a pass of single tokens must save, at the least, by the device's kind."""
 
 
-def worth_steps(engine: Any, saved: int, longest: int) -> bool:
-    """Whether ``saved`` tokens are worth as many passes as the longest text has tokens after what all share."""
-    return saved >= longest * pass_worth(engine)
-
-
-def pass_worth(engine: Any) -> int:
-    """Tokens that a pass of single tokens must save, at the least."""
-    return PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
+def fewest_worth(engine: Any, shared: int, longest: int) -> int:
+    """How many texts it takes for ``shared`` tokens read once to be worth a pass for each of the ``longest`` rest's."""
+    a_pass = PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
+    return 1 + math.ceil(longest * a_pass / shared)
 
 
 def costs_by_steps(engine: Any, state: Any, logits: Tensor, own: Sequence[list[int]]) -> FloatArray:

@@ -40,10 +40,22 @@ def texts_of(beginning: str, seed: int, least: int = 1, texts: int = 30) -> list
     ]
 
 
-def bits_after(name: str, row: list[int], first: int = 1) -> tuple[float, FloatArray]:
-    """Bits of a text but for its first tokens, and of each token that may follow, by a plain pass over it alone."""
+def costs_of(target: CausalTarget, rows: list[list[int]], asks: str) -> FloatArray:
+    """What texts cost when they are asked about together, as whole texts or as prefixes."""
+    if asks == "texts":
+        return score_all([Texts(target, rows)])[0]
+    return np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+
+
+def bits_after(model: Any, row: list[int], first: int = 1) -> tuple[float, FloatArray]:
+    """Bits of a text but for its first tokens, and of each token that may follow, by a plain pass over it alone.
+
+    ``model`` may be one of :data:`MODELS` by name.
+    """
     with torch.no_grad():
-        said = model_of(name)(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1) / -math.log(2)
+        said = (model_of(model) if isinstance(model, str) else model)(input_ids=torch.tensor([row])).logits[
+            0
+        ].double().log_softmax(-1) / -math.log(2)
     own = said[:-1].gather(-1, torch.tensor(row[1:])[:, None])[first - 1 :]
     return float(own.sum()), said[-1].numpy()
 
@@ -177,10 +189,7 @@ def test_what_is_found_wrong_is_not_done_again(wrong: str, asks: str, monkeypatc
     monkeypatch.setattr(Passes, "read_shared", off)
     rows = target.token_rows(texts_of(BEGINNING, 0))
     for _ in range(2):
-        if asks == "texts":
-            (found,) = score_all([Texts(target, rows)])
-        else:
-            found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+        found = costs_of(target, rows, asks)
         assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
         assert target.passes.continues.works is False
         calls.append(0)
@@ -194,10 +203,7 @@ def test_texts_longer_than_a_window_are_proven_once_more(asks: str, monkeypatch:
     monkeypatch.setattr(BatchLayout, "sight", lambda own, blocks, lead, window: right(own, blocks, lead, None))
     for beginning, continues in ((BEGINNING, True), (BEGINNING + OTHER, False)):
         rows = target.token_rows(texts_of(beginning, 0))
-        if asks == "texts":
-            (found,) = score_all([Texts(target, rows)])
-        else:
-            found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+        found = costs_of(target, rows, asks)
         assert found == pytest.approx([bits_after("mistral 60", row)[0] for row in rows], abs=1e-3)
         assert target.passes.continues.works is continues
 
@@ -213,10 +219,7 @@ def test_where_memory_runs_out_fewer_are_read_at_once(asks: str, monkeypatch: py
 
     monkeypatch.setattr(Passes, "read_shared", short)
     rows = target.token_rows(texts_of(BEGINNING, 0, texts=60))
-    if asks == "texts":
-        (found,) = score_all([Texts(target, rows)])
-    else:
-        found = np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+    found = costs_of(target, rows, asks)
     assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any
 
@@ -22,7 +21,7 @@ from leakage_tasks.targets.causal.questions import score_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.memory_budget import MemoryBudget, memory_within
 from tests.oracles import letters
-from tests.targets.causal.test_beginnings import BEGINNING, texts_of
+from tests.targets.causal.test_beginnings import BEGINNING, bits_after, texts_of
 from tests.targets.causal.test_passes import MODELS, SHARING, SIZES, V, model_of
 
 LATENT = {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
@@ -60,12 +59,7 @@ def target_of(name: str, **settings: Any) -> CausalTarget:
 
 def bits_of(name: str, rows: list[list[int]]) -> FloatArray:
     """Bits of each text but for its first token, by a plain pass over it alone."""
-    found = []
-    for row in rows:
-        with torch.no_grad():
-            said = made(name)(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1)
-        found.append(float(said[:-1].gather(-1, torch.tensor(row[1:])[:, None]).sum()) / -math.log(2))
-    return np.array(found)
+    return np.array([bits_after(made(name), row)[0] for row in rows])
 
 
 @pytest.mark.parametrize("name", [*MODELS, *MORE])
