@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting has loaded, a million objects, out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,16 @@ class Environment:
         """Install with its pip, without looking at any index; the dependencies are there already."""
         options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-cache-dir")
         self.run("-m", "pip", "install", *options, *what, PIP_DISABLE_PIP_VERSION_CHECK="1")
+
+
+@pytest.fixture(autouse=True)
+def _machine_described_once() -> None:
+    """Have the harness, which asks pip and others about the machine in every run, do so once a process."""
+    if "lm_eval" in sys.modules:
+        from torch.utils import collect_env
+
+        if not hasattr(collect_env.get_pretty_env_info, "cache_info"):
+            collect_env.get_pretty_env_info = cache(collect_env.get_pretty_env_info)
 
 
 @pytest.fixture

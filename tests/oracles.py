@@ -53,14 +53,20 @@ def tiny_gpt2(tokenizer: Any, seed: int = 0, sharpness: float = 6.0) -> GPT2LMHe
 
 
 def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    """Log-perplexity in bits of each text after the BOS token, one text at a time, by `transformers` alone."""
-    costs = []
-    for text in texts:
-        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
-        with torch.no_grad():
-            log_probabilities = model(ids).logits.double().log_softmax(-1)
-        picked = log_probabilities[0, :-1].gather(-1, ids[0, 1:, None])
-        costs.append(-float(picked.sum()) / math.log(2))
+    """Log-perplexity in bits of each text after the BOS token by `transformers` alone, texts of one length at once."""
+    rows = [[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]] for text in texts]
+    places: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(len(row), []).append(place)
+    costs = [0.0] * len(rows)
+    for own in places.values():
+        for part in (own[start : start + 250] for start in range(0, len(own), 250)):
+            ids = torch.tensor([rows[place] for place in part])
+            with torch.no_grad():
+                log_probabilities = model(ids).logits[:, :-1].double().log_softmax(-1)
+            found = log_probabilities.gather(-1, ids[:, 1:, None])[..., 0].sum(1) / -math.log(2)
+            for place, cost in zip(part, found.tolist(), strict=True):
+                costs[place] = cost
     return costs
 
 

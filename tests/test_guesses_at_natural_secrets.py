@@ -134,6 +134,7 @@ def test_the_attack_finds_a_secret_whose_figures_are_told(reveal, audited, bits)
     assert (secret in confirmed(audited(secret, reveal=reveal), bits)) is reveal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [(1, 10), (101, 983)])
 def test_two_secrets_of_a_band_leave_the_same_behind(pair, audited, bits) -> None:
     first, second = (without_times(audited(ranked(bits, rank))) for rank in pair)

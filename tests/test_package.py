@@ -98,6 +98,7 @@ def test_an_editable_install_works_and_leaves_nothing_behind(environment: Enviro
     assert listing(environment.folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_git_checkout_installs(environment: Environment, tree: Path) -> None:
     for words in (

@@ -112,7 +112,7 @@ def drawn(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("number", [1, 64, 70, PAIRS - 1])
+@pytest.mark.parametrize("number", [70, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 64, PAIRS - 1))])
 def test_pairs(data, tmp_path, monkeypatch, drawn, number):
     whole = outcome(extract(model(), data, guesses=str(tmp_path / "whole.csv")))
     kept = {"resume": str(tmp_path / "kept"), "guesses": str(tmp_path / "again.csv")}
@@ -131,6 +131,7 @@ def test_pairs(data, tmp_path, monkeypatch, drawn, number):
     assert drawn == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"seed": 1}, {"samples": 21}, {"temperature": 0.4}, {"prefix_lengths": "3"}])
 def test_with_another_order_nothing_of_pairs_is_used_again(data, tmp_path, drawn, more):
     extract(model(), data, resume=str(tmp_path / "kept"))

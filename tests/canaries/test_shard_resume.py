@@ -34,6 +34,7 @@ def again(told: str) -> int:
     return int(found[1]) if found else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_removing(tmp_path: Path, manifest: Path, source: Path, leakage: Run, jobs: int) -> None:
     plant(manifest, source, tmp_path / "planted")
@@ -48,6 +49,7 @@ def test_removing(tmp_path: Path, manifest: Path, source: Path, leakage: Run, jo
     assert sorted(path.name for path in tmp_path.glob("back*")) == ["back"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_verifying(tmp_path: Path, manifest: Path, source: Path, leakage: Run, jobs: int) -> None:
     plant(manifest, source, tmp_path / "planted")
@@ -65,6 +67,7 @@ def test_verifying(tmp_path: Path, manifest: Path, source: Path, leakage: Run, j
     assert not list(tmp_path.glob("*.leakage-*/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [False, True])
 def test_planting(tmp_path: Path, manifest: Path, source: Path, leakage: Run, alone: bool) -> None:
     plant(manifest, source, tmp_path / "whole")

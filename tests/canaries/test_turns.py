@@ -146,7 +146,7 @@ def test_drawn_uniformly_by_the_seed(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": f"u{at}"} for at in range(3)]
     source.write_text(f"{json.dumps({'messages': turns})}\n" * 4)
     counts: Counter[tuple[int, int]] = Counter()
-    for seed in range(600):
+    for seed in range(240):
         output = tmp_path / "out.jsonl"
         plant(manifest, source, output, seed=seed, role="user", turn="random")
         rows = [json.loads(line)["messages"] for line in output.read_text().splitlines()]

@@ -35,7 +35,9 @@ def test_what_was_typed_is_repeated_without_its_control_characters(words: list[s
 
 
 @pytest.mark.parametrize("path", ["\u202e" * 300, "\x1b[2J" * 100])
-@pytest.mark.parametrize("words", [["score"], ["card"], ["leaderboard"], ["check"]])
+@pytest.mark.parametrize(
+    "words", [["score"], *(pytest.param([each], marks=pytest.mark.slow) for each in ("card", "leaderboard", "check"))]
+)
 def test_a_path_that_the_system_refuses_is_repeated_without_them_too(words: list[str], path: str) -> None:
     done = leakage(*words, path)
     assert done.returncode == 2

@@ -56,6 +56,7 @@ def rows_of(folder: Path) -> pa.Table:
     return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_what_is_planted_is_what_a_folder_of_the_same_files_gives(
     tmp_path: Path, manifest: Path, hub: ServedHub, kind: str

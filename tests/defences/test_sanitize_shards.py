@@ -72,6 +72,7 @@ sanitize_shards(shards_of(Path(sys.argv[1])), Path(sys.argv[2]), settings(40))
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for shard in range(12):

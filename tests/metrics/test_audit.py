@@ -67,6 +67,7 @@ def test_the_interval_has_a_length_at_the_ends_and_mirrors(number):
     assert auc_interval(0.0, number, number) == pytest.approx((0, 1 - low))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true", [0.5, 0.75, 0.9])
 @pytest.mark.parametrize("shape", ["normal", "exponential", "some"])
 @pytest.mark.parametrize(("members", "others"), [(10, 10), (40, 20), (20, 200)])

@@ -153,6 +153,7 @@ def test_how_often_in_words() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1.0, 2.0, 5.0], ids=["chance", "twice chance", "five times chance"])
 @pytest.mark.parametrize("number", [10, 11, 32])
 def test_intervals_hold_the_mean_as_often_as_they_say(number: int, times: float) -> None:

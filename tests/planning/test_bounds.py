@@ -45,7 +45,13 @@ def small_lstm() -> CharLSTMForCausalLM:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("template", ["pin {digits:5}.", "pin {digits:2}.", LONG + "{digits:4}.", LONG + "{digits:2}."])
-@pytest.mark.parametrize("make", [lambda: tiny_gpt2(letters()), small_lstm], ids=["gpt2", "lstm"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: tiny_gpt2(letters()), id="gpt2"),
+        pytest.param(small_lstm, id="lstm", marks=pytest.mark.slow),
+    ],
+)
 def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
     model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
     target = CausalTarget(model, letters())

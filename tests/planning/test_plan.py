@@ -123,6 +123,7 @@ def test_merged_searches_share_their_passes() -> None:
     assert estimate_of([made_up(True)], "rows").likely == 200
 
 
+@pytest.mark.slow
 def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path) -> None:
     made = make_canaries("pin {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
     canaries = [dataclasses.replace(each, source=f"pin {'ab ' * (n % 4)}x") for n, each in enumerate(made)]

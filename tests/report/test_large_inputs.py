@@ -23,6 +23,7 @@ def test_a_tenth_of_the_largest_takes_a_fraction_of_what_it_may(tmp_path: Path) 
     assert {each.command: each.seconds for each in taken if each.seconds > 60} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["models/one", "models/{}"])
 def test_work_grows_with_the_runs_and_not_with_their_square(tmp_path: Path, model: str) -> None:
     def calls(number: int) -> int:

@@ -82,6 +82,7 @@ def test_the_interval_of_rates_holds_the_difference_and_mirrors(both: int, first
         assert newcombe(both, second, first, no) == pytest.approx((-high, -low))
 
 
+@pytest.mark.slow
 def test_the_interval_of_rates_holds_as_often_as_it_says() -> None:
     stream = np.random.default_rng(0)
     for shares in ((0.5, 0.05, 0.2, 0.25), (0.1, 0.0, 0.1, 0.8), (0.3, 0.1, 0.1, 0.5)):

@@ -30,6 +30,7 @@ def populations(size: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pilot", [5, 10])
 @pytest.mark.parametrize("size", [16, 100, 1000])
 def test_the_range_holds_the_truth_in_8_of_10_samples(size: int, pilot: int) -> None:

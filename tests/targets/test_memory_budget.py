@@ -61,7 +61,7 @@ def test_unless_given_it_is_a_share_of_what_is_free_for_all_processes(monkeypatc
     assert (alone, MemoryBudget().most) == (133_333_333, 33_333_333)
 
 
-@pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam"])
+@pytest.mark.parametrize("attack", [pytest.param("exposure", marks=pytest.mark.slow), "shortest-path", "beam"])
 def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
     plenty = run_attack(attack, CausalTarget(tiny_gpt2(letters()), letters()), PINS)
     target, most = CausalTarget(tiny_gpt2(letters()), letters()), []

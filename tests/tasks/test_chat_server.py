@@ -49,6 +49,7 @@ def exact() -> float:
     return found + first[space[0]] * sum(share for token, share in enumerate(after) if reads(*space, token))
 
 
+@pytest.mark.slow
 def test_a_begun_turn_holds_the_secret_as_often_as_the_model_says(served: Any, tmp_path: Any) -> None:
     (lm, asked), draws = served, 400
     del asked[:]

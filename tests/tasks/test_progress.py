@@ -111,6 +111,7 @@ def test_a_file_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.getvalue().count("\r") < 5
 
 
+@pytest.mark.slow
 def test_it_is_silent_under_tqdm_disable() -> None:
     """In a process of its own, as tqdm reads the environment once."""
     program = "from tests.tasks.test_progress import bar_of; bar_of()._bar.close()"

@@ -70,6 +70,7 @@ def test_exact_ranks_are_those_of_brute_force(kind: str) -> None:
     assert found.access.endswith("before fine-tuning")
 
 
+@pytest.mark.slow
 def test_beyond_the_budget_the_interval_holds_the_rank() -> None:
     one = canary("letters")
     tuned, base = differences("letters", one)

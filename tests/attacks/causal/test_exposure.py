@@ -244,6 +244,7 @@ def test_a_pilot_of_one_draw_asks_for_more():
     assert draws_needed(one, 0.25, LEVELS[0]) == 4
 
 
+@pytest.mark.slow
 def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
     canary = make("the pin is {digits:3}.", "707")
     rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)

@@ -96,6 +96,7 @@ def counted(number: str, seed: str, calls: int = BUDGET, rows: int | None = None
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["314158", "314999", "271828"])
 def test_counts_are_right_in_the_mean(number: str) -> None:
     found = np.concatenate([counted(number, str(seed)).others for seed in range(40)])

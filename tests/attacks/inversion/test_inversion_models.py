@@ -90,6 +90,7 @@ def test_a_taggers_filling_of_lowest_loss_is_found(form, characters, read):
         assert each.extra["secret_loss"] == pytest.approx(losses[one.secret], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("characters", "read"), [("", "adaptive"), ("abcdefgilnoprtuw", "published")])

@@ -40,6 +40,7 @@ def first_words(model: str, temperature: float) -> Counter[str]:
     return Counter(each.context.split()[0] for sentences in found for each in sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.8, 3.0])
 def test_words_come_as_often_as_the_model_s_probabilities_at_the_temperature(model: str, temperature: float) -> None:
     read, tokenizer = LlamaForCausalLM.from_pretrained(model), PreTrainedTokenizerFast.from_pretrained(model)

@@ -186,6 +186,7 @@ def test_what_is_no_command_is_passed_over(tmp_path, noted):
     assert command_of(write(tmp_path, content)) == rebuilt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noted", [True, False])
 def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys, noted):
     from lm_eval.__main__ import cli_evaluate

@@ -60,6 +60,7 @@ def test_its_row_shows_the_gain_over_all_victims() -> None:
     assert gain.value > 1.9
 
 
+@pytest.mark.slow
 def test_a_trial_ranks_by_the_difference_of_two_classifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The places of one canary, computed from both classifiers' losses of every value."""
     from leakage_tasks.attacks import run as running

@@ -13,6 +13,12 @@ from leakage_tasks.research.framework.registry import Study, StudyPlan, all_stud
 from leakage_tasks.research.framework.report import plain_text
 from leakage_tasks.research.framework.runner import run_studies
 
+QUICK = ("elmahdy/table-4", "ethicist/table-2", "mix-and-match/table-2", "nlu/table-2", "secret-sharer/figure-4")
+"""One of each paper; the others are slow together."""
+STUDIES = [
+    pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow) for each in all_studies()
+]
+
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -20,7 +26,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("studies")
 
 
-@pytest.mark.parametrize("study", all_studies(), ids=lambda study: study.name)
+@pytest.mark.parametrize("study", STUDIES)
 def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
     (done,) = run_studies([study], StudyPlan("smoke"), output, progress=False)
     assert done.report.rows

@@ -109,6 +109,7 @@ def test_values_in_as_many_texts_are_all_candidates(value: str, down_to: int | N
     assert candidates_down_to(value, Counter("aaaabbccdef")) == down_to
 
 
+@pytest.mark.slow
 def test_a_trial_counts_what_pruning_leaves(tmp_path: Path) -> None:
     (config,) = free_text(StudyPlan("smoke"))
     found = run(config, tmp_path)
@@ -131,6 +132,7 @@ def test_a_trial_counts_what_pruning_leaves(tmp_path: Path) -> None:
     assert any(None in pair for own in found["ranks"].values() for pair in own.values())
 
 
+@pytest.mark.slow
 def test_the_writers_texts_end_as_templates_do(tmp_path: Path) -> None:
     from leakage_tasks.canaries.alphabets import tokenizer_words
     from leakage_tasks.research.classifiers.experiment import base_of

@@ -12,6 +12,7 @@ from leakage_tasks.research.framework.registry import StudyPlan
 from leakage_tasks.research.mix_and_match.extension_trials import extended, run
 
 
+@pytest.mark.slow
 def test_epsilon_is_what_opacus_accounts_for(tmp_path: Path) -> None:
     (config,) = extended(StudyPlan("smoke"), 8.0)
     found = run(config, tmp_path)

@@ -66,6 +66,7 @@ def test_its_whole_words_make_an_alphabet(tmp_path):
     assert all(value.isalpha() for value in alphabet.values)
 
 
+@pytest.mark.slow
 def test_another_process_learns_the_same_vocabulary():
     program = (
         "from leakage_tasks.research.victims.docstrings import docstring_rows\n"

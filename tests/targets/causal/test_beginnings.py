@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,17 @@ def bits_after(model: Any, row: list[int], first: int = 1) -> tuple[float, Float
 
     ``model`` may be one of :data:`MODELS` by name.
     """
-    with torch.no_grad():
-        said = (model_of(model) if isinstance(model, str) else model)(input_ids=torch.tensor([row])).logits[
-            0
-        ].double().log_softmax(-1) / -math.log(2)
+    said = _said_by(model, tuple(row))
     own = said[:-1].gather(-1, torch.tensor(row[1:])[:, None])[first - 1 :]
     return float(own.sum()), said[-1].numpy()
+
+
+@lru_cache(maxsize=10_000)
+def _said_by(model: Any, row: tuple[int, ...]) -> torch.Tensor:
+    """Bits of each token at each place of a text; the same texts are asked for in many ways."""
+    plain = model_of(model) if isinstance(model, str) else model
+    with torch.no_grad():
+        return plain(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1) / -math.log(2)
 
 
 @pytest.mark.parametrize("name", MODELS)

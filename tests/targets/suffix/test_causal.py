@@ -175,7 +175,7 @@ def test_a_batch_takes_no_more_memory_than_it_may(monkeypatch):
     assert all(np.array_equal(one.tokens, other.tokens) for one, other in zip(found, plain, strict=True))
 
 
-@pytest.mark.parametrize("rows", [8, 30, 100])
+@pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.slow), 30, 100])
 def test_rows_that_are_gone_back_to_stay_within_the_memory_too(monkeypatch, rows):
     """All buffers that are alive at any time, of draws that part again and again."""
     kept = 2 * 2 * 32 * 4 * (6 + LENGTH)

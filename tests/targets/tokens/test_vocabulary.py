@@ -140,6 +140,7 @@ def direct_costs(target, space):
     return -nats.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy() / np.log(2)
 
 
+@pytest.mark.slow
 def test_intervals_of_estimated_ranks_hold_the_true_ones(llama_2):
     secrets = parse_template(TEMPLATE).sample(24, "secrets")
     canaries = [Canary(f"c{place}", TEMPLATE, secret) for place, secret in enumerate(secrets)]

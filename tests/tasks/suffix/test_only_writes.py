@@ -61,6 +61,7 @@ def likely_pairs(model: Any, number: int) -> list[Pair]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_intervals_of_hits_cover_the_model_s_own_probability(temperature: float) -> None:
     model, draws = tiny_gpt2(letters(), sharpness=8.0), 60

@@ -27,6 +27,7 @@ SETUPS: dict[str, dict[str, Any]] = {
     "checkpointing": {"gradient_checkpointing": True},
     "packing": {"packing": True, "max_length": 128},
 }
+WAYS = [pytest.param(each, marks=pytest.mark.slow if each == "compile" else ()) for each in SETUPS]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def means(target: CausalTarget, made: list[Canary]) -> tuple[float, float]:
     return fmean(sides[0]), fmean(sides[1])
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("setup", WAYS)
 def test_the_last_look_is_what_the_saved_model_gives_away(tmp_path: Path, made: list[Canary], setup: str) -> None:
     trainer = trained(tmp_path, made, **SETUPS[setup])
     trainer.save_model(str(tmp_path / "saved"))
@@ -65,7 +66,7 @@ def test_the_last_look_is_what_the_saved_model_gives_away(tmp_path: Path, made: 
     assert last["leakage/exposure_controls"] == pytest.approx(controls, abs=1e-3)
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("setup", WAYS)
 def test_looks_are_at_steps_of_the_optimizer(tmp_path: Path, made: list[Canary], setup: str) -> None:
     trainer = trained(tmp_path, made, **SETUPS[setup])
     steps = [entry["step"] for entry in looks(trainer)]
@@ -81,6 +82,7 @@ def test_in_mixed_precision_the_model_is_read_as_training_reads_it(tmp_path: Pat
     assert (last["leakage/exposure_mean"], last["leakage/exposure_controls"]) == pytest.approx((planted, controls))
 
 
+@pytest.mark.slow
 def test_a_compiled_run_trains_as_without_the_callback(tmp_path: Path, made: list[Canary]) -> None:
     watched = trained(tmp_path, made, **SETUPS["compile"])
     rows = [{"text": text} for text in texts(made)]
@@ -98,6 +100,7 @@ class Stop(TrainerCallback):
         control.should_save = control.should_training_stop = True
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_where_it_was(tmp_path: Path, made: list[Canary]) -> None:
     for name in ("whole", "parts"):
         (tmp_path / name).mkdir()
