@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from hypothesis import settings
 
 pytest_plugins = ("tests.small_models",)
@@ -29,6 +31,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("untimed")
 
 
@@ -78,10 +81,21 @@ def _machine_described_once() -> None:
             collect_env.get_pretty_env_info = cache(collect_env.get_pretty_env_info)
 
 
+@cache
+def _commands() -> Any:
+    """All commands, which take a tenth of a second to lay out."""
+    from leakage_tasks.cli import build_app
+
+    return typer.main.get_command(build_app())
+
+
 @pytest.fixture
 def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """The command line: arguments in; exit code, stdout and stderr out."""
     from leakage_tasks.cli import main
+
+    commands = _commands()
+    monkeypatch.setattr("leakage_tasks.cli.build_app", lambda: commands)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["leakage", *map(str, arguments)])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leakage_tasks.cli import build_app
 from leakage_tasks.cli.registry import GROUP
 from leakage_tasks.core.registry import entries_of
 
@@ -33,6 +34,8 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (place / "entry_points.txt").write_text(f"[{GROUP}]\n{entries}\n")
         (tmp_path / "outside_commands.py").write_text(MODULE)
         monkeypatch.syspath_prepend(tmp_path)
+        # Laid out anew, with what is installed.
+        monkeypatch.setattr("leakage_tasks.cli.build_app", build_app)
         entries_of.cache_clear()
 
     yield install
