@@ -53,18 +53,23 @@ def tiny_gpt2(tokenizer: Any, seed: int = 0, sharpness: float = 6.0) -> GPT2LMHe
 
 
 def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    """Log-perplexity in bits of each text after the BOS token by `transformers` alone, texts of one length at once."""
-    rows = [[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]] for text in texts]
+    """Log-perplexity in bits of each text after the BOS token, by `transformers` alone."""
+    encoded = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
+    return costs_of_rows(model, [[tokenizer.bos_token_id, *ids] for ids in encoded])
+
+
+def costs_of_rows(model: Any, rows: Sequence[Sequence[int]], given: int = 1) -> list[float]:
+    """Bits of each row's tokens after the ``given`` first ones, by `transformers` alone; no row is padded."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(len(row), []).append(place)
-    costs = [0.0] * len(rows)
-    for own in places.values():
-        for part in (own[start : start + 250] for start in range(0, len(own), 250)):
+    costs = [math.nan] * len(rows)
+    for same_length in places.values():
+        for part in (same_length[start : start + 500] for start in range(0, len(same_length), 500)):
             ids = torch.tensor([rows[place] for place in part])
             with torch.no_grad():
-                log_probabilities = model(ids).logits[:, :-1].double().log_softmax(-1)
-            found = log_probabilities.gather(-1, ids[:, 1:, None])[..., 0].sum(1) / -math.log(2)
+                nats = model(ids).logits[:, :-1].double().log_softmax(-1)
+            found = nats.gather(-1, ids[:, 1:, None])[:, given - 1 :, 0].sum(1) / -math.log(2)
             for place, cost in zip(part, found.tolist(), strict=True):
                 costs[place] = cost
     return costs

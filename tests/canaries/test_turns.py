@@ -139,6 +139,7 @@ def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> No
     assert verify(output, pins).ok
 
 
+@pytest.mark.slow
 def test_drawn_uniformly_by_the_seed(tmp_path: Path) -> None:
     manifest = tmp_path / "m.jsonl"
     write_manifest(make_canaries("{unique} {digits:9}", 1, repetitions=(1,), seed=1), manifest)
@@ -146,7 +147,7 @@ def test_drawn_uniformly_by_the_seed(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": f"u{at}"} for at in range(3)]
     source.write_text(f"{json.dumps({'messages': turns})}\n" * 4)
     counts: Counter[tuple[int, int]] = Counter()
-    for seed in range(240):
+    for seed in range(600):
         output = tmp_path / "out.jsonl"
         plant(manifest, source, output, seed=seed, role="user", turn="random")
         rows = [json.loads(line)["messages"] for line in output.read_text().splitlines()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os.path
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError, TargetError
 from tests.chats import CHATML, GEMMA, MISTRAL, STYLES, chat_model, chat_tokenizer
+from tests.oracles import costs_of_rows
 from tests.targets.text_models import TextOnly
 from tests.tasks.test_canary_tasks import BOTH, evaluate
 
@@ -45,22 +45,8 @@ FOLLOWING = {"assistant": None, "user": "All right.", "system": "Please continue
 
 
 def costs_of(style: str, rows: list[list[int]]) -> list[float]:
-    """Bits of each row's tokens after those that all share, by one padded pass of `transformers`."""
-    shared = len(os.path.commonprefix(rows))
-    model = chat_model(style)
-    by_length: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        by_length.setdefault(len(row), []).append(place)
-    costs = {}
-    for places in by_length.values():
-        for start in range(0, len(places), 1000):
-            part = places[start : start + 1000]
-            ids = torch.tensor([rows[place] for place in part])
-            with torch.no_grad():
-                logits = model(ids).logits[:, :-1].double().log_softmax(-1)
-            picked = logits.gather(-1, ids[:, 1:, None])[:, shared - 1 :, 0].sum(1)
-            costs |= dict(zip(part, (-picked / math.log(2)).tolist(), strict=True))
-    return [costs[place] for place in range(len(rows))]
+    """Bits of each row's tokens after those that all share, by `transformers` alone."""
+    return costs_of_rows(chat_model(style), rows, len(os.path.commonprefix(rows)))
 
 
 def brute(style: str, canary: Canary, **said: Any) -> tuple[int, list[float]]:
@@ -86,7 +72,7 @@ def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, *
 
 
 @pytest.mark.parametrize(
-    "style", [*(pytest.param(each, marks=pytest.mark.slow) for each in STYLES if each != "mistral"), "mistral"]
+    "style", [pytest.param(each, marks=() if each == "mistral" else pytest.mark.slow) for each in STYLES]
 )
 def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: str, tmp_path: Any) -> None:
     canaries = make_canaries("The pin of {unique} is {digits:4}.", 1, seed=3)

@@ -23,7 +23,10 @@ PASS_ON_CPU, PASS_ELSEWHERE = 256, 4096
 
 
 def fewest_worth(engine: Any, shared: int, longest: int) -> int:
-    """How many texts it takes for ``shared`` tokens read once to be worth a pass for each of the ``longest`` rest's."""
+    """The fewest texts for which reading ``shared`` tokens once is worth ``longest`` passes of a token of each.
+
+    ``longest`` is the most tokens that a text has after those.
+    """
     a_pass = PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
     return 1 + math.ceil(longest * a_pass / shared)
 

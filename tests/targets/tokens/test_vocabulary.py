@@ -20,6 +20,7 @@ from leakage_tasks.targets.tokens.automaton import AutomatonPaths
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
 from leakage_tasks.targets.tokens.vocabulary import token_pieces, unproduced
+from tests.oracles import costs_of_rows
 from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 TEMPLATE = "the pin is {digits:4}."
@@ -132,12 +133,9 @@ def test_every_draw_ends_in_a_filling(llama_2, monkeypatch):
 
 
 def direct_costs(target, space):
-    """Costs of all fillings in bits, in order of index, by `transformers` alone; all have as many tokens."""
+    """Costs of all fillings in bits, in order of index, by `transformers` alone."""
     texts = [space.fill(filling) for filling in space.enumerate()]
-    rows = torch.tensor(target.tokenizer(texts)["input_ids"])
-    with torch.no_grad():
-        nats = torch.cat([target.model(part).logits.double().log_softmax(-1) for part in rows[:, :-1].split(500)])
-    return -nats.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy() / np.log(2)
+    return np.array(costs_of_rows(target.model, target.tokenizer(texts)["input_ids"]))
 
 
 @pytest.mark.slow
