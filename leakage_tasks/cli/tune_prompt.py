@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
 
@@ -21,12 +22,12 @@ DEFAULT = PromptSettings()
 @register_command("tune-prompt", 5)
 def tune_command(
     model: Annotated[str, typer.Option(help="Causal language model to tune for: folder or hub name; not changed.")],
-    data: Annotated[str, typer.Option(help="Pairs of prefix and suffix, or text to cut into such.")],
+    data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the prompt, a PEFT adapter.")],
-    prefix_length: Annotated[int | None, typer.Option(help="Tokens of a prefix (default: the data's).")] = None,
-    suffix_length: Annotated[int | None, typer.Option(help="Tokens of a suffix (default: the data's).")] = None,
+    prefix_length: PrefixLength = None,
+    suffix_length: SuffixLength = None,
     tokenizer: Annotated[str | None, typer.Option(help="For text (default: the model's own).")] = None,
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    text_column: TextColumn = "text",
     prompt_length: Annotated[int, typer.Option(help="Vectors in the prompt.")] = DEFAULT.length,
     epochs: Annotated[int, typer.Option(help="The most epochs.")] = DEFAULT.epochs,
     patience: Annotated[
@@ -85,23 +86,13 @@ class _Job:
         check_checkpoint(self.checkpoint, self.resume)
         data = Path(self.source["data"])
         with unchanged(data):
-            training, validation = self._pairs("train"), self._pairs("validation")
+            training, validation = (read_pairs(split=split, **self.source) for split in ("train", "validation"))
         settings = _starting_from(init_text, self.source["tokenizer"], settings)
         _announce(settings, training, validation)
         tuned = self._tune(settings, training, validation)
         tuned.save(self.output, self.base, like=data)
         self.checkpoint.unlink(missing_ok=True)
         typer.echo(_summary(tuned, self.output, self.base))
-
-    def _pairs(self, split: str) -> tuple[Pair, ...]:
-        from leakage_tasks.core.errors import OptionError, on_command_line
-        from leakage_tasks.pairs.source import Source, read_pairs
-
-        try:
-            return read_pairs(Source(split=split, **self.source))
-        except OptionError as error:
-            # It speaks to those who pass options through the harness.
-            raise error.spelled(on_command_line, OptionError) from None
 
     def _tune(self, settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> TunedPrompt:
         from leakage_tasks.models.loading import load_causal

@@ -233,7 +233,9 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
     _check_wrong(wrong)
     return _interval(
         BOOTSTRAP.kind,
-        lambda guesses: intervals.bootstrap_early_stop(_right(guesses), wrong or wrong_allowed(len(guesses))),
+        lambda guesses: intervals.bootstrap_early_stop(
+            enumerate(_right(guesses)), len(guesses), wrong or wrong_allowed(len(guesses))
+        ),
     )
 
 

@@ -89,25 +89,26 @@ def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
         raise OptionError(f"{path}: cannot be read as a submission ({reason}): give a CSV of guesses") from None
 
 
-def score_submission(
-    guesses: Sequence[tuple[int, Sequence[int]]], suffixes: Mapping[int, Sequence[int]], wrong: int = 100
-) -> float:
-    """Share of the pairs that were guessed right before the ``wrong``-th wrong guess, the challenge's recall.
+def judged_guesses(
+    guesses: Sequence[tuple[int, Sequence[int]]], suffixes: Mapping[int, Sequence[int]]
+) -> list[tuple[int, bool]]:
+    """The pair of each guess and whether it is right, in their order; ``suffixes`` are the true ones by pair.
 
-    ``suffixes`` are the true ones by pair. Raises OptionError for a guess that cannot be one, or no pairs.
+    Raises OptionError for a guess that cannot be one, or no pairs.
     """
-    if not suffixes or wrong < 1:
-        raise OptionError(f"{len(suffixes)} pairs, {wrong} wrong guesses allowed: there must be at least one of each")
+    if not suffixes:
+        raise OptionError("there are no pairs to score guesses by: give one or more")
     for place, (pair, tokens) in enumerate(guesses, 1):
         if pair not in suffixes:
-            raise OptionError(f"guess {place} is for example {pair}, which is not among the pairs: check the split")
+            raise OptionError(
+                f"guess {place} is for example {pair}, which is not among the {len(suffixes)} pairs: check the split"
+            )
         if len(tokens) != len(suffixes[pair]):
             raise OptionError(
                 f"guess {place}, for example {pair}, has {len(tokens)} tokens, expected {len(suffixes[pair])}: "
                 "score it against suffixes of its own length"
             )
-    judged = ((pair, list(tokens) == list(suffixes[pair])) for pair, tokens in guesses)
-    return found_before(judged, wrong) / len(suffixes)
+    return [(pair, tuple(tokens) == tuple(suffixes[pair])) for pair, tokens in guesses]
 
 
 def _guess(row: list[str], where: str) -> tuple[int, tuple[int, ...]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,34 +98,52 @@ def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int
 
 
 def bootstrap_early_stop(
-    right: Sequence[bool], wrong: int, level: float = LEVEL, resamples: int = 1000
+    guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, level: float = LEVEL, resamples: int = 1000
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the share of guesses that are right before the ``wrong``-th wrong one.
+    """Percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
-    ``right`` are the guesses for all pairs, surest first; pairs are resampled and keep that order, so the answer is the
-    same for the same guesses. Raises ValueError for none.
+    ``guesses`` are ``(pair, right)``, surest first; some of the ``pairs`` may have several, or none. Pairs are
+    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Raises
+    ValueError without pairs.
     """
-    hits = np.asarray(right, dtype=bool)
-    if not len(hits):
-        raise ValueError("no guesses to resample")
-    generator, size = np.random.default_rng(0), max(1, _CELLS // len(hits))
+    if not pairs:
+        raise ValueError("no pairs to resample")
+    order = _Order.of(guesses)
+    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(order.pair)))
     shares = np.concatenate(
-        [_early_shares(hits, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
+        [order.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
     )
     low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
-def _early_shares(
-    hits: NDArray[np.bool_], wrong: int, generator: np.random.Generator, resamples: int
-) -> NDArray[np.float64]:
-    """The share in each of some resamples ``[resamples]``, from how often each pair is drawn."""
-    pairs = len(hits)
-    draws = generator.integers(pairs, size=(resamples, pairs)) + pairs * np.arange(resamples)[:, None]
-    times = np.bincount(draws.ravel(), minlength=resamples * pairs).reshape(resamples, pairs)
-    reached = (times * ~hits).cumsum(axis=1) < wrong
-    counted: NDArray[np.float64] = (times * (hits & reached)).sum(axis=1) / pairs
-    return counted
+class _Order(NamedTuple):
+    """Guesses, surest first: the pair of each, numbered as they come, whether it is wrong, whether it finds one."""
+
+    pair: NDArray[np.int64]
+    wrong: NDArray[np.bool_]
+    finds: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, guesses: Iterable[tuple[int, bool]]) -> _Order:
+        numbers: dict[int, int] = {}
+        found: set[int] = set()
+        pair, wrong, finds = [], [], []
+        for each, right in guesses:
+            pair.append(numbers.setdefault(each, len(numbers)))
+            wrong.append(not right)
+            finds.append(right and each not in found)
+            if right:
+                found.add(each)
+        return cls(np.array(pair, np.int64), np.array(wrong, bool), np.array(finds, bool))
+
+    def shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
+        """The share in each of some resamples ``[resamples]``, from how often each pair is drawn."""
+        draws = generator.integers(pairs, size=(resamples, pairs)) + pairs * np.arange(resamples)[:, None]
+        times = np.bincount(draws.ravel(), minlength=resamples * pairs).reshape(resamples, pairs)[:, self.pair]
+        reached = (times * self.wrong).cumsum(axis=1) < wrong
+        counted: NDArray[np.float64] = (times * (self.finds & reached)).sum(axis=1) / pairs
+        return counted
 
 
 def share_quantile(chances: Sequence[float], quantile: float) -> float:

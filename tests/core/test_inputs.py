@@ -17,7 +17,6 @@ import pytest
 
 from leakage_tasks.attacks.classifier.label_search import shares_given
 from leakage_tasks.attacks.finding import finding_from_json
-from leakage_tasks.attacks.suffix.trained_confidence import trained_confidence_from_json
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.core import inputs
@@ -87,11 +86,6 @@ def test_guesses_of_a_submission(tmp_path: Path) -> None:
     path.write_text(f'Example ID,Suffix Guess\n1,"{DEEP}"\n')
     with pytest.raises(LeakageError, match=r"guesses.csv"):
         read_submission(path)
-
-
-def test_a_fitted_confidence() -> None:
-    with pytest.raises(LeakageError, match="nested too deeply"):
-        trained_confidence_from_json(DEEP)
 
 
 @pytest.mark.parametrize("name", sorted(READERS.keys() - {"dataset_dict.json"}))

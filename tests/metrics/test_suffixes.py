@@ -31,8 +31,9 @@ from leakage_tasks.metrics.suffix_values import drawn_within, p_z
 from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
+    found_before,
+    judged_guesses,
     read_submission,
-    score_submission,
     write_submission,
     wrong_allowed,
 )
@@ -196,7 +197,8 @@ def test_early_stop_is_the_challenges_score_of_the_guess_file(seed, tmp_path):
     write_submission(tmp_path / "guesses.csv", guesses)
     expected = challenge((tmp_path / "guesses.csv").read_text(), answers, wrong)
     assert table(readings, suffix_metrics(wrong))["recall_early_stop"] == expected
-    assert score_submission(read_submission(tmp_path / "guesses.csv"), answers, wrong) == expected
+    judged = judged_guesses(read_submission(tmp_path / "guesses.csv"), answers)
+    assert found_before(judged, wrong) / pairs == expected
 
 
 def test_early_stop_counts_no_right_guess_after_the_last_wrong_one_allowed():

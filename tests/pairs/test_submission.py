@@ -10,8 +10,8 @@ from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
     found_before,
+    judged_guesses,
     read_submission,
-    score_submission,
     write_submission,
 )
 
@@ -105,22 +105,23 @@ def test_a_pair_counts_once_however_often_it_is_guessed():
 def test_several_guesses_for_a_pair_are_scored_in_turn():
     guesses = [(8, (3, 6)), (12, (4, 2)), (8, (3, 7)), (7, (1, 1))]
     suffixes = {8: (3, 7), 12: (4, 2), 7: (1, 1), 9: (0, 0)}
-    assert [score_submission(guesses, suffixes, wrong) for wrong in (1, 2)] == [0, 3 / 4]
+    judged = judged_guesses(guesses, suffixes)
+    assert judged == [(8, False), (12, True), (8, True), (7, True)]
+    assert [found_before(judged, wrong) for wrong in (1, 2)] == [0, 3]
 
 
 @pytest.mark.parametrize(
     ("guesses", "message"),
     [
-        ([(1, (2, 3)), (5, (2, 3))], "guess 2 is for example 5, which is not among the pairs: check the split"),
+        ([(1, (2, 3)), (5, (2, 3))], "guess 2 is for example 5, which is not among the 1 pairs: check the split"),
         ([(1, (2,))], "guess 1, for example 1, has 1 tokens, expected 2"),
     ],
 )
 def test_a_guess_for_other_pairs_is_not_scored(guesses, message):
     with pytest.raises(OptionError, match=message):
-        score_submission(guesses, {1: (2, 3)})
+        judged_guesses(guesses, {1: (2, 3)})
 
 
-@pytest.mark.parametrize(("suffixes", "wrong"), [({}, 100), ({1: (2,)}, 0)])
-def test_there_must_be_pairs_and_an_end(suffixes, wrong):
-    with pytest.raises(OptionError, match="at least one of each"):
-        score_submission([], suffixes, wrong)
+def test_there_must_be_pairs():
+    with pytest.raises(OptionError, match="give one or more"):
+        judged_guesses([], {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 
 import numpy as np
@@ -17,7 +17,6 @@ from scipy.special import expit
 from leakage_tasks.attacks.suffix.candidates import Candidates, calibrated_bits
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.core.inputs import parse_json
 
 TRAINED = "trained"
 """The name a fitted confidence goes by, beside those that need no fitting."""
@@ -121,20 +120,6 @@ class TrainedConfidence:
     def to_json(self) -> str:
         """The fitted model as strict JSON, one line."""
         return json.dumps(asdict(self), allow_nan=False)
-
-
-def trained_confidence_from_json(text: str) -> TrainedConfidence:
-    """Inverse of :meth:`TrainedConfidence.to_json`. Raises OptionError for anything else."""
-    try:
-        data = parse_json(text)
-        lists = {each.name: tuple(data[each.name]) for each in fields(TrainedConfidence)[:4]}
-        fitted = TrainedConfidence(**{**data, **lists})
-    except (ValueError, TypeError, KeyError) as error:
-        raise OptionError(f"not a fitted confidence ({error}): give what its to_json wrote") from None
-    unknown = [name for name in fitted.names if name not in FEATURES]
-    if unknown or len({len(column) for column in lists.values()}) != 1:
-        raise OptionError(f"not a fitted confidence of this version (features {fitted.names}): fit it again")
-    return fitted
 
 
 def _rows(examples: Sequence[Example], names: Sequence[str]) -> tuple[FloatArray, IntArray]:

@@ -80,7 +80,7 @@ def _first(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     yield "# What came of the papers\n"
     counts = [_counts(each.judgements) for each in outcomes]
     every = {column: sum(count[column] for count in counts) for column in counts[0]}
-    not_run = f"; {every[NOT_RUN]} have not been run" if every[NOT_RUN] else ""
+    not_run = f"; {every[NOT_RUN]} not run" if every[NOT_RUN] else ""
     yield (
         f"Of {every['claims']} claims of {len(outcomes)} papers {every[VERDICTS[True]]} are reproduced here and "
         f"{every[VERDICTS[False]]} refuted; {every[VERDICTS[None]]} cannot be told, {every[BEFORE]} of them because of "

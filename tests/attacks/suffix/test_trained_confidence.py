@@ -18,7 +18,6 @@ from leakage_tasks.attacks.suffix.trained_confidence import (
     NothingToFit,
     TrainedConfidence,
     features,
-    trained_confidence_from_json,
 )
 from leakage_tasks.core.errors import OptionError
 from tests.drawn import reordered, validation
@@ -91,9 +90,8 @@ def test_the_order_of_pairs_and_draws_changes_nothing(trained):
 
 
 def test_it_goes_through_strict_json(trained):
-    text = trained.to_json()
-    json.loads(text, parse_constant=pytest.fail)
-    assert trained_confidence_from_json(text) == trained
+    data = json.loads(trained.to_json(), parse_constant=pytest.fail)
+    assert {name: tuple(each) if isinstance(each, list) else each for name, each in data.items()} == asdict(trained)
 
 
 def test_thousands_of_bits_are_no_trouble(trained):
@@ -140,16 +138,3 @@ def test_nothing_wrong_cannot_be_fitted():
 def test_no_pairs_cannot_be_fitted():
     with pytest.raises(NothingToFit, match="no validation pair that the model can take"):
         TrainedConfidence.fit([])
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"names": 3}'])
-def test_what_is_no_fitted_confidence_is_refused(text):
-    with pytest.raises(OptionError, match="not a fitted confidence"):
-        trained_confidence_from_json(text)
-
-
-def test_a_feature_of_another_version_is_refused(trained):
-    data = json.loads(trained.to_json())
-    data["names"][0] = "colour"
-    with pytest.raises(OptionError, match="of this version"):
-        trained_confidence_from_json(json.dumps(data))

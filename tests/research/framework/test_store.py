@@ -69,7 +69,7 @@ def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
     write(tmp_path / "store", stored(claims=[claim("coin 0 hits", True, 0.04), claim("coin 1 hits", True, 0.04)]))
     page = reproduction_page(tmp_path / "store")
     assert "0 are reproduced here and 0 refuted; 4 cannot be told, 2 of them because" in page
-    assert "tests alone; 2 have not been run." in page
+    assert "tests alone; 2 not run." in page
     assert "| cannot be told | because of the correction alone | not run |" in page
     assert "| [coins](#coins) | 2 | 0 | 0 | 2 | 2 | 0 |" in page
     assert "| [notes](#notes) | 2 | 0 | 0 | 2 | 0 | 2 |" in page

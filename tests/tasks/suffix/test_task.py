@@ -19,7 +19,9 @@ from transformers import PreTrainedTokenizerFast
 from leakage_tasks.attacks.suffix.finding import Answer, suffix_finding_from_json
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, MissingOption, OptionError, TargetError
-from leakage_tasks.pairs.submission import SuffixGuess, read_submission, score_submission
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.submission import SuffixGuess, read_submission
+from leakage_tasks.report.score.guesses import score_guesses
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.tasks.suffix.answer import settings_hash
 from leakage_tasks.tasks.suffix.options import read_suffix_options
@@ -196,9 +198,12 @@ def test_a_guess_survives_the_way_between_processes():
 
 def test_the_submission_scores_as_the_run_did(lm, data, tmp_path):
     row = evaluate(lm, data, guesses=str(tmp_path / "guesses.csv"))["results"][TASK]
-    guesses = read_submission(tmp_path / "guesses.csv")
     suffixes = dict(enumerate(map(tuple, arrays()[1].tolist())))
-    assert score_submission(guesses, suffixes, wrong=5) == pytest.approx(row["recall_early_stop,none"])
+    (scored,) = score_guesses([tmp_path / "guesses.csv"], [Pair(n, (1,), each) for n, each in suffixes.items()], 5)
+    assert 0 < scored.recall_early_stop < 1
+    for name in ("recall", "recall_early_stop"):
+        figures = [row[f"{name}{end},none"] for end in ("", "_ci_low", "_ci_high")]
+        assert [getattr(scored, name), *getattr(scored, f"{name}_interval")] == pytest.approx(figures)
     with (tmp_path / "guesses.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == row["guesses_written,none"] == PAIRS

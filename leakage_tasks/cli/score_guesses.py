@@ -1,0 +1,58 @@
+"""``leakage score-guesses``: guesses of any attack, scored by the same pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leakage_tasks.cli.model_options import JsonOutput
+from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
+from leakage_tasks.cli.registry import register_command
+
+
+@register_command("score-guesses", 10)
+def score_guesses_command(
+    guesses: Annotated[
+        list[Path],
+        typer.Argument(help="CSV of the Training Data Extraction Challenge, 'Example ID,Suffix Guess', surest first."),
+    ],
+    data: Data,
+    split: Annotated[str, typer.Option(help="train, validation, test or all; ids count its pairs from 0.")] = "test",
+    prefix_length: PrefixLength = None,
+    suffix_length: SuffixLength = None,
+    tokenizer: Annotated[str | None, typer.Option(help="For text.")] = None,
+    text_column: TextColumn = "text",
+    wrong: Annotated[
+        int | None,
+        typer.Option(help="Wrong guesses allowed (default: 100 of 1,000 pairs or more, else a tenth of them)."),
+    ] = None,
+    output: JsonOutput = None,
+) -> None:
+    """Score guesses of suffixes, whatever attack made them, side by side: recall, early stop, and what they differ by.
+
+    The files are what suffix_extraction writes with guesses=FILE, and what the challenge takes.
+    """
+    import json
+
+    from leakage_tasks.core.atomic import check_place, write_text
+    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.report.score.guesses import guesses_text, score_guesses
+
+    if output is not None:
+        check_place(output)
+    with unchanged(*guesses, Path(data)):
+        pairs = read_pairs(
+            data=data,
+            split=split,
+            prefix_length=prefix_length,
+            suffix_length=suffix_length,
+            tokenizer=tokenizer,
+            text_column=text_column,
+        )
+        scored = score_guesses(guesses, pairs, wrong)
+    typer.echo(guesses_text(scored))
+    if output is not None:
+        text = json.dumps([each.to_json() for each in scored], indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(output, text + "\n", errors="backslashreplace")
