@@ -3,7 +3,8 @@
 ``python -m benchmarks.kill_and_resume -o FOLDER --kills 20`` makes a small model and canaries (some of them natural),
 runs ``lm_eval`` on them undisturbed, then again with SIGKILL each time that a random number of findings more has been
 kept, at a random moment after that. The last run is left alone. It prints how many findings each run met and exits
-with 1 where samples or figures differ (seconds apart), or a natural secret stands in what was kept.
+with 1 where samples or figures differ (seconds apart) by more than :data:`SAME`, since what is left shares its passes
+with other rows, or a natural secret stands in what was kept.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 TASKS = ("canary_exposure", "canary_extraction")
 NATURAL = ("415-555-0137", "212-555-0164", "303-555-0158")
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:-'\n"
+SAME = 1e-4
+"""Bits, or share of a number, that company may change."""
 REUSED = re.compile(r"(canary_\w+): (\d+) of (\d+) findings")
 
 
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").replace("`", ""))
     parser.add_argument("-o", "--output", type=Path, required=True, help="a new folder")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--canaries", type=int, default=40)
+    parser.add_argument("--canaries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     given.output.mkdir(parents=True)
@@ -59,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"killed with {done} of {total} findings kept", flush=True)
     log = finish(start(given.output, killed))
     print("; ".join(f"{task}: {there} of {every} were there" for task, there, every in REUSED.findall(log)))
-    problems = [*differences(outcome(alone), outcome(killed)), *shown(killed)]
-    print("\n".join(problems) or f"samples and figures are those of the undisturbed run, after {given.kills} kills")
+    most, problems = compared(outcome(alone), outcome(killed))
+    problems += shown(killed)
+    same = f"samples and figures are those of the undisturbed run to {most:.0e}, after {given.kills} kills"
+    print("\n".join(problems) or same)
     raise SystemExit(1 if problems else 0)
 
 
@@ -133,22 +138,22 @@ def without_seconds(value: Any) -> Any:
     return [without_seconds(each) for each in value] if isinstance(value, list) else value
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    """What two outcomes do not have alike."""
-    for name in sorted({*one, *other}):
-        if not near(one.get(name), other.get(name)):
-            yield f"{name} differs: {one.get(name)} | {other.get(name)}"
+def compared(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, list[str]]:
+    """How far numbers of two outcomes are apart at most, and what they do not have alike, in words."""
+    apart = {name: difference(one.get(name), other.get(name)) for name in sorted({*one, *other})}
+    problems = [f"{name} differs: {one.get(name)} | {other.get(name)}" for name in apart if apart[name] > SAME]
+    return max(apart.values()), problems
 
 
-def near(one: Any, other: Any) -> bool:
-    """Whether two values are equal but for the last digits of numbers: fewer canaries share a pass."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(near(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(near, one, other))
+def difference(one: Any, other: Any) -> float:
+    """How far numbers of two values are apart at most, those above 1 as a share; infinite where anything else is."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return max((difference(one[name], other[name]) for name in one), default=0.0)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return max(map(difference, one, other), default=0.0)
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
-    return bool(one == other)
+        return abs(one - other) / max(1.0, abs(one))
+    return 0.0 if one == other else math.inf
 
 
 def shown(folder: Path) -> Iterator[str]:

@@ -11,8 +11,8 @@ import torch
 from lm_eval.models.huggingface import HFLM
 from peft import LoraConfig, get_peft_model
 
+from benchmarks.kill_and_resume import difference, without_seconds
 from benchmarks.kill_and_resume import main as kill_and_resume
-from benchmarks.kill_and_resume import near, without_seconds
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError
@@ -98,11 +98,11 @@ def test_a_run_that_was_killed_goes_on(manifest, tmp_path, monkeypatch, attacked
     with caplog.at_level(logging.INFO):
         results = evaluate(model(), BOTH, given)
     assert [len(each) for each in attacked] == [max(0, 5 - number), min(5, 10 - number)]
-    assert near(outcome(results), whole)
+    assert difference(outcome(results), whole) < 1e-6
     assert f"canary_exposure: {min(5, number)} of 5 findings are there already" in caplog.text
     assert f"canary_extraction: {max(0, number - 5)} of 5 findings are there already" in caplog.text
     attacked.clear()
-    assert near(outcome(evaluate(model(), BOTH, given)), whole)
+    assert difference(outcome(evaluate(model(), BOTH, given)), whole) < 1e-6
     assert attacked == [[], []]
 
 
