@@ -17,6 +17,8 @@ GIVEN_SHARE = 1 / 12
 """The same as a share of the memory that a user allows, where that is less."""
 PAUSE = 0.1
 """Seconds between two looks."""
+BUSY = 0.05
+"""The most of the time that handing back takes."""
 
 
 def _trim() -> Callable[[int], int] | None:
@@ -43,15 +45,17 @@ class FreedMemory:
         self._next = 0.0
 
     def look(self) -> None:
-        """Hand back what is free if the process has grown so much since the pass after the last time."""
-        now = time.monotonic()
-        if self._trim is None or now < self._next:
+        """Hand back what is free if the process has grown so much since that was done last, or since the first look."""
+        started = time.monotonic()
+        if self._trim is None or started < self._next:
             return
-        self._next = now + PAUSE
+        self._next = started + PAUSE
         size = self._process.memory_info().rss
         if self._usual is None:
-            # What a pass needs is taken again at once, and would be handed back after each.
             self._usual = size
         elif size > self._usual + min(GROWN, GIVEN_SHARE * (given_memory() or math.inf)):
             self._trim(0)
-            self._usual = None
+            self._usual = self._process.memory_info().rss
+            ended = time.monotonic()
+            # A pass takes again what it needs, so that this may come after each.
+            self._next = ended + max(PAUSE, (ended - started) / BUSY)

@@ -16,8 +16,10 @@ from leakage_tasks.core.sizes import size_words
 
 FREE_SHARE = 0.4
 """Of the memory that is free, what a run takes unless told otherwise."""
-SHARE = 1 / 3
+SHARE = 0.3
 """Of a run's memory, what the rows of one batch take, what a round answers, and what searches keep to go on from."""
+COPIES = 1 / 4
+"""Of a batch's memory, what copies of prefixes take: of those that few of its rows share."""
 CPU_BYTES = 1 << 28
 """The most that the rows of a search take in a pass on a CPU, which gains nothing by more."""
 SPREAD_BYTES = 4 * 10**9
@@ -82,7 +84,16 @@ class MemoryBudget:
     @property
     def rows(self) -> int:
         """Bytes that the rows of a search may take in a pass where the user names no batch size."""
-        return self.batch if self.device.type == "cuda" else min(CPU_BYTES, self.batch)
+        return self._on_device(1 - COPIES, CPU_BYTES)
+
+    @property
+    def copies(self) -> int:
+        """Bytes that copies of what stands before some of those rows may take besides."""
+        return self._on_device(COPIES, CPU_BYTES // 2)
+
+    def _on_device(self, share: float, on_cpu: int) -> int:
+        most = int(share * self.batch)
+        return most if self.device.type == "cuda" else min(on_cpu, most)
 
     @property
     def whole(self) -> int:

@@ -6,6 +6,7 @@ import ctypes
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,13 +29,14 @@ class Process:
         return self
 
 
-def trims(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> list[int]:
-    """At which of some looks at a process of these ``sizes`` memory is handed back."""
+def trims(monkeypatch: pytest.MonkeyPatch, looks: int, sizes: list[int]) -> list[int]:
+    """At which of so many looks memory is handed back, after which the process is asked for its size once more."""
     found: list[int] = []
     monkeypatch.setattr(freed_memory, "PAUSE", 0.0)
+    monkeypatch.setattr(freed_memory, "BUSY", float("inf"))
     watch = FreedMemory()
     watch._process = Process(sizes)  # type: ignore[assignment]
-    for place in range(len(sizes)):
+    for place in range(looks):
         watch._trim = lambda _, place=place: found.append(place) or 1  # type: ignore[misc]
         watch.look()
     return found
@@ -42,12 +44,27 @@ def trims(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> list[int]:
 
 def test_growth_is_handed_back_once_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     small, large = 100 * MIB, 100 * MIB + 2 * GROWN
-    assert trims(monkeypatch, [small, small + GROWN, large, small, small]) == [2]
+    assert trims(monkeypatch, 5, [small, small + GROWN, large, small, small, small]) == [2]
 
 
-def test_what_a_pass_takes_again_is_not_handed_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, after = 100 * MIB, 100 * MIB + 2 * GROWN
-    assert trims(monkeypatch, [before, after, after, after, after]) == [1]
+def test_growth_counts_from_what_was_left_after_handing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = 100 * MIB, 100 * MIB + 2 * GROWN
+    assert trims(monkeypatch, 4, [small, large, small, large, small, small]) == [1, 2]
+    assert trims(monkeypatch, 4, [small, large, large, large, large]) == [1]
+
+
+def test_handing_back_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 3.0, 42.0, 43.1, 43.2])
+    monkeypatch.setattr(freed_memory, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    small, large = 100 * MIB, 100 * MIB + 2 * GROWN
+    found: list[int] = []
+    watch = FreedMemory()
+    watch._process = Process([small, large, small, large, small])  # type: ignore[assignment]
+    for place in range(4):
+        watch._trim = lambda _, place=place: found.append(place) or 1  # type: ignore[misc]
+        watch.look()
+    # It took from second 1 to 3, and may not take a twentieth of the time before second 43.
+    assert found == [1, 3]
 
 
 def test_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:

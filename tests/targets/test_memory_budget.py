@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -15,7 +16,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
-from leakage_tasks.targets.memory_budget import MemoryBudget, memory_within
+from leakage_tasks.targets.memory_budget import COPIES, SHARE, MemoryBudget, memory_within
 from leakage_tasks.targets.rounds import together
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
@@ -24,6 +25,11 @@ from tests.oracles import letters, tiny_gpt2
 CPU = torch.device("cpu")
 PINS = [Canary(f"c{place}", "the pin is {digits:4}.", tuple(secret)) for place, secret in enumerate(("1234", "9876"))]
 SHORT = [Canary("c", "the pin is {digits:2}.", ("1", "2"))]
+
+
+def allowing(size: int, share: float) -> int:
+    """The memory of which so many bytes are this share, and a few bytes more."""
+    return math.ceil(size / share) + 9
 
 
 @pytest.mark.parametrize(
@@ -44,21 +50,21 @@ def test_what_is_allowed_holds_inside_and_no_longer():
     states = MemoryBudget()
     usual = states.most
     with memory_within(1500):
-        assert (states.most, states.rows) == (500, 500)
+        assert (states.most, states.batch, states.rows, states.copies) == (450, 450, 337, 112)
     assert states.most == usual
 
 
 def test_the_threads_of_attacks_keep_to_it_too():
     with memory_within(1500):
         (found,) = together([lambda: MemoryBudget().rows])
-    assert found.result == 500
+    assert found.result == 337
 
 
 def test_unless_given_it_is_a_share_of_what_is_free_for_all_processes(monkeypatch):
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Free", (), {"available": 10**9}))
     alone = MemoryBudget().most
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert (alone, MemoryBudget().most) == (133_333_333, 33_333_333)
+    assert (alone, MemoryBudget().most) == (120_000_000, 30_000_000)
 
 
 @pytest.mark.parametrize("attack", [pytest.param("exposure", marks=pytest.mark.slow), "shortest-path", "beam"])
@@ -90,7 +96,7 @@ def test_a_pass_holds_no_more_rows_than_it_allows(monkeypatch):
         target, "one_pass", lambda parts: rows.append(sum(len(part.tokens) for part in parts)) or one_pass(parts)
     )
     row = LOGIT_BYTES * target.model.config.vocab_size
-    with memory_within(3 * 40 * row):
+    with memory_within(allowing(40 * row, SHARE * (1 - COPIES))):
         run_attack("exposure", target, SHORT)
     assert max(rows) <= 40
 
@@ -110,10 +116,28 @@ def test_a_row_counts_what_its_state_holds_whatever_was_read_since(context):
         # Besides four numbers for each weight of a layer's attention to what stands before, and of each of its MLP.
         return logits + tokens * held + 16 * (2 * (long.length + tokens) + 4 * 32)
 
-    with memory_within(3 * 40 * row(1)):
+    with memory_within(allowing(40 * row(1), SHARE * (1 - COPIES))):
         assert target.pass_rows([long]) == 40
         # One token more of its own.
         assert target.pass_rows([grown]) == 40 * row(1) // row(2)
+
+
+def test_a_text_counts_what_a_layer_computes_of_each_token_that_a_pass_reads():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    state, _, _ = target.start(target.encode(["the pin is "])[0], np.arange(4, 20))
+    token = state.prefix_bytes // state.length
+    logits = LOGIT_BYTES * target.model.config.vocab_size
+
+    def text(own: int) -> int:
+        # As of a row, for each of its own tokens.
+        return logits + own * (token + 16 * (2 * 60 + 4 * 32))
+
+    with memory_within(allowing(40 * text(1), SHARE * (1 - COPIES))):
+        assert [target.text_rows(60, own) for own in (1, 2, 5)] == [
+            40,
+            40 * text(1) // text(2),
+            40 * text(1) // text(5),
+        ]
 
 
 def whole_texts() -> list[float]:
@@ -135,7 +159,7 @@ def test_texts_with_logits_at_every_token_stay_within_it(scored):
     logits = LOGIT_BYTES * len(letters()) * 20
     hook = tiny_gpt2(letters()).lm_head.register_forward_hook(lambda module, given, out: rows.append(len(out)))
     try:
-        with memory_within(3 * 3 * logits):
+        with memory_within(allowing(3 * logits, SHARE)):
             assert scored() == pytest.approx(plain)
     finally:
         hook.remove()

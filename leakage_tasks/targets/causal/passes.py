@@ -29,7 +29,7 @@ from leakage_tasks.targets.memory import out_of_memory
 SAME, SAME_IN_HALF = 1e-4, 0.1
 """How far log-probabilities of two ways may be apart, in nats, the latter in half precision."""
 CHECKED = 4
-"""Rows of a state that prove a way; a pass for the state alone takes a copy of the prefix for each."""
+"""The most rows of a state that prove a way; a pass for the state alone takes a copy of the prefix for each."""
 
 Read = Callable[..., tuple[Tensor, Any]]
 """Reads tokens ``[n, 1]`` after a cache, told more by name: logits ``[n, 1, V]`` and the cache after them."""
@@ -158,10 +158,15 @@ class Passes:
         told = self.foretold.beside(states[0], fed[0], logits[0]) if self.foretold and len(states) == 1 else None
         if told and self.agree(told[:1], told[1:]):
             return True
-        some = {place: few_places(len(fed[place])) for place in _unlike(states)}
+        some = {place: few_places(len(fed[place]), self._checked(states[place])) for place in _unlike(states)}
         picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
         plain, _ = self._each(picked, [rows_of(fed[place], rows) for place, rows in some.items()])
         return self.agree([rows_of(logits[place], rows) for place, rows in some.items()], plain)
+
+    def _checked(self, state: RowState) -> int:
+        """How many rows of a state prove a way: fewer than usual, but two, where copies of its prefix take much."""
+        copy = state.prefix_bytes + (state.lead.nbytes if state.lead else 0)
+        return max(2, int(min(CHECKED, self._copied() / max(copy, 1))))
 
     def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""
@@ -226,9 +231,9 @@ def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
     return max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
 
 
-def few_places(rows: int) -> Tensor:
+def few_places(rows: int, most: int = CHECKED) -> Tensor:
     """Places of a few rows, the first and the last among them."""
-    return torch.linspace(0, rows - 1, min(rows, CHECKED)).round().long()
+    return torch.linspace(0, rows - 1, min(rows, most)).round().long()
 
 
 def _likeness_of_prefix(state: RowState) -> Hashable:

@@ -183,7 +183,7 @@ class CausalReader(TextModel):
             half = in_half_precision(self.model, self.autocast)
             turns = turns_of(self.model.config, self._windows)
             self._passes[self._adapted] = Passes(
-                self.read_on, self._stepper, half, lambda: self.states.rows / 2, self._windows, turns
+                self.read_on, self._stepper, half, lambda: self.states.copies, self._windows, turns
             )
         return self._passes[self._adapted]
 

@@ -75,19 +75,19 @@ class CausalTarget(CausalReader):
         """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
         return CausalInContext(self, context, space)
 
-    def rows(self, length: int, own: int | None = None) -> int:
+    def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
         """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
 
         Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
         it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
         A CPU is given no more tokens at once than its caches are good for. What rows share is held once: ``own``
-        tokens are a row's alone, by default those after the prefix read last.
+        tokens are a row's alone, by default those after the prefix read last; a pass reads the last ``read`` of them.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
             if own is None:
                 own = length - (self._shared_tokens if self.passes.shares else 0)
-            meanwhile = activation_bytes(self.model.config.get_text_config(), length)
+            meanwhile = read * activation_bytes(self.model.config.get_text_config(), length)
             cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1) + meanwhile)
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         elif self.device.type == "cpu":
@@ -191,7 +191,7 @@ class CausalTarget(CausalReader):
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(CausalTarget.rows(self, length, own), tokens // own, self.texts_that_fit(own)))
+        return max(1, min(CausalTarget.rows(self, length, own, own), tokens // own, self.texts_that_fit(own)))
 
     def tokens_read(self, length: int, own: int, texts: int) -> int:
         """Of each of so many whole texts of ``length`` tokens of which ``own`` follow what all share."""
@@ -243,9 +243,9 @@ class CausalInContext(CausalTarget):
     def _on(self, texts: Sequence[str]) -> list[list[int]]:
         return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
 
-    def rows(self, length: int, own: int | None = None) -> int:
+    def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
         """See :class:`CausalTarget`; the lead is in memory too."""
-        return super().rows(length + len(self._lead.tokens), own)
+        return super().rows(length + len(self._lead.tokens), own, read)
 
     def paths(self, space: Space) -> Paths:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import math
 from functools import cache
 from types import SimpleNamespace
 
@@ -169,17 +170,19 @@ def test_no_prefix_is_copied_where_attention_is_plain(name, monkeypatch):
     stepped(target, (3, 2, 2, 1))
 
 
-def test_a_way_is_proven_by_a_few_rows_of_a_state():
+@pytest.mark.parametrize(("copies", "proving"), [(math.inf, CHECKED), (CHECKED, CHECKED), (3.5, 3), (0, 2)])
+def test_a_way_is_proven_by_a_few_rows_of_a_state_as_far_as_copies_of_its_prefix_fit(copies, proving):
     target = CausalTarget(model_of("gpt2"), letters())
     columns, rows = np.arange(V), 50
     state, _, _ = target.start(target.encode([BEFORE[0]])[0], columns)
+    target.passes._copied = lambda: copies * state.prefix_bytes
     read = []
     for _ in range(2):
         with metered([target.model]) as count:
             zeros = np.zeros(rows, dtype=np.int64)
             target.extend([state], zeros, zeros, np.arange(5, 5 + rows) % V, columns)
         read.append(count.rows)
-    assert read == [rows + CHECKED, rows]
+    assert read == [rows + proving, rows]
 
 
 def test_a_way_that_is_wrong_steps_aside(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.memory_budget import SHARE, memory_within
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import TEXT_BYTES, CausalSuffixes
 from tests.oracles import merging, tiny_gpt2
@@ -34,7 +34,7 @@ def test_what_the_draws_of_pairs_given_at_once_weigh_is_half_of_the_memory_for_s
     weight = (uniforms.nbytes + sum(array.nbytes for array in arrays)) / 2 + TEXT_BYTES * SAMPLES
     with memory_within(megabytes * 10**6):
         at_once = target.pairs_at_once(PAIR, SAMPLES)
-    assert at_once * weight == pytest.approx(megabytes * 10**6 / 6, rel=0.15)
+    assert at_once * weight == pytest.approx(megabytes * 10**6 * SHARE / 2, rel=0.15)
 
 
 def test_one_pair_is_given_however_little_memory_there_is() -> None:
