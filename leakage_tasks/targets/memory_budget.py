@@ -17,7 +17,10 @@ from leakage_tasks.core.sizes import size_words
 FREE_SHARE = 0.4
 """Of the memory that is free, what a run takes unless told otherwise."""
 SHARE = 0.3
-"""Of a run's memory, what the rows of one batch take, what a round answers, and what searches keep to go on from."""
+"""Of a run's memory, what one batch takes, what a round answers, and what searches keep to go on from.
+
+The rest is for what all of them look at, and for what is freed and not handed back yet.
+"""
 COPIES = 1 / 4
 """Of a batch's memory, what copies of prefixes take: of those that few of its rows share."""
 CPU_BYTES = 1 << 28
