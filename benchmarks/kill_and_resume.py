@@ -151,7 +151,8 @@ def difference(one: Any, other: Any) -> float:
         return max((difference(one[name], other[name]) for name in one), default=0.0)
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return max(map(difference, one, other), default=0.0)
-    if isinstance(one, float) and isinstance(other, float):
+    # What is no number is like nothing, itself included.
+    if isinstance(one, float) and isinstance(other, float) and math.isfinite(one) and math.isfinite(other):
         return abs(one - other) / max(1.0, abs(one))
     return 0.0 if one == other else math.inf
 

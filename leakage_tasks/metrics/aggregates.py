@@ -222,7 +222,7 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
     That is how the Training Data Extraction Challenge scores (Zhang et al. 2023, section 4.3: 100 wrong ones in 1,000
     pairs). Equally sure guesses go by fewer bits, then by pair. None allows :func:`wrong_allowed`. Raises OptionError.
     """
-    _check_wrong(wrong)
+    check_wrong(wrong)
     return _of_defined(
         lambda guesses: found_before(enumerate(_right(guesses)), wrong or wrong_allowed(len(guesses))) / len(guesses)
     )
@@ -230,7 +230,7 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
     """The percentile bootstrap interval of :func:`early_stop`. Raises OptionError."""
-    _check_wrong(wrong)
+    check_wrong(wrong)
     return _interval(
         BOOTSTRAP.kind,
         lambda guesses: intervals.bootstrap_early_stop(
@@ -244,6 +244,7 @@ def _right(guesses: list[Guessed]) -> list[bool]:
     return [bool(each[0]) for each in sorted(guesses, key=lambda each: surest_first(each[1], each[2], each[3]))]
 
 
-def _check_wrong(wrong: int | None) -> None:
+def check_wrong(wrong: int | None) -> None:
+    """Raise OptionError for a number of wrong guesses that cannot be allowed."""
     if wrong is not None and wrong < 1:
         raise OptionError(f"wrong guesses allowed: {wrong} is too few: allow 1 or more")

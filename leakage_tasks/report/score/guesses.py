@@ -10,6 +10,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.text_table import text_table
+from leakage_tasks.metrics.aggregates import check_wrong
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import found_before, judged_guesses, read_submission, wrong_allowed
 from leakage_tasks.report.reading.format import number
@@ -52,8 +53,7 @@ def score_guesses(files: Sequence[Path], pairs: Sequence[Pair], wrong: int | Non
     ``wrong`` guesses are allowed, unless given as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says.
     Raises OptionError naming the file.
     """
-    if wrong is not None and wrong < 1:
-        raise OptionError(f"wrong={wrong}: allow 1 wrong guess or more")
+    check_wrong(wrong)
     suffixes = {place: pair.suffix for place, pair in enumerate(pairs)}
     judged = [_judged(path, suffixes) for path in files]
     surest = [dict(reversed(each)) for each in judged]

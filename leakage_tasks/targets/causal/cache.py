@@ -66,6 +66,11 @@ class RowState:
         return bytes_of(self.prefix or [])
 
     @property
+    def copy_bytes(self) -> int:
+        """Bytes of a copy of the shared prefix, its lead included."""
+        return self.prefix_bytes + (self.lead.nbytes if self.lead else 0)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held per row tensors (the prefix is shared and not counted)."""
         return bytes_of(self.tensors)

@@ -165,8 +165,7 @@ class Passes:
 
     def _checked(self, state: RowState) -> int:
         """How many rows of a state prove a way: fewer than usual, but two, where copies of its prefix take much."""
-        copy = state.prefix_bytes + (state.lead.nbytes if state.lead else 0)
-        return max(2, int(min(CHECKED, self._copied() / max(copy, 1))))
+        return max(2, int(min(CHECKED, self._copied() / max(state.copy_bytes, 1))))
 
     def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""

@@ -122,8 +122,8 @@ class CausalTarget(CausalReader):
         elif state.prefix is None:
             self._row_bytes, self._token_bytes = logits + state.nbytes, 0.0
         else:
-            held = state.prefix_bytes + (state.lead.nbytes if state.lead else 0)
-            self._row_bytes, self._token_bytes, self._shared_tokens = logits, held / state.length, state.length
+            self._row_bytes, self._shared_tokens = logits, state.length
+            self._token_bytes = state.copy_bytes / state.length
             self._row_bytes += getattr(state.source, "nbytes", 0)
         check_one_row(self._row_bytes + self._token_bytes)
 
