@@ -84,11 +84,11 @@ def _pairs(number: int) -> list[Pair]:
 
 def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence[Pair]]) -> Measured:
     target = CausalSuffixes(CausalTarget(model, merging()))
-    # Passes have so many rows at most, also of whole texts, as on a GPU.
-    target.sampler.limit.most, target.sampler.tokens = options.rows, 1 << 30
+    # Passes have so many rows at most, also of whole texts and of several lengths, as on a GPU.
+    target.sampler.limit.most, target.sampler.tokens, target.sampler.mixing = options.rows, 1 << 30, True
     order = SuffixRequest(samples=options.draws)
-    # Once for nothing: what is found out about a model the first time belongs to neither way.
-    attack_pairs(target, groups[0][:1], order)
+    # What is found out about a model the first time, also of passes that are full, belongs to neither way.
+    attack_pairs(target, groups[0][:1], SuffixRequest(samples=2 * options.rows))
     found, depth, started = [], 0, time.process_time()
     with metered([model]) as count:
         for group in groups:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import TOKENS_ON_CPU
+from leakage_tasks.targets.causal.cache import attention_only, join, of_rows
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.causal.token_by_token import fewest_worth
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
-from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, NoCache, growing_cache
+from leakage_tasks.targets.suffix.growing_attention import AttentionCache
+from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, StateChangesForm
+from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache
+from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
 PASSES_HELD = 8
 """Passes' worth of rows that are held between passes: so many that hardly one of them is not full."""
-MOST_PARTED = 4
+MOST_PARTED = 16
 """How often a batch may be parted, each part waiting for the one made of it, as more prefixes are taken on."""
 
 
@@ -60,7 +68,13 @@ class SuffixSampler:
         self.limit = RowLimit(MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE))
         self.tokens = TOKENS_ON_CPU
         """Tokens of whole texts that a pass has at most on a CPU."""
-        self._row_bytes: dict[tuple[int, int], int] = {}
+        # A CPU takes longer to copy rows into one batch than a pass more costs it.
+        self.mixing = target.device.type != "cpu"
+        """Whether to read rows of two lengths in one pass where that can be done."""
+        self.goes_on_by_tokens: bool | None = None
+        """Whether the model reads one token at a time after a state, not several; None until it is seen."""
+        self._row_bytes: dict[int, tuple[int, int]] = {}
+        """Of a prefix of so many tokens, and of each token after it."""
 
     def bound(self, prefix: Sequence[int], more: int) -> int:
         """Rows of such a prefix and ``more`` tokens to come that memory allows in a pass, one at least."""
@@ -72,13 +86,14 @@ class SuffixSampler:
         return Room(self.bound(prefix, more), self.target.states.most // max(self._bytes_held(prefix, more), 1))
 
     def _bytes_held(self, prefix: Sequence[int], more: int) -> int:
-        """What one row takes between passes, found out once for each length."""
-        lengths = len(prefix), more
-        if lengths not in self._row_bytes:
+        """What one row takes between passes, found out once for each length of a prefix."""
+        if len(prefix) not in self._row_bytes:
             with self.limit.halving(1), self.target.inference():
-                self._row_bytes[lengths] = self.begin([prefix], more)[0].row_bytes
-            check_one_row(self._row_bytes[lengths] + LOGIT_BYTES * self.vocabulary)
-        return self._row_bytes[lengths]
+                live = self.begin([prefix], more)[0]
+                self._row_bytes[len(prefix)] = live.row_bytes(0), live.row_bytes(1) - live.row_bytes(0)
+        first, each = self._row_bytes[len(prefix)]
+        check_one_row(first + more * each + LOGIT_BYTES * self.vocabulary)
+        return first + more * each
 
     def asked(self, length: int) -> int:
         """Rows of ``length`` tokens that the user's batch size comes to; the harness' own default of 1 asks nothing."""
@@ -94,12 +109,49 @@ class SuffixSampler:
         """
         tokens = self.tensor([[*self.before, *prefix] for prefix in prefixes])
         logits, caches = zip(*(self.target.read(part, 1) for part in tokens.split(at_once or len(tokens))), strict=True)
-        live = growing_cache(caches, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
+        live = _growing(caches, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
+        self.goes_on_by_tokens = not live.many_tokens
         return live, torch.cat(logits)[:, -1]
 
     def go_on(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
         """Append ``tokens`` ``[n]`` to n of the rows: logits ``[n, V]`` after them."""
         return self.read_more(live, tokens[:, None], rows)[:, -1]
+
+    def mixes(self, live: GrowingCache) -> TypeGuard[MixingCache]:
+        """Whether rows of two lengths may share a pass, as far as is known."""
+        return self.mixing and live.mixes(self.target.passes.mixes_lengths)
+
+    @contextlib.contextmanager
+    def lengths_apart(self) -> Iterator[None]:
+        """Leave the block early where the model's state turns out not to be of one form for rows of two lengths.
+
+        They are read apart from then on. It is for a block in a loop that goes on until all is done.
+        """
+        try:
+            yield
+        except StateChangesForm:
+            log.debug("the state of texts of several lengths is not of one form: they are read apart")
+            self.mixing = False
+
+    def go_on_together(self, live: MixingCache, tokens: Sequence[Tensor], parts: Sequence[slice]) -> list[Tensor]:
+        """Append ``tokens`` ``[n]`` to the n rows of each part, which are of equal length, in one pass for all parts.
+
+        Returns logits ``[n, V]`` after the rows of each.
+        """
+        fed = [each[:, None] for each in tokens]
+        logits, grown = self.target.passes.step(live.states(parts), fed)
+        live.grew(parts, grown)
+        return logits
+
+    def better_whole(self, prefix: Sequence[int], longest: int, texts: int) -> bool:
+        """Whether so many texts are better read from their first token than after what is remembered of ``prefix``.
+
+        That is where the model goes on by a token a pass, ``longest`` times, and passes have too few texts for it.
+        """
+        if self.goes_on_by_tokens is None:
+            self._bytes_held(prefix, longest)
+        at_once = min(texts, self.bound(prefix, longest))
+        return bool(self.goes_on_by_tokens) and at_once < fewest_worth(self.target, len(prefix), longest)
 
     def read_more(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
         """Append ``tokens`` ``[n, k]`` to n of the rows: logits ``[n, k, V]`` after each. Of some rows k is 1."""
@@ -120,3 +172,17 @@ class SuffixSampler:
     def tensor(self, rows: Any) -> Tensor:
         """Whole numbers, such as token rows of one length, on the model's device."""
         return torch.tensor(rows, dtype=torch.long, device=self.target.device)
+
+
+def _growing(caches: Sequence[Any], length: int, more: int) -> GrowingCache:
+    """The state of texts of ``length`` tokens from what the model returned for some and then for the others.
+
+    ``more`` tokens are still to come.
+    """
+    whole = join([of_rows(cache) for cache in caches])
+    if not attention_only(caches[0]):
+        return WholeStateCache(whole, length)
+    rows, _, read, _ = whole.tensors[0].shape
+    pairs = zip(whole.tensors[::2], whole.tensors[1::2], strict=True)
+    layers = [RoomyLayer(keys, values, read + more) for keys, values in pairs]
+    return AttentionCache(whole.shell, layers, np.full(rows, read))

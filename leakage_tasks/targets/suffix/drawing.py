@@ -1,16 +1,15 @@
 """The sampling engine: many suffixes of many prefixes at once, from a causal model.
 
 A prefix is read once. Draws that are still identical are one row of the batch; where they part, the row's state is
-copied. Rows of many prefixes go on step by step, each step in as few passes as hold them, and part after part where
-they become too many to be held. Each draw has its own stream of uniform numbers, turned into tokens by the inverse of
-the distribution function, which splits a row's draws as a multinomial does and makes the first k of K draws those of a
-run with k.
+copied. Rows of many prefixes go on step by step in as few passes as hold them: where the last pass of a step has room,
+rows that are a token further fill it. Where there are too many rows to be held, they go on part after part. Each draw
+has its own stream of uniform numbers, turned into tokens by the inverse of the distribution function, which splits a
+row's draws as a multinomial does and makes the first k of K draws those of a run with k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.causal import Room, SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.targets.suffix.growing_cache import GrowingCache
+from leakage_tasks.targets.suffix.front import Chosen, Front
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
@@ -45,30 +44,10 @@ def draw_suffixes(
             # More prefixes where the last ones' draws hardly parted from each other.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(found), len(found) + at_once)
-            with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)):
+            with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
                 last = _Drawing(sampler, scheme, uniforms[part], room).run(prefixes[part])
                 found += last
     return found
-
-
-@dataclass
-class _Front:
-    """A batch of partly drawn suffixes: draw ``draws[i]`` has become row ``row_of[i]`` of ``live`` and ``path``."""
-
-    live: GrowingCache
-    path: PartialDraws
-    draws: IntArray
-    row_of: IntArray
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The distinct next tokens of a front: ``n`` of them, each after a parent row; draw i takes number ``which[i]``."""
-
-    parents: IntArray
-    tokens: IntArray
-    figures: FloatArray
-    which: IntArray
 
 
 class _Drawing:
@@ -86,9 +65,9 @@ class _Drawing:
     def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
         """Draw all suffixes; one result a prefix."""
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
-        draws = np.arange(len(self.uniforms))
-        front = _Front(live, PartialDraws.empty(self.count, self.length), draws, draws // self.samples)
-        self._draw(front, self._choose(front, draws, 0, logits, 0), 0, self.room)
+        draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
+        front = Front(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
+        self._draw(front, [self._choose(front, slice(0, self.count), 0, logits)], self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -99,28 +78,25 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _draw(self, front: _Front, chosen: _Chosen, step: int, room: int) -> None:
-        """Draw all tokens from ``step`` on, whose own are ``chosen`` and not yet taken; memory has ``room`` for rows.
+    def _draw(self, front: Front, chosen: list[Chosen], room: int) -> None:
+        """Draw all tokens that are left, those just ``chosen`` first; memory has ``room`` for rows.
 
         A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
         """
         held = self._held(room)
         while True:
-            # Each row's position is booked on one of its draws, and so on its prefix.
-            self.nodes[front.draws[np.unique(chosen.which, return_index=True)[1]]] += 1
-            if step == self.length - 1:
-                path = front.path.select(chosen.parents)
-                path.write(step, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
-                self.finished.append((path, front.draws, chosen.which))
-                return
-            if len(chosen.tokens) > held:
+            last = self.length - 1
+            self.finished += [front.finish(each) for each in chosen if each.steps[0] == last]
+            chosen = [each for each in chosen if each.steps[0] < last]
+            if front.live.rows + sum(each.more for each in chosen) > held:
                 break
-            self._follow(front, chosen, step, held)
-            chosen = self._read(front, step)
-            step += 1
+            front.follow(chosen, held)
+            if front.step == last:
+                return
+            chosen = self._read(front)
         room -= front.live.rows
-        for part in self._parts(front, chosen, step, self._held(room)):
-            self._draw(part, self._read(part, step), step + 1, room)
+        for part in front.parts(chosen, self._held(room)):
+            self._draw(part, self._read(part), room)
             # Its memory is to be free before the next one is made.
             del part
 
@@ -128,58 +104,51 @@ class _Drawing:
         """Rows that a front may grow to: half of what there is room for, as its parts need some too."""
         return max(1, min(self.held, room // 2))
 
-    def _read(self, front: _Front, step: int) -> _Chosen:
-        """Have the model read the tokens of ``step``, and give every draw its next one."""
-        which, parts = np.empty_like(front.row_of), []
-        first = rows = 0
-        while first < front.live.rows:
-            part = slice(first, first + evenly(front.live.rows, self.most))
-            tokens = torch.from_numpy(front.path.tokens[part, step]).to(self.device)
-            here = np.flatnonzero((front.row_of >= part.start) & (front.row_of < part.stop))
-            chosen = self._choose(front, here, first, self.sampler.go_on(front.live, tokens, part), step + 1)
-            which[here] = chosen.which + rows
-            parts.append(chosen)
-            first, rows = part.stop, rows + len(chosen.tokens)
-        parents, chosen_tokens = (
-            np.concatenate([getattr(one, name) for one in parts]) for name in ("parents", "tokens")
-        )
-        return _Chosen(parents, chosen_tokens, np.concatenate([one.figures for one in parts], axis=1), which)
+    def _read(self, front: Front) -> list[Chosen]:
+        """Have the model read the last tokens of the next rows, and give their draws new ones.
 
-    def _choose(self, front: _Front, draws: IntArray, first: int, logits: Tensor, step: int) -> _Chosen:
-        """Give ``draws`` of a front their tokens of ``step`` by ``logits`` ``[n, V]`` of its rows from ``first`` on."""
-        rows, found = front.row_of[draws] - first, cut(logits, self.scheme)
+        That is a pass where lengths mix, filled with rows of the next step where this one has too few left; else it is
+        as many passes as the step takes.
+        """
+        if not self.sampler.mixes(front.live):
+            return [self._read_all(front)]
+        part, step = slice(front.first, min(front.first + self.most, front.end)), front.step
+        if part.stop == front.end and step + 2 < self.length:
+            front.ahead = min(front.first, self.most - (part.stop - part.start))
+        front.first = part.stop
+        if not front.ahead:
+            return [self._choose(front, part, step + 1, self._go_on(front, part, step))]
+        parts = {step: part, step + 1: slice(0, front.ahead)}
+        fed = [front.last_tokens(rows, own).to(self.device) for own, rows in parts.items()]
+        logits = self.sampler.go_on_together(front.live, fed, list(parts.values()))
+        return [
+            self._choose(front, rows, own + 1, said) for (own, rows), said in zip(parts.items(), logits, strict=True)
+        ]
+
+    def _read_all(self, front: Front) -> Chosen:
+        """The same for all that is left to be read of a step, in passes of about one size."""
+        found, size = [], evenly(front.end - front.first, self.most)
+        while front.first < front.end:
+            part = slice(front.first, min(front.first + size, front.end))
+            found.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
+            front.first = part.stop
+        return Chosen.join(found)
+
+    def _go_on(self, front: Front, rows: slice, step: int) -> Tensor:
+        return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
+
+    def _choose(self, front: Front, rows: slice, step: int, logits: Tensor) -> Chosen:
+        """Give the draws that are some rows their tokens of ``step`` by ``logits`` ``[n, V]`` of these rows."""
+        draws = front.of_rows(rows)
+        own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
-        drawn = draw(found, torch.from_numpy(rows).to(self.device), uniforms).cpu().numpy()
-        pairs, which = np.unique(rows * logits.shape[1] + drawn, return_inverse=True)
+        drawn = draw(found, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
+        pairs, first, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
+        # Each row's position is booked on one of its draws, and so on its prefix.
+        self.nodes[front.draws[draws[first]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
-        return _Chosen(parents + first, tokens, _figures(logits, found, parents, tokens), which.reshape(-1))
-
-    def _follow(self, front: _Front, chosen: _Chosen, step: int, most: int) -> None:
-        """Let every row go its first way and add a row for each other one."""
-        parents = chosen.parents
-        stays = np.r_[True, parents[1:] != parents[:-1]]
-        place = parents.copy()
-        place[~stays] = front.live.rows + np.arange(np.count_nonzero(~stays))
-        if not stays.all():
-            front.live.branch(torch.from_numpy(parents[~stays]).to(self.device), most)
-            front.path.branch(parents[~stays])
-        front.row_of = place[chosen.which]
-        front.path.write(step, place, chosen.tokens, chosen.figures)
-
-    def _parts(self, front: _Front, chosen: _Chosen, step: int, held: int) -> Iterator[_Front]:
-        """Fronts of so few draws, or rows, that each may grow to ``held`` rows; made when they are asked for."""
-        draws = np.bincount(chosen.which).cumsum()
-        first = last = 0
-        while last < len(chosen.tokens):
-            first, before = last, draws[last - 1] if last else 0
-            last = max(first + 1, first + held // 2, int(np.searchsorted(draws, before + held, side="right")))
-            part = slice(first, last)
-            own = (chosen.which >= first) & (chosen.which < last)
-            parents = chosen.parents[part]
-            path = front.path.select(parents)
-            path.write(step, np.arange(len(parents)), chosen.tokens[part], chosen.figures[:, part])
-            live = front.live.select(torch.from_numpy(parents).to(self.device))
-            yield _Front(live, path, front.draws[own], chosen.which[own] - first)
+        figures = _figures(logits, found, parents, tokens)
+        return Chosen(draws, which.reshape(-1), parents + rows.start, np.full(len(tokens), step), tokens, figures)
 
 
 def evenly(rows: int, most: int) -> int:

@@ -90,13 +90,15 @@ def costs_after(
 ) -> list[FloatArray]:
     """Own costs in bits of the tokens of each continuation, of any length, after its prefix; these have one length.
 
-    A prefix that several continuations have is read once.
+    A prefix that several continuations have is read once, unless it takes too many passes to go on from it.
     """
     together: dict[tuple[int, ...], list[int]] = {}
     for place, prefix in enumerate(prefixes):
         together.setdefault(tuple(prefix), []).append(place)
     longest = max(map(len, continuations), default=1)
     several, costs = list(together), [np.zeros(0)] * len(continuations)
+    if several and sampler.better_whole(several[0], longest, len(continuations)):
+        return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:
         some = several[part]
@@ -126,10 +128,31 @@ def _after(
             bits = _bits([_own(logits[rows], tokens[:, 0])])[:, None]
             if tokens.shape[1] > 1:
                 after = sampler.read_more(live.select(rows), tokens[:, :-1])
-                parts, wanted = list(slices(after.flatten(0, 1))), tokens[:, 1:].flatten()
-                later = _bits(list(map(_own, parts, wanted.split(list(map(len, parts))))))
-                bits = np.concatenate([bits, later.reshape(len(rows), -1)], axis=1)
+                bits = np.concatenate([bits, _of_each(after, tokens[:, 1:])], axis=1)
             return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
 
         at_once = min(sampler.bound(prefixes[0], longest), _rows(sampler, longest, longest))
         return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
+
+
+def _whole(
+    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], batch: Sequence[Sequence[int]], longest: int
+) -> list[FloatArray]:
+    """The same, each of a ``batch`` read with its prefix."""
+    before = [[*sampler.before, *prefix] for prefix in prefixes]
+
+    def read(part: slice) -> list[FloatArray]:
+        tokens = padded(batch[part], 0)[0].to(sampler.target.device)
+        texts = torch.cat([sampler.tensor(before[part]), tokens[:, :-1]], dim=1)
+        with sampler.target.inference():
+            bits = _of_each(sampler.target.read(texts, tokens.shape[1], remember=False)[0], tokens)
+        return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+
+    at_once = _rows(sampler, len(before[0]) + longest, longest)
+    return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
+
+
+def _of_each(logits: Tensor, tokens: Tensor) -> FloatArray:
+    """Own costs ``[n, k]`` in bits of ``tokens`` ``[n, k]`` by what was said of each, ``[n, k, V]``."""
+    parts, wanted = list(slices(logits.flatten(0, 1))), tokens.flatten()
+    return _bits(list(map(_own, parts, wanted.split(list(map(len, parts)))))).reshape(tokens.shape)

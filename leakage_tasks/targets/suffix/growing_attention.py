@@ -1,0 +1,93 @@
+"""Rows of attention caches that grow: with room for more rows and tokens, and written in place.
+
+A text that goes two ways is copied once, where it parts, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from transformers.cache_utils import DynamicCache
+
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.targets.causal.cache import RowState
+from leakage_tasks.targets.suffix.growing_cache import ALL
+from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
+
+
+class AttentionCache:
+    """Rows of attention caches with room, of ``lengths`` ``[rows]``; ``shell``: the model's own cache, empty.
+
+    See :class:`GrowingCache`.
+    """
+
+    many_tokens = True
+
+    def __init__(self, shell: Any, layers: list[RoomyLayer], lengths: IntArray) -> None:
+        self._shell, self.layers, self.lengths = shell, layers, lengths
+        self._fed = ALL
+        self._cache = DynamicCache()
+        self._cache.layers[:] = self.layers
+
+    @property
+    def rows(self) -> int:
+        """See :class:`GrowingCache`."""
+        return len(self.lengths)
+
+    def row_bytes(self, more: int) -> int:
+        """See :class:`GrowingCache`."""
+        read = int(self.lengths[0])
+        (row,) = self.states([slice(0, 1)])
+        return row.nbytes // read * (read + more)
+
+    def feed(self, rows: slice = ALL) -> Any:
+        """See :class:`GrowingCache`."""
+        self._fed = slice(*rows.indices(self.rows))
+        for layer in self.layers:
+            layer.look_at(self._fed, self._length(self._fed))
+        return self._cache
+
+    def took(self, cache: Any) -> None:
+        """See :class:`GrowingCache`; the layers were written in place."""
+        self.lengths[self._fed] = self.layers[0].used
+
+    def mixes(self, attention: bool) -> bool:
+        """See :class:`GrowingCache`."""
+        return attention
+
+    def states(self, parts: Sequence[slice]) -> list[RowState]:
+        """See :class:`MixingCache`; nothing is copied, and all tokens are a row's own."""
+        found = []
+        for part in parts:
+            length = self._length(part)
+            tensors = [tensor for layer in self.layers for tensor in layer.held(part, length)]
+            nothing = [tensor[:1, :, :0] for tensor in tensors]
+            found.append(RowState(self._shell, tensors, nothing, read=length))
+        return found
+
+    def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+        """See :class:`MixingCache`."""
+        for part, state in zip(parts, states, strict=True):
+            length = self._length(part)
+            buffers = [buffer for layer in self.layers for buffer in layer.buffers]
+            for buffer, tensor in zip(buffers, state.tensors, strict=True):
+                buffer[part, :, length] = tensor[:, :, length]
+            self.lengths[part] += 1
+
+    def branch(self, parents: Tensor, most: int) -> None:
+        """See :class:`GrowingCache`."""
+        longest = int(self.lengths.max())
+        for layer in self.layers:
+            layer.branch(parents, longest, most)
+        self.lengths = np.concatenate([self.lengths, self.lengths[parents.cpu().numpy()]])
+
+    def select(self, rows: Tensor) -> AttentionCache:
+        """See :class:`GrowingCache`."""
+        lengths = self.lengths[rows.cpu().numpy()]
+        return AttentionCache(self._shell, [layer.select(rows, int(lengths.max())) for layer in self.layers], lengths)
+
+    def _length(self, part: slice) -> int:
+        return int(self.lengths[part.start])

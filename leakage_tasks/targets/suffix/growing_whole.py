@@ -1,0 +1,130 @@
+"""Rows of any other state that grow, each stored whole and picked from, and rows of models that remember nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakage_tasks.targets.causal.cache import RowState, after, join, likeness
+from leakage_tasks.targets.causal.picked import pick
+from leakage_tasks.targets.suffix.growing_cache import ALL, StateChangesForm
+
+
+class WholeStateCache:
+    """Rows of any other state, each stored whole, of ``read`` tokens at first; see :class:`GrowingCache`."""
+
+    many_tokens = False
+
+    def __init__(self, state: RowState, read: int) -> None:
+        self._state, self._read = state, read
+        self._fed, self._rows = state, ALL
+        self._grown: list[RowState] = []
+        self._alike = self._mixed = False
+
+    @property
+    def rows(self) -> int:
+        """See :class:`GrowingCache`."""
+        return len(self._state.tensors[0])
+
+    def row_bytes(self, more: int) -> int:
+        """See :class:`GrowingCache`."""
+        # Attention layers among others grow, so this is the most it may come to.
+        return self._state.nbytes * (self._read + more) // (self._read * max(self.rows, 1))
+
+    def feed(self, rows: slice = ALL) -> Any:
+        """See :class:`GrowingCache`."""
+        self._rows = rows
+        (self._fed,) = self.states([rows])
+        return self._fed.rebuild()
+
+    def took(self, cache: Any) -> None:
+        """See :class:`GrowingCache`. Raises StateChangesForm where rows of two lengths are not of one form any more."""
+        found = after(self._fed, cache)
+        if not self._grown:
+            self._alike = likeness(found) == likeness(self._fed)
+        if self._alike:
+            self._write([self._rows], [found])
+            return
+        if self._mixed:
+            raise StateChangesForm
+        self._grown.append(found)
+        if sum(len(part.tensors[0]) for part in self._grown) == self.rows:
+            self._state, self._grown = join(self._grown), []
+
+    def mixes(self, attention: bool) -> bool:
+        """See :class:`GrowingCache`: where a state is of one form, however many tokens were read."""
+        return self._alike
+
+    def states(self, parts: Sequence[slice]) -> list[RowState]:
+        """See :class:`MixingCache`."""
+        return [replace(self._state, tensors=[tensor[part] for tensor in self._state.tensors]) for part in parts]
+
+    def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+        """See :class:`MixingCache`. Raises StateChangesForm as :meth:`took` does."""
+        self._mixed = True
+        if any(likeness(state) != likeness(self._state) for state in states):
+            raise StateChangesForm
+        self._write(parts, states)
+
+    def _write(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+        for part, state in zip(parts, states, strict=True):
+            for held, tensor in zip(self._state.tensors, state.tensors, strict=True):
+                held[part] = tensor
+
+    def branch(self, parents: Tensor, most: int) -> None:
+        """See :class:`GrowingCache`."""
+        self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
+
+    def select(self, rows: Tensor) -> WholeStateCache:
+        """See :class:`GrowingCache`."""
+        found = WholeStateCache(self._pick(rows.cpu()), self._read)
+        found._alike, found._mixed = self._alike, self._mixed
+        return found
+
+    def _pick(self, rows: Tensor) -> RowState:
+        return pick([self._state], torch.zeros_like(rows), rows)
+
+
+class NoCache:
+    """Rows of models without a usable cache: their tokens, read again from the first at every step."""
+
+    many_tokens = True
+
+    def __init__(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+        self._grown: list[Tensor] = []
+
+    @property
+    def rows(self) -> int:
+        """See :class:`GrowingCache`."""
+        return len(self.tokens)
+
+    def row_bytes(self, more: int) -> int:
+        """See :class:`GrowingCache`; there is no cache."""
+        return 0
+
+    def feed(self, rows: slice = ALL) -> Tensor:
+        """See :class:`GrowingCache`: the tokens themselves."""
+        return self.tokens[rows]
+
+    def took(self, cache: Tensor) -> None:
+        """See :class:`GrowingCache`: the tokens of the rows that were read."""
+        self._grown.append(cache)
+        if sum(map(len, self._grown)) == self.rows:
+            self.tokens, self._grown = torch.cat(self._grown), []
+
+    def mixes(self, attention: bool) -> bool:
+        """See :class:`GrowingCache`: never."""
+        return False
+
+    def branch(self, parents: Tensor, most: int) -> None:
+        """See :class:`GrowingCache`."""
+        self.tokens = torch.cat([self.tokens, self.tokens[parents]])
+
+    def select(self, rows: Tensor) -> NoCache:
+        """See :class:`GrowingCache`."""
+        return NoCache(self.tokens[rows])
