@@ -141,8 +141,8 @@ def remove_one(task: Removal) -> Written:
             )
         if earlier is not None:
             return earlier
-        write_back(task.planted, beside, task.record, planted_rows(task.gaps, task.record.heights or {}))
-        digest = sha256_of(beside)
+        dropped = planted_rows(task.gaps, task.record.heights or {})
+        digest = write_back(task.planted, beside, task.record, dropped) or sha256_of(beside)
     keep(task.state, key, {"output_sha256": digest})
     return Written(digest)
 

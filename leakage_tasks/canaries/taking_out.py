@@ -34,16 +34,23 @@ def recorded(planted: Path) -> Sidecar:
     return record
 
 
-def write_back(planted: Path, output: Path, record: Sidecar, dropped: set[int]) -> None:
-    """Write what was planted into to ``output``. Raises PlantingError where that is not what the record says."""
+def write_back(planted: Path, output: Path, record: Sidecar, dropped: set[int]) -> str | None:
+    """Write what was planted into to ``output``; its hash, where that was found out on the way.
+
+    Raises PlantingError where it is not what the record says.
+    """
     kind = format_of(planted)
     wanted = Columns(record.text_column, None, record.split or Columns.split, record.source_column)
     layout = kind.outline(planted, wanted)
     if not kind.exact and layout.rows != record.input_rows + len(dropped):
         raise _other(planted, f"{layout.rows:,} rows instead of {record.input_rows + len(dropped):,}")
     kind.write_back(planted, output, layout, wanted, dropped)
-    if kind.exact and _unpacked_hash(output) != (record.unpacked_sha256 or record.input_sha256):
+    if not kind.exact:
+        return None
+    found = _unpacked_hash(output)
+    if found != (record.unpacked_sha256 or record.input_sha256):
         raise _other(planted, "what is left is not what was planted into")
+    return found if codec_of(output) is None else None
 
 
 def _unpacked_hash(path: Path) -> str:
