@@ -143,15 +143,15 @@ class SuffixSampler:
         live.grew(parts, grown)
         return logits
 
-    def better_whole(self, prefix: Sequence[int], longest: int, texts: int) -> bool:
-        """Whether so many texts are better read from their first token than after what is remembered of ``prefix``.
+    def better_whole(self, prefixes: Sequence[Sequence[int]], texts: int, longest: int) -> bool:
+        """Whether so many texts are better read from their first token than after what is remembered of ``prefixes``.
 
-        That is where the model goes on by a token a pass, ``longest`` times, and passes have too few texts for it.
+        Reading these first takes a pass more, and where the model goes on by single tokens one for each of ``longest``.
         """
         if self.goes_on_by_tokens is None:
-            self._bytes_held(prefix, longest)
-        at_once = min(texts, self.bound(prefix, longest))
-        return bool(self.goes_on_by_tokens) and at_once < fewest_worth(self.target, len(prefix), longest)
+            self._bytes_held(prefixes[0], longest)
+        again = min(texts, self.bound(prefixes[0], longest)) if self.goes_on_by_tokens else texts - len(prefixes)
+        return again < fewest_worth(self.target, len(prefixes[0]), longest if self.goes_on_by_tokens else 1)
 
     def read_more(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
         """Append ``tokens`` ``[n, k]`` to n of the rows: logits ``[n, k, V]`` after each. Of some rows k is 1."""

@@ -90,14 +90,14 @@ def costs_after(
 ) -> list[FloatArray]:
     """Own costs in bits of the tokens of each continuation, of any length, after its prefix; these have one length.
 
-    A prefix that several continuations have is read once, unless it takes too many passes to go on from it.
+    A prefix that several continuations have is read once, unless that takes more passes than it saves tokens.
     """
     together: dict[tuple[int, ...], list[int]] = {}
     for place, prefix in enumerate(prefixes):
         together.setdefault(tuple(prefix), []).append(place)
     longest = max(map(len, continuations), default=1)
     several, costs = list(together), [np.zeros(0)] * len(continuations)
-    if several and sampler.better_whole(several[0], longest, len(continuations)):
+    if several and sampler.better_whole(several, len(continuations), longest):
         return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:

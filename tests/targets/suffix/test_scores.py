@@ -62,12 +62,18 @@ def test_continuations_of_any_length_after_prefixes(monkeypatch, name, a_pass):
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_prefix_that_several_continue_is_read_once():
+@pytest.mark.parametrize(("a_pass", "rows"), [(18, [2, 6]), (19, [6])])
+def test_a_prefix_that_several_continue_is_read_once_where_that_saves_more_than_a_pass_is_worth(
+    monkeypatch, a_pass, rows
+):
+    """Four texts more than prefixes of six tokens: the prefixes and then the texts, or the texts with them."""
+    monkeypatch.setattr(token_by_token, "PASS_ON_CPU", a_pass)
     sampler, some = sampler_of(), prefixes_of(2, 6)
+    # One prefix tells what a row takes of memory.
+    sampler.bound(some[0], 4)
     with metered([sampler.target.model]) as count:
-        costs_after(sampler, [some[0], some[1], some[0]], prefixes_of(3, 4))
-    # One prefix more tells what a row takes of memory.
-    assert (count.passes, count.rows) == (3, 1 + 2 + 3)
+        costs_after(sampler, some * 3, prefixes_of(6, 4))
+    assert (count.passes, count.rows) == (len(rows), sum(rows))
 
 
 @pytest.mark.parametrize(("a_pass", "passes"), [(1, 1 + 6), (100, 1)])
