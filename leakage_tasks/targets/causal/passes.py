@@ -70,8 +70,9 @@ class Passes:
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
         self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
         """Ways not found wrong, best first, for one state and for several."""
-        self._proven: list[tuple[bool, bool, bool, int]] = []
-        """For several states or one, of several lengths, of several sources, how far beyond: what has been checked."""
+        self._proven: list[tuple[bool, bool, bool, int, int]] = []
+        """For several states or one, of several lengths, of several sources, how far beyond, and by how many turns
+        apart: what has been checked."""
         self.asked_ahead = False
         """Whether a prefix was read with tokens after it, to prove the first step; that is done once."""
         self.foretold: Foretold | None = None
@@ -134,7 +135,8 @@ class Passes:
     def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
         """What comes of one way; None where it does not agree with a pass for each state, when it is first used so."""
         reads, sources = {state.read for state in states}, {id(state.source) for state in states}
-        kind = several, len(reads) > 1, len(sources) > 1, self.beyond(1 + max(reads))
+        beyond, apart = self.beyond(1 + max(reads)), self.beyond(1 + max(reads)) - self.beyond(1 + min(reads))
+        kind = several, len(reads) > 1, len(sources) > 1, beyond, apart
         proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
         try:
             found = way(states, fed)

@@ -27,8 +27,12 @@ def fewest_worth(engine: Any, shared: int, longest: int) -> int:
 
     ``longest`` is the most tokens that a text has after those.
     """
-    a_pass = PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
-    return 1 + math.ceil(longest * a_pass / shared)
+    return 1 + math.ceil(longest * worth_of_a_pass(engine) / shared)
+
+
+def worth_of_a_pass(engine: Any) -> int:
+    """How many tokens a pass more must save, at the least."""
+    return PASS_ON_CPU if engine.device.type == "cpu" else PASS_ELSEWHERE
 
 
 def costs_by_steps(engine: Any, state: Any, logits: Tensor, own: Sequence[list[int]]) -> FloatArray:

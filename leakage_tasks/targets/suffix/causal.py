@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -15,7 +16,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import TOKENS_ON_CPU
 from leakage_tasks.targets.causal.cache import attention_only, join, of_rows
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.causal.token_by_token import fewest_worth
+from leakage_tasks.targets.causal.token_by_token import worth_of_a_pass
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache
@@ -144,14 +145,20 @@ class SuffixSampler:
         return logits
 
     def better_whole(self, prefixes: Sequence[Sequence[int]], texts: int, longest: int) -> bool:
-        """Whether so many texts are better read from their first token than after what is remembered of ``prefixes``.
+        """Whether so many texts of up to ``longest`` tokens had better be read from their prefix' first token on.
 
-        Reading these first takes a pass more, and where the model goes on by single tokens one for each of ``longest``.
+        Else the prefixes are read before, in a pass of their own, and a model that goes on by single tokens takes a
+        pass for each of theirs. That is worse where the tokens it saves are not worth the passes it takes more.
         """
+        if not self.target.cached:
+            return True
         if self.goes_on_by_tokens is None:
             self._bytes_held(prefixes[0], longest)
-        again = min(texts, self.bound(prefixes[0], longest)) if self.goes_on_by_tokens else texts - len(prefixes)
-        return again < fewest_worth(self.target, len(prefixes[0]), longest if self.goes_on_by_tokens else 1)
+        passes = 1
+        if self.goes_on_by_tokens:
+            passes += (longest - 2) * math.ceil(texts / self.bound(prefixes[0], longest))
+        saved = (texts - len(prefixes)) * (len(self.before) + len(prefixes[0]))
+        return saved <= passes * worth_of_a_pass(self.target)
 
     def read_more(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
         """Append ``tokens`` ``[n, k]`` to n of the rows: logits ``[n, k, V]`` after each. Of some rows k is 1."""

@@ -64,10 +64,7 @@ class _Drawing:
 
     def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
         """Draw all suffixes; one result a prefix."""
-        live, logits = self.sampler.begin(prefixes, self.length, self.most)
-        draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
-        front = Front(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
-        self._draw(front, [self._choose(front, slice(0, self.count), 0, logits)], self.room)
+        self._draw(*self._begin(prefixes), self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, own, which in self.finished:
@@ -77,6 +74,13 @@ class _Drawing:
         figures = np.concatenate([path.figures for path, _, _ in self.finished], axis=1)
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
+
+    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[Front, list[Chosen]]:
+        """A front of the prefixes alone, and the first tokens of all draws."""
+        live, logits = self.sampler.begin(prefixes, self.length, self.most)
+        draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
+        front = Front(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
+        return front, [self._choose(front, slice(0, self.count), 0, logits)]
 
     def _draw(self, front: Front, chosen: list[Chosen], room: int) -> None:
         """Draw all tokens that are left, those just ``chosen`` first; memory has ``room`` for rows.
@@ -95,7 +99,7 @@ class _Drawing:
                 return
             chosen = self._read(front)
         room -= front.live.rows
-        for part in front.parts(chosen, self._held(room)):
+        for part in front.split(chosen, self._held(room)):
             self._draw(part, self._read(part), room)
             # Its memory is to be free before the next one is made.
             del part
@@ -118,12 +122,10 @@ class _Drawing:
         front.first = part.stop
         if not front.ahead:
             return [self._choose(front, part, step + 1, self._go_on(front, part, step))]
-        parts = {step: part, step + 1: slice(0, front.ahead)}
-        fed = [front.last_tokens(rows, own).to(self.device) for own, rows in parts.items()]
-        logits = self.sampler.go_on_together(front.live, fed, list(parts.values()))
-        return [
-            self._choose(front, rows, own + 1, said) for (own, rows), said in zip(parts.items(), logits, strict=True)
-        ]
+        both, steps = [part, slice(0, front.ahead)], [step, step + 1]
+        fed = [front.last_tokens(*each).to(self.device) for each in zip(both, steps, strict=True)]
+        logits = self.sampler.go_on_together(front.live, fed, both)
+        return [self._choose(front, rows, own + 1, said) for rows, own, said in zip(both, steps, logits, strict=True)]
 
     def _read_all(self, front: Front) -> Chosen:
         """The same for all that is left to be read of a step, in passes of about one size."""
@@ -143,9 +145,9 @@ class _Drawing:
         own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
         drawn = draw(found, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
-        pairs, first, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
+        pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
         # Each row's position is booked on one of its draws, and so on its prefix.
-        self.nodes[front.draws[draws[first]]] += 1
+        self.nodes[front.draws[draws[one_of]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
         figures = _figures(logits, found, parents, tokens)
         return Chosen(draws, which.reshape(-1), parents + rows.start, np.full(len(tokens), step), tokens, figures)

@@ -57,7 +57,8 @@ class Front:
     """Draw ``draws[i]`` has become row ``row_of[i]`` of ``live`` and ``path``.
 
     What ``live`` remembers of a row lacks its last token, which is to be read. That of the rows from ``first`` to
-    ``end`` is of ``step``; all other rows have one more, as those before ``ahead`` do after they are read again.
+    ``end`` is of ``step``, that of all others of the next step. ``ahead`` are the first rows that were of the next step
+    when the last pass read them.
     """
 
     live: GrowingCache
@@ -82,16 +83,17 @@ class Front:
         self.row_of[chosen.draws] = FINISHED
         return _with(self.path, chosen), self.draws[chosen.draws], chosen.which
 
-    def follow(self, parts: Sequence[Chosen], most: int) -> None:
+    def follow(self, chosen: Sequence[Chosen], most: int) -> None:
         """Let every row go its first way and add a row for each other one; there will be no more than ``most`` rows.
 
-        ``parts`` are what follows the rows that were to be read next, then what follows those read ``ahead``.
+        Next tokens of the rows of this step come first among ``chosen``, then those of the rows read ``ahead``.
         """
-        for each in parts[:1]:
+        step, ahead = chosen[:1], chosen[1:]
+        for each in step:
             self._follow(each, most)
         if self.first == self.end:
             self.step, self.first, self.end, self.ahead = self.step + 1, self.ahead, self.live.rows, 0
-        for each in parts[1:]:
+        for each in ahead:
             self._follow(each, most)
 
     def _follow(self, chosen: Chosen, most: int) -> None:
@@ -105,7 +107,7 @@ class Front:
         self.row_of[chosen.draws] = place[chosen.which]
         self.path.write(chosen.steps, place, chosen.tokens, chosen.figures)
 
-    def parts(self, chosen: Sequence[Chosen], held: int) -> Iterator[Front]:
+    def split(self, chosen: Sequence[Chosen], held: int) -> Iterator[Front]:
         """Fronts of so few draws, or rows, that each may grow to ``held`` rows; made when they are asked for.
 
         ``chosen`` are next tokens that were not followed yet.

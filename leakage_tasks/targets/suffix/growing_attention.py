@@ -79,14 +79,17 @@ class AttentionCache:
 
     def branch(self, parents: Tensor, most: int) -> None:
         """See :class:`GrowingCache`."""
-        longest = int(self.lengths.max())
+        longest, lengths = int(self.lengths.max()), self.lengths[parents.cpu().numpy()]
+        # Once for all layers that are on one device.
+        parents = parents.to(self.layers[0].device)
         for layer in self.layers:
             layer.branch(parents, longest, most)
-        self.lengths = np.concatenate([self.lengths, self.lengths[parents.cpu().numpy()]])
+        self.lengths = np.concatenate([self.lengths, lengths])
 
     def select(self, rows: Tensor) -> AttentionCache:
         """See :class:`GrowingCache`."""
         lengths = self.lengths[rows.cpu().numpy()]
+        rows = rows.to(self.layers[0].device)
         return AttentionCache(self._shell, [layer.select(rows, int(lengths.max())) for layer in self.layers], lengths)
 
     def _length(self, part: slice) -> int:

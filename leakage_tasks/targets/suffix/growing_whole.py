@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ class WholeStateCache:
         """See :class:`GrowingCache`. Raises StateChangesForm where rows of two lengths are not of one form any more."""
         found = after(self._fed, cache)
         if not self._grown:
-            self._alike = likeness(found) == likeness(self._fed)
+            self._alike = _form(found) == _form(self._fed)
         if self._alike:
             self._write([self._rows], [found])
             return
@@ -66,7 +66,7 @@ class WholeStateCache:
     def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
         """See :class:`MixingCache`. Raises StateChangesForm as :meth:`took` does."""
         self._mixed = True
-        if any(likeness(state) != likeness(self._state) for state in states):
+        if any(_form(state) != _form(self._state) for state in states):
             raise StateChangesForm
         self._write(parts, states)
 
@@ -128,3 +128,8 @@ class NoCache:
     def select(self, rows: Tensor) -> NoCache:
         """See :class:`GrowingCache`."""
         return NoCache(self.tokens[rows])
+
+
+def _form(state: RowState) -> Hashable:
+    """What is equal in states of which one can be written over rows of the other."""
+    return likeness(state), tuple(tensor.dtype for tensor in state.tensors)

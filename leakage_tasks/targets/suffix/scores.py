@@ -86,18 +86,24 @@ def _bits(parts: Sequence[Tensor]) -> FloatArray:
 
 
 def costs_after(
-    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
+    sampler: SuffixSampler,
+    prefixes: Sequence[Sequence[int]],
+    continuations: Sequence[Sequence[int]],
+    whole: bool | None = None,
 ) -> list[FloatArray]:
     """Own costs in bits of the tokens of each continuation, of any length, after its prefix; these have one length.
 
-    A prefix that several continuations have is read once, unless that takes more passes than it saves tokens.
+    A prefix that several continuations have is read once, unless ``whole`` says that each is to be read with it, which
+    is done by default where it is better (:meth:`SuffixSampler.better_whole`).
     """
     together: dict[tuple[int, ...], list[int]] = {}
     for place, prefix in enumerate(prefixes):
         together.setdefault(tuple(prefix), []).append(place)
     longest = max(map(len, continuations), default=1)
     several, costs = list(together), [np.zeros(0)] * len(continuations)
-    if several and sampler.better_whole(several, len(continuations), longest):
+    if several and whole is None:
+        whole = sampler.better_whole(several, len(continuations), longest)
+    if several and whole:
         return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:

@@ -62,7 +62,7 @@ def test_continuations_of_any_length_after_prefixes(monkeypatch, name, a_pass):
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize(("a_pass", "rows"), [(18, [2, 6]), (19, [6])])
+@pytest.mark.parametrize(("a_pass", "rows"), [(23, [2, 6]), (24, [6])])
 def test_a_prefix_that_several_continue_is_read_once_where_that_saves_more_than_a_pass_is_worth(
     monkeypatch, a_pass, rows
 ):
@@ -85,6 +85,14 @@ def test_single_tokens_are_read_where_they_save_more_than_their_passes_are_worth
     with metered([sampler.target.model]) as count:
         costs_after(sampler, some * 4, prefixes_of(12, 7, seed=2))
     assert count.passes == passes
+
+
+def test_an_empty_prefix_after_what_goes_before_all():
+    sampler = sampler_of()
+    sampler.before = [7]
+    found = costs_after(sampler, [[], []], [[3, 4], [5, 6, 8]])
+    for each, own in zip(found, ([3, 4], [5, 6, 8]), strict=True):
+        assert each == pytest.approx(bits_of(direct_logits(sampler.target.model, [7], [own]), [own])[0], abs=1e-4)
 
 
 def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):
