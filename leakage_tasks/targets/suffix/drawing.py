@@ -19,7 +19,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.causal import Room, SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.targets.suffix.front import Chosen, Front
+from leakage_tasks.targets.suffix.front import Chosen, DrawFront
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
@@ -75,14 +75,14 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[Front, list[Chosen]]:
+    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, list[Chosen]]:
         """A front of the prefixes alone, and the first tokens of all draws."""
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
-        front = Front(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
+        front = DrawFront(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
         return front, [self._choose(front, slice(0, self.count), 0, logits)]
 
-    def _draw(self, front: Front, chosen: list[Chosen], room: int) -> None:
+    def _draw(self, front: DrawFront, chosen: list[Chosen], room: int) -> None:
         """Draw all tokens that are left, those just ``chosen`` first; memory has ``room`` for rows.
 
         A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
@@ -108,7 +108,7 @@ class _Drawing:
         """Rows that a front may grow to: half of what there is room for, as its parts need some too."""
         return max(1, min(self.held, room // 2))
 
-    def _read(self, front: Front) -> list[Chosen]:
+    def _read(self, front: DrawFront) -> list[Chosen]:
         """Have the model read the last tokens of the next rows, and give their draws new ones.
 
         That is a pass where lengths mix, filled with rows of the next step where this one has too few left; else it is
@@ -127,7 +127,7 @@ class _Drawing:
         logits = self.sampler.go_on_together(front.live, fed, both)
         return [self._choose(front, rows, own + 1, said) for rows, own, said in zip(both, steps, logits, strict=True)]
 
-    def _read_all(self, front: Front) -> Chosen:
+    def _read_all(self, front: DrawFront) -> Chosen:
         """The same for all that is left to be read of a step, in passes of about one size."""
         found, size = [], evenly(front.end - front.first, self.most)
         while front.first < front.end:
@@ -136,10 +136,10 @@ class _Drawing:
             front.first = part.stop
         return Chosen.join(found)
 
-    def _go_on(self, front: Front, rows: slice, step: int) -> Tensor:
+    def _go_on(self, front: DrawFront, rows: slice, step: int) -> Tensor:
         return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
 
-    def _choose(self, front: Front, rows: slice, step: int, logits: Tensor) -> Chosen:
+    def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
         """Give the draws that are some rows their tokens of ``step`` by ``logits`` ``[n, V]`` of these rows."""
         draws = front.of_rows(rows)
         own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)

@@ -53,7 +53,7 @@ class Chosen:
 
 
 @dataclass
-class Front:
+class DrawFront:
     """Draw ``draws[i]`` has become row ``row_of[i]`` of ``live`` and ``path``.
 
     What ``live`` remembers of a row lacks its last token, which is to be read. That of the rows from ``first`` to
@@ -107,7 +107,7 @@ class Front:
         self.row_of[chosen.draws] = place[chosen.which]
         self.path.write(chosen.steps, place, chosen.tokens, chosen.figures)
 
-    def split(self, chosen: Sequence[Chosen], held: int) -> Iterator[Front]:
+    def split(self, chosen: Sequence[Chosen], held: int) -> Iterator[DrawFront]:
         """Fronts of so few draws, or rows, that each may grow to ``held`` rows; made when they are asked for.
 
         ``chosen`` are next tokens that were not followed yet.
@@ -130,7 +130,7 @@ class Front:
         steps = np.where((rows >= self.first) & (rows < self.end), self.step, self.step + 1)
         return Chosen(draws, which, rows, steps, self.path.tokens[rows, steps], self.path.figures[:, rows, steps])
 
-    def _part(self, waiting: Chosen, first: int, last: int) -> Front:
+    def _part(self, waiting: Chosen, first: int, last: int) -> DrawFront:
         own = (waiting.which >= first) & (waiting.which < last)
         parents, steps, tokens = (each[first:last] for each in (waiting.parents, waiting.steps, waiting.tokens))
         draws, which = waiting.draws[own], waiting.which[own] - first
@@ -138,7 +138,7 @@ class Front:
         step = int(part.steps[0])
         next_ones = int(np.searchsorted(part.steps, step, side="right"))
         live = self.live.select(torch.from_numpy(part.parents))
-        return Front(live, _with(self.path, part), self.draws[part.draws], part.which, step, 0, next_ones)
+        return DrawFront(live, _with(self.path, part), self.draws[part.draws], part.which, step, 0, next_ones)
 
 
 def _with(path: PartialDraws, chosen: Chosen) -> PartialDraws:
