@@ -56,7 +56,7 @@ class Measured:
         return max(map(len, self.chains))
 
     def least_in_order(self, rows: int) -> float:
-        """Passes of so many ``rows`` that all groups together take in any order that keeps each one's."""
+        """The fewest passes of so many ``rows`` for all groups together, each group's own passes in their order."""
         return max(depth + sum(sum(chain[depth:]) for chain in self.chains) / rows for depth in range(self.depth + 1))
 
 

@@ -135,8 +135,8 @@ class Passes:
     def _tried(self, way: Way, states: Sequence[RowState], fed: Sequence[Tensor], several: bool) -> Passed | None:
         """What comes of one way; None where it does not agree with a pass for each state, when it is first used so."""
         reads, sources = {state.read for state in states}, {id(state.source) for state in states}
-        beyond, apart = self.beyond(1 + max(reads)), self.beyond(1 + max(reads)) - self.beyond(1 + min(reads))
-        kind = several, len(reads) > 1, len(sources) > 1, beyond, apart
+        least, most = self.beyond(1 + min(reads)), self.beyond(1 + max(reads))
+        kind = several, len(reads) > 1, len(sources) > 1, most, most - least
         proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
         try:
             found = way(states, fed)

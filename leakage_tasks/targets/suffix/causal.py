@@ -145,10 +145,10 @@ class SuffixSampler:
         return logits
 
     def better_whole(self, prefixes: Sequence[Sequence[int]], texts: int, longest: int) -> bool:
-        """Whether so many texts of up to ``longest`` tokens had better be read from their prefix' first token on.
+        """Whether so many texts of up to ``longest`` tokens after ``prefixes`` had better be read with their prefixes.
 
-        Else the prefixes are read before, in a pass of their own, and a model that goes on by single tokens takes a
-        pass for each of theirs. That is worse where the tokens it saves are not worth the passes it takes more.
+        Otherwise the prefixes are read first, in a pass of their own, and then the texts, for which a model that goes
+        on by single tokens takes a pass for each token. The tokens that saves have to be worth the passes it adds.
         """
         if not self.target.cached:
             return True

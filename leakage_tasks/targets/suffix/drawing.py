@@ -170,8 +170,6 @@ def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -
     """The draws of one prefix, whose suffixes are ``rows`` ``[K]`` of all there are."""
     distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
     kept = distinct[order]
     own, drawn, entropy, margin = figures[:, kept]
-    return SampledSuffixes(tokens[kept], back[which.reshape(-1)], own, drawn, entropy, margin, nodes)
+    return SampledSuffixes(tokens[kept], np.argsort(order)[which.reshape(-1)], own, drawn, entropy, margin, nodes)

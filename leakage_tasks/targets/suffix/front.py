@@ -45,11 +45,9 @@ class Chosen:
         offsets = np.cumsum([0, *(len(each.parents) for each in parts[:-1])])
         which = np.concatenate([each.which + offset for each, offset in zip(parts, offsets, strict=True)])
         order = np.argsort(steps, kind="stable")
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
         figures = np.concatenate([each.figures for each in parts], axis=1)
         draws = np.concatenate([each.draws for each in parts])
-        return cls(draws, back[which], parents[order], steps[order], tokens[order], figures[:, order])
+        return cls(draws, np.argsort(order)[which], parents[order], steps[order], tokens[order], figures[:, order])
 
 
 @dataclass

@@ -28,14 +28,14 @@ class RoomyLayer(DynamicLayer):
         end = self.used + key_states.shape[-2]
         for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
             buffer[self._rows, :, self.used : end] = states
-        self.look_at(self._rows, end)
-        keys, values = self.held(self._rows, end)
-        return keys, values
+        return self.look_at(self._rows, end)
 
-    def look_at(self, rows: slice, length: int) -> None:
-        """Show the next pass these rows, which have ``length`` tokens."""
+    def look_at(self, rows: slice, length: int) -> tuple[Tensor, Tensor]:
+        """Show the next pass these rows, which have ``length`` tokens; their keys and values."""
         self._rows, self.used = rows, length
-        self.keys, self.values = self.held(rows, length)
+        keys, values = self.held(rows, length)
+        self.keys, self.values = keys, values
+        return keys, values
 
     def held(self, rows: slice, length: int) -> list[Tensor]:
         """Keys and values of the first ``length`` tokens of some rows, not copied."""

@@ -96,14 +96,14 @@ def costs_after(
     A prefix that several continuations have is read once, unless ``whole`` says that each is to be read with it, which
     is done by default where it is better (:meth:`SuffixSampler.better_whole`).
     """
+    if not continuations:
+        return []
     together: dict[tuple[int, ...], list[int]] = {}
     for place, prefix in enumerate(prefixes):
         together.setdefault(tuple(prefix), []).append(place)
-    longest = max(map(len, continuations), default=1)
+    longest = max(map(len, continuations))
     several, costs = list(together), [np.zeros(0)] * len(continuations)
-    if several and whole is None:
-        whole = sampler.better_whole(several, len(continuations), longest)
-    if several and whole:
+    if sampler.better_whole(several, len(continuations), longest) if whole is None else whole:
         return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:
@@ -114,7 +114,7 @@ def costs_after(
         for place, each in zip(places, found, strict=True):
             costs[place] = each
 
-    sampler.limit.parts(len(several), read, sampler.bound(several[0], longest) if several else 1)
+    sampler.limit.parts(len(several), read, sampler.bound(several[0], longest))
     return costs
 
 
