@@ -11,6 +11,7 @@ import torch
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.core.option import Option, by_name, near
+from leakage_tasks.core.processes import leave_in_order
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.targets.batches import RowModel, texts_at_once
 from leakage_tasks.targets.harness.target import register_target
@@ -140,6 +141,8 @@ class LocalLM(LM):
         self._accelerator = accelerator
         self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
         self._device = accelerator.device if self._world_size > 1 else usable(device)
+        if self._world_size > 1:
+            leave_in_order()
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensors of all processes, one after the other."""

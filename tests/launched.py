@@ -232,7 +232,13 @@ def _prepared(
     for case in cases.values():
         case["arguments"] = {"pretrained": f"{inputs}/{case['model']}", **case["arguments"]}
     (folder / "cases.json").write_text(json.dumps(cases))
-    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LM_EVAL_LEAKAGE_AUTOLOAD": "0"}
+    settings = {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "LM_EVAL_LEAKAGE_AUTOLOAD": "0",
+        "PYTHONFAULTHANDLER": "1",
+        "TQDM_DISABLE": "1",
+    }
     return [str(script), "cases.json", "found.json"], {**os.environ, **settings, **environment}
 
 

@@ -6,6 +6,7 @@ that fails or dies ends the run on all of them.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -164,4 +165,23 @@ def _of(store: Any) -> Processes:
     import torch.distributed as dist
     from torch._C._distributed_c10d import PrefixStore
 
+    leave_in_order()
     return Processes(PrefixStore("leakage", store), dist.get_rank(), dist.get_world_size())
+
+
+@cache
+def leave_in_order() -> None:
+    """Have this process leave its group before Python ends.
+
+    A thread of gloo may let go of a tensor after the call that it was for has returned. Where Python ends at that
+    moment, the process aborts, and the launcher ends the others, the one that writes the results among them.
+    """
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    import torch.distributed as dist
+
+    # NCCL has no such threads, and there leaving may wait for processes that have failed.
+    if dist.is_initialized() and dist.get_backend() == dist.Backend.GLOO:
+        dist.destroy_process_group()
