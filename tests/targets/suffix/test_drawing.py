@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -123,12 +124,23 @@ class Widening(CharLSTMForCausalLM):
     def read(self, embedded: Any, state: Any, lengths: Any) -> tuple[Any, Any]:
         hidden, own = super().read(embedded, state and state[:2], lengths)
         seen = embedded.shape[1] + (0 if state is None else int(state[2][0, 0, 0]))
-        return hidden, (*own, torch.full((len(embedded), 1, 1 if seen < 10 else 2), float(seen)))
+        return hidden, (*own, self.count(len(embedded), seen))
+
+    def count(self, rows: int, seen: int) -> torch.Tensor:
+        return torch.full((rows, 1, 1 if seen < 10 else 2), float(seen))
 
 
-def test_a_state_that_changes_its_form_is_read_apart() -> None:
+class MorePrecise(Widening):
+    """The same with a count that has more bits from ten tokens on."""
+
+    def count(self, rows: int, seen: int) -> torch.Tensor:
+        return torch.full((rows, 1, 1), float(seen), dtype=torch.float32 if seen < 10 else torch.float64)
+
+
+@pytest.mark.parametrize("kind", [Widening, MorePrecise])
+def test_a_state_that_changes_its_form_is_read_apart(kind: type[Widening]) -> None:
     torch.manual_seed(0)
-    model = Widening(CharLSTMConfig(vocab_size=400)).eval()
+    model = kind(CharLSTMConfig(vocab_size=400)).eval()
     plain = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=400)).eval()
     plain.load_state_dict(model.state_dict())
     sampler, other = (engine.SuffixSampler(CausalTarget(each, merging())) for each in (model, plain))
@@ -152,6 +164,26 @@ def test_memory_that_runs_out_in_a_pass_of_two_lengths_is_answered_by_smaller_on
     found = draw_suffixes(sampler, prefixes_of(4, 6), uniforms(4), PLAIN)
     assert sampler.limit.most == 25
     check_equal(found, draw_suffixes(sampler_of(name), prefixes_of(4, 6), uniforms(4), PLAIN))
+
+
+def test_what_follows_the_prefixes_is_let_go_before_their_draws_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, begin, go_on = sampler_of("gpt2"), engine.SuffixSampler.begin, engine.SuffixSampler.go_on
+    began: list[weakref.ref[torch.Tensor]] = []
+    held: list[bool] = []
+
+    def beginning(*given: Any) -> Any:
+        live, logits = begin(*given)
+        began.append(weakref.ref(logits))
+        return live, logits
+
+    def going_on(*given: Any) -> Any:
+        held.append(began[-1]() is not None)
+        return go_on(*given)
+
+    monkeypatch.setattr(engine.SuffixSampler, "begin", beginning)
+    monkeypatch.setattr(engine.SuffixSampler, "go_on", going_on)
+    draw_suffixes(sampler, prefixes_of(4, 6), uniforms(4), PLAIN)
+    assert held == [False] * (LENGTH - 1)
 
 
 def test_in_half_precision_rows_of_two_lengths_share_passes_too() -> None:
