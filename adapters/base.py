@@ -141,8 +141,7 @@ class LocalLM(LM):
         self._accelerator = accelerator
         self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
         self._device = accelerator.device if self._world_size > 1 else usable(device)
-        if self._world_size > 1:
-            leave_in_order()
+        leave_in_order()
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensors of all processes, one after the other."""

@@ -205,11 +205,18 @@ def start(
 ) -> list[subprocess.Popen[str]]:
     """Begin cases in processes that no launcher looks after."""
     words, settings = _prepared(inputs, folder, names, environment)
-    settings |= {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    return start_ranks([sys.executable, *words], processes, folder, settings)
+
+
+def start_ranks(
+    command: Sequence[str], processes: int, folder: Path, environment: Mapping[str, str]
+) -> list[subprocess.Popen[str]]:
+    """Begin a command in processes that meet each other, in ``folder``; no launcher looks after them."""
+    meeting = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     ranks = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes))
-    command = [sys.executable, *words]
     return [
-        subprocess.Popen(command, cwd=folder, env=settings | rank, stderr=subprocess.PIPE, text=True) for rank in ranks
+        subprocess.Popen(command, cwd=folder, env={**environment, **meeting, **rank}, stderr=subprocess.PIPE, text=True)
+        for rank in ranks
     ]
 
 

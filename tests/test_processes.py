@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -11,6 +10,7 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from tests.conftest import ROOT
+from tests.launched import free_port
 
 SCRIPT = """
 import json, sys
@@ -45,10 +45,7 @@ dist.destroy_process_group()
 
 
 def run(tasks, options, output, processes):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    started = []
+    port, started = free_port(), []
     for rank in range(processes):
         places = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         # LOCAL_RANK is left out: the harness prints results where it is 0, and would take it for tensor parallelism.

@@ -6,13 +6,14 @@ Without that, five of six runs of this test fail: what threads do cannot be told
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+import torch.distributed as dist
 
+from leakage_tasks.core import processes
 from tests.conftest import ROOT
-from tests.launched import free_port
+from tests.launched import start_ranks
 
 SCRIPT = """
 import os, sys, time
@@ -50,17 +51,20 @@ if late:
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="threads cannot be told to wait here")
 @pytest.mark.parametrize("who_meets", ["task", "model"])
 def test_a_thread_that_lets_go_late_does_not_abort_the_process(who_meets: str) -> None:
-    settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "ACCELERATE_USE_CPU": "true"}
-    command = [sys.executable, "-c", SCRIPT, who_meets]
-    begun = [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **settings, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    begun = start_ranks([sys.executable, "-c", SCRIPT, who_meets], 2, ROOT, environment)
     said = [process.communicate(timeout=120)[1] for process in begun]
     assert [process.returncode for process in begun] == [0, 0], said
+
+
+@pytest.mark.parametrize(("backend", "left"), [("gloo", 1), ("nccl", 0), (None, 0)])
+def test_only_a_group_of_gloo_that_is_still_there_is_left(
+    monkeypatch: pytest.MonkeyPatch, backend: str | None, left: int
+) -> None:
+    """None: the script has left it already."""
+    calls: list[None] = []
+    monkeypatch.setattr(dist, "is_initialized", lambda: backend is not None)
+    monkeypatch.setattr(dist, "get_backend", lambda: backend)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append(None))
+    processes._leave()
+    assert len(calls) == left

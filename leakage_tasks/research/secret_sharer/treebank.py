@@ -13,7 +13,7 @@ from leakage_tasks.research.secret_sharer.treebank_trials import SPLIT, TRAINED_
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds; in Python's help text",
-    "small": f"5 to 20 minutes a model on one core; $LEAKAGE_DATA/ptb/{TRAINED_ON} and {SPLIT}",
+    "small": f"6 to 34 minutes a model on one core; $LEAKAGE_DATA/ptb/{TRAINED_ON} and {SPLIT}",
 }
 
 
