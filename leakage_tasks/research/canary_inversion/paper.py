@@ -26,9 +26,9 @@ _BELOW = PaperClaim("the attack beats the random baseline", ("below chance at R 
 def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> PaperPart:
     return PaperPart(
         f"Table {number}",
-        f"best over R up to {repeats}, by canary and n; shown: HDT of pin, n = 4",
+        f"best over R up to {repeats}, by canary and n; shown: HDT of pin, n = 4, from one start as in the paper",
         f"table-{number}",
-        TableCell({"canary": "pin", "n": 4}, "HDT", published),
+        TableCell({"canary": "pin", "n": 4}, "HDT one start", published),
         (
             PaperClaim(
                 "the attack beats the random baseline", ("with n = 4 the attack is below chance for every pattern, *",)
@@ -52,7 +52,7 @@ _TABLE_3 = PaperPart(
     "table-3",
     TableCell(_DEFENDED, "one start", fmean(TABLE_3[500]["D + ES + CE"])),
     (
-        PaperClaim("most defences make the attack worse", ("* makes it worse",)),
+        PaperClaim("most defences make the attack worse (tested of each that was run)", ("* makes it worse",)),
         PaperClaim("all three together bring it to a random guess", ("*: all three bring it within * of chance",)),
         PaperClaim("dropout or character embeddings alone do not", ("* alone leaves the attack below chance",)),
         PaperClaim("defences do not cost usefulness", ("the three together do not cost usefulness: *",)),
@@ -62,15 +62,16 @@ _TABLE_3 = PaperPart(
 )
 _TABLE_4 = PaperPart(
     "Table 4",
-    "canaries that stand in the training set once; shown: HDT of color, n = 4",
+    "canaries that stand in the training set once; shown: HDT of color, n = 4, from one start as in the paper",
     "table-4",
-    TableCell({"canary": "color", "n": 4}, "HDT", TABLE_4["color", 4][1]),
+    TableCell({"canary": "color", "n": 4}, "HDT one start", TABLE_4["color", 4][1]),
     (
         PaperClaim("a single copy leaks", ("a single copy leaks: *",)),
         PaperClaim(
             "with the area code known the rest of a number comes out",
             ("seven digits after a known area code come out better than ten",),
-            "HDT 0.70 against 0.68",
+            "Acc 0.1 against 0, but HDT 0.70 against 0.68",
+            takes="so might many more victims: tested by HDT, as no whole number came out of any",
         ),
     ),
     _DATA,
@@ -149,6 +150,7 @@ PAPER = register_paper(
                 "HDT less, more is better",
                 cells_apart({"relaxation": "softmax"}, "HDT", {"relaxation": "softmax"}, "HDT finished"),
                 None,
+                tested="the discrete finish comes closer than none",
             ),
             BeyondItem(
                 "an attacker who knows that character embeddings defend (all three defences)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
 from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
 from leakage_tasks.research.framework.gains import cell_itself, cells_apart
@@ -34,7 +36,11 @@ _TABLE_2 = PaperPart(
         ),
         PaperClaim("conclusion 3: calibration lifts early stop", (f"calibration lifts {_STOP}",), "+0.063"),
         PaperClaim(
-            "conclusion 3: calibrated confidence beats comparing with another model",
+            "conclusion 5: calibration is effective without a prompt, too",
+            (f"calibration lifts {_STOP} without a prompt",),
+        ),
+        PaperClaim(
+            "conclusion 5: behind a prompt calibrated confidence beats comparing with another model",
             (f"behind a prompt, calibrated confidence beats comparing (LM) on {_STOP}",),
             "0.524 against 0.487",
         ),
@@ -86,6 +92,14 @@ _TABLE_4 = PaperPart(
     ),
     _DATA,
 )
+
+
+def _of_few_pairs(part: PaperPart) -> PaperPart:
+    """The part, whose claims are told by pairs: seeds change the prompt and the draws alone."""
+    takes = "more pairs to test on may, rather than more runs"
+    return replace(part, claims=[replace(claim, takes=takes) for claim in part.claims])
+
+
 PAPER = register_paper(
     Paper(
         "ethicist",
@@ -94,11 +108,7 @@ PAPER = register_paper(
             drawing("Figure 1", "one extracted suffix"),
             drawing("Figure 2", "how the attack works"),
             drawing("Table 1", "the sizes of the benchmark's parts"),
-            _TABLE_2,
-            _TABLE_3,
-            _TABLE_4,
-            *FIGURES,
-            *LIMITS,
+            *map(_of_few_pairs, (_TABLE_2, _TABLE_3, _TABLE_4, *FIGURES, *LIMITS)),
         ),
         (
             BeyondItem(
@@ -118,6 +128,7 @@ PAPER = register_paper(
                 "probability",
                 "share of suffixes drawn that was not foretold, 0 is best",
                 cells_apart({"model": "no prompt"}, "drawn", {"model": "no prompt"}, "expected"),
+                alike=0.05,
             ),
             *(
                 BeyondItem(

@@ -30,7 +30,7 @@ class Judgement:
     holds: bool | None
     """Whether it is reproduced (True), refuted (False) or neither can be told."""
     why: str = ""
-    """Of what cannot be told: why, and what it would take."""
+    """Of what cannot be told: why, and what it would take; else what the verdict rests on, if that has to be said."""
     evidence: str = ""
     """The figures."""
     before: bool = False
@@ -100,10 +100,10 @@ def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values:
         return Judgement(None, problem, evidence)
     verdicts = [_survives(claim, known[claim.words]) for claim in found]
     if (holds := all_told(verdicts)) is not None:
-        return Judgement(holds, "", evidence)
+        return Judgement(holds, said.caveat if result.scale == "small" else "", evidence)
     untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
     before = all_told([_survives(claim, claim.p) for claim in found]) is not None
-    return Judgement(None, _missing(untold, before, result), evidence, before)
+    return Judgement(None, _missing(said, untold, before, result), evidence, before)
 
 
 def _survives(claim: Claim, p: float | None) -> bool | None:
@@ -118,18 +118,19 @@ def _evidence(claim: Claim, p: float | None) -> str:
     return f"{claim.evidence}{shown}, {p:.2g} corrected"
 
 
-def _missing(untold: Sequence[Claim], before: bool, result: StoredResult) -> str:
+def _missing(said: PaperClaim, untold: Sequence[Claim], before: bool, result: StoredResult) -> str:
     """What a verdict would take."""
     if takes := [claim.takes for claim in untold if claim.takes]:
         return "; ".join(takes)
     why = "told only before the correction" if before else "the runs do not tell"
-    return f"{why}; more may: `--trials {2 * max(result.seeds, FEWEST_SEEDS)}`"
+    more = said.takes or f"more may: `--trials {2 * max(result.seeds, FEWEST_SEEDS)}`"
+    return f"{why}; {more}"
 
 
 def judge_part(claims: Sequence[Judgement]) -> Judgement:
     """What came of a table: as its claims did, refuted with one; it says how many where they differ."""
     if not claims:
-        return Judgement(None, "the paper draws no conclusion that a study tests")
+        return Judgement(None, "the paper claims nothing of it")
     holds = all_told([each.holds for each in claims])
     counts = [sum(each.holds is verdict for each in claims) for verdict in VERDICTS]
     told = ", ".join(f"{count} {word}" for count, word in zip(counts, VERDICTS.values(), strict=True) if count)

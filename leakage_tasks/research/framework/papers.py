@@ -24,6 +24,10 @@ class PaperClaim:
     """Patterns of their words, ``*`` for anything; all must hold. None: the study makes no such claim."""
     published: str = "said, without a figure"
     """The figures that the paper gives for it."""
+    takes: str = ""
+    """What a verdict takes where more runs of the same study would not do."""
+    caveat: str = ""
+    """What a verdict at ``small`` rests on that the paper's own set-up has not."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class PaperPart:
     """Why there is no study, and what it would take; of a part with a study, data or packages that it takes."""
     trials: int | None = 3
     """``--trials`` of a run at ``small``; None: the study's own number."""
+    lacks: str = ""
+    """A sentence on what the paper has and its study cannot have, and why."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class BeyondItem:
     """The gain in a stored result; None where that has none."""
     trials: int | None = 3
     """As of a part."""
+    tested: str = ""
+    """The words of the study's claim that must hold for it to be a gain, too; empty: the interval tells alone."""
+    alike: float | None = None
+    """Where the best is to be alike: how far from it still is. None: more is better."""
 
 
 @dataclass(frozen=True)

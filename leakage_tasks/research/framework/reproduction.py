@@ -41,22 +41,27 @@ class PaperOutcome:
     """A row for each part and scale, then one for each of its claims."""
     judgements: list[Judgement | None]
     """Of every claim, at the largest scale that tells; None where it was not run."""
+    differences: dict[str, list[str]]
+    """How the set-ups differ from the paper's, a sentence each, with the parts of which that is so, at ``small`` where
+    no scale is named."""
 
 
 def outcome(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> PaperOutcome:
     """What the stored results say of a paper."""
     own = [result for result in results if result.study.partition("/")[0] == paper.name]
     p_values = corrected(paper, own, studies)
-    rows, judgements = list[PageRow](), list[Judgement | None]()
+    rows, judgements, differences = list[PageRow](), list[Judgement | None](), dict[str, list[str]]()
     for part in paper.parts:
         name = study_name(paper, part.study)
         study, stored = studies.get(name), [result for result in own if result.study == name]
         for result in stored:
             rows += _stored_rows(part, result, study, p_values)
+            for sentence in filter(None, (*result.report.differences, part.lacks)):
+                differences.setdefault(sentence, []).append(_at(part, result))
         if not stored:
             rows += _absent_rows(paper, part, study)
         judgements += _best_judgements(part, stored, study, p_values)
-    return PaperOutcome(paper, rows, judgements)
+    return PaperOutcome(paper, rows, judgements, differences)
 
 
 def _best_judgements(
@@ -78,6 +83,10 @@ def _stored_rows(part: PaperPart, result: StoredResult, study: Study | None, p_v
     for number, (said, judgement) in enumerate(zip(part.claims, judged, strict=True), 1):
         where = f"{part.where}{CLAIM}{number}"
         yield _row(where, said.words, said.published, judgement.evidence, result, judgement)
+
+
+def _at(part: PaperPart, result: StoredResult) -> str:
+    return part.where if result.scale == "small" else f"{part.where} at `{result.scale}`"
 
 
 def _published(part: PaperPart) -> str:
@@ -156,11 +165,16 @@ def beyond_rows(paper: Paper, results: Sequence[StoredResult], studies: Mapping[
         for result in stored:
             gain = item.gain(result)
             problem = stale(result, studies.get(name)) or too_few(result)
-            verdict = f"cannot be told: {problem}" if problem else _gained(gain)
+            verdict = f"cannot be told: {problem}" if problem else _gained(item, gain, result)
             yield first | {"gain": "not measured at this scale" if gain is None else show(gain)} | _how(result, verdict)
 
 
-def _gained(gain: Measured | None) -> str:
+def _gained(item: BeyondItem, gain: Measured | None, result: StoredResult) -> str:
     if gain is None or gain.low is None or gain.high is None:
         return "cannot be told: no interval"
+    if item.alike is not None:
+        return f"alike, to within {item.alike:g}" if -item.alike < gain.low and gain.high < item.alike else "not alike"
+    tests = [claim for claim in result.report.claims if claim.words == item.tested]
+    if any(not claim.holds for claim in tests):
+        return "no gain shown: its test in the study does not tell"
     return "a gain" if gain.low > 0 else "a loss" if gain.high < 0 else "no gain shown"

@@ -32,19 +32,23 @@ Each table, figure and section with a claim has a row, and each of its claims ha
 they were run.
 `leakage study report` makes this page of stored results; nothing on it is written by hand.
 
-- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number of runs `n`. Runs
-  that all come to the same leave no interval: nothing tells by how much others may differ.
+- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number `n` of what it is
+  the mean of: models, or what is counted in them, such as canaries, pairs or epochs. Where several are of one model,
+  they are counted as independent, which makes intervals narrower and p smaller than they may be; the lists of
+  differences say where. Runs that all come to the same leave no interval: nothing tells by how much others may differ.
 - **Scale.** `paper` has the paper's data and model. `small` has smaller ones: its figures are not the paper's, and a
   claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
   page.
 - **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
   correction over all tests of its paper. One that would count only without it cannot be told. A claim
-  without a p goes by an interval, or by all runs alike. Where more runs may tell, the row says how many (`--trials`).
+  without a p goes by an interval, by all runs alike, or by the figures shown. The row says what a verdict would take:
+  more runs (`--trials`), or something else.
 - No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
 - Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
   study again.
-- **Minutes** are those of all trials, one after the other, also where the machine did other work beside them. **Made
-  by** is the version of this package and a hash of the study's code.
+- **Minutes** are those of all trials, one after the other, also where the machine did other work beside them; studies
+  that share trials each count them. **Made by** is the version of this package and a hash of the study's code. Attacks
+  and measures are told apart by the version alone.
 """
 _MAKE = """## Making this page
 
@@ -111,6 +115,20 @@ def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
         yield f"{each.paper.title}.\n"
         yield _table([*COLUMNS, *SAID], [_marked(row) for row in each.rows])
         yield from _how_they_were_run(each.rows, "part")
+        yield from _differences(each)
+
+
+def _differences(paper: PaperOutcome) -> Iterator[str]:
+    """How the set-ups differ from the paper's: parts with what is so of just these, those of most parts first."""
+    by_parts: dict[tuple[str, ...], list[str]] = {}
+    for sentence, where in paper.differences.items():
+        by_parts.setdefault(tuple(dict.fromkeys(where)), []).append(escaped(sentence))
+    if not by_parts:
+        return
+    yield "How this differs from the paper and what was counted, at `small` where no other scale is named:\n"
+    for parts, sentences in sorted(by_parts.items(), key=lambda each: -len(each[0])):
+        yield f"- **{'; '.join(parts)}**: {' '.join(sentences)}"
+    yield ""
 
 
 def _marked(row: PageRow) -> PageRow:

@@ -9,7 +9,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,18 @@ class StudyRun:
     seconds: float
     """What all of its trials took, whenever they were run."""
 
+    @property
+    def shown(self) -> Report:
+        """The report for people: of scale ``smoke``, which only shows that the study runs, without claims."""
+        return replace(self.report, claims=()) if self.plan.scale == "smoke" else self.report
+
     def summary(self) -> str:
         """The report for people, with where it was written."""
         study, scale = self.study, self.plan.scale
         trials = f"{self.ran} trials run" + (f", {self.reused} reused" if self.reused else "")
         title = f"{study.name}: {study.title}\n{study.source}; scale {scale}"
         return (
-            f"{title}\n\n{plain_text(self.report)}\n{trials}, {self.seconds:,.0f} s in all; written to {self.folder}\n"
+            f"{title}\n\n{plain_text(self.shown)}\n{trials}, {self.seconds:,.0f} s in all; written to {self.folder}\n"
         )
 
 
@@ -121,8 +126,8 @@ def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], secon
         beside.mkdir()
         _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
         _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
-        (beside / "table.txt").write_text(plain_text(report), encoding="utf-8")
-        (beside / "table.md").write_text(markdown(report, f"{study.title} ({study.source})"), encoding="utf-8")
+        (beside / "table.txt").write_text(plain_text(done.shown), encoding="utf-8")
+        (beside / "table.md").write_text(markdown(done.shown, f"{study.title} ({study.source})"), encoding="utf-8")
         if study.plot is not None:
             study.plot(report, beside / "figure.png")
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, TableCell, drawing, register_paper
 from leakage_tasks.research.mix_and_match.published import TABLES
 
+_SUGGESTED = "suggested, not tried"
+_MORE = "more canaries than fourteen may, rather than more runs"
+_FOURTEEN = "more canaries would, not more runs: by the same test {} not tell it for the paper's fourteen, either"
 _CLAIMS = (
     PaperClaim(
         "the Frankenstein model needs far fewer candidates than exhaustive search",
         ("*: frankenstein needs a third of *",),
         "up to 50 times fewer",
+        takes=_FOURTEEN.format("its own figures do"),
     ),
-    PaperClaim("among its candidates the token stands higher than in exhaustive search", ("*: frankenstein halves *",)),
+    PaperClaim(
+        "among its candidates the token stands higher than in exhaustive search",
+        ("*: frankenstein halves *",),
+        takes=_FOURTEEN.format("its own figures, once corrected, do"),
+    ),
     PaperClaim(
         "the pre-trained language model does much the same",
         ("*: pretrained needs a third of *", "*: pretrained halves *"),
+        takes=_FOURTEEN.format("its own figures do"),
     ),
     PaperClaim(
         "the Frankenstein model is the better one for random canaries, the language model for organic ones",
         ("*: frankenstein needs fewer candidates for random canaries, *",),
+        takes=_FOURTEEN.format("its own figures do"),
     ),
 )
 
@@ -38,10 +48,14 @@ _OF_KINDS = _CLAIMS[3].words
 _IN_BARS = (
     *_CLAIMS[:2],
     PaperClaim(
-        "both generators retrieve tokens alike", ("*: frankenstein and the language model retrieve tokens alike *",)
+        "both generators retrieve tokens alike",
+        ("*: frankenstein and the language model retrieve tokens alike *",),
+        takes=_FOURTEEN.format("its own figures do"),
     ),
     PaperClaim(
-        _OF_KINDS, ("*: frankenstein's candidates are fewer, beside the language model's, for random canaries",)
+        _OF_KINDS,
+        ("*: frankenstein's candidates are fewer, beside the language model's, for random canaries",),
+        takes=_FOURTEEN.format("its own figures do"),
     ),
 )
 
@@ -60,28 +74,31 @@ def _bars(number: int, data: str) -> PaperPart:
 def _improves(bridge: str) -> tuple[PaperClaim, PaperClaim]:
     start = f"{bridge} moves most tokens up among the candidates"
     return (
-        PaperClaim(f"{bridge} generates better candidates", (start,), "suggested, not tried"),
-        PaperClaim(f"{bridge} helps after pruning", (f"{start} once they are pruned",), "suggested, not tried"),
+        PaperClaim(f"{bridge} generates better candidates", (start,), _SUGGESTED, _MORE),
+        PaperClaim(f"{bridge} helps after pruning", (f"{start} once they are pruned",), _SUGGESTED, _MORE),
     )
 
 
 def _writes(pruned: str) -> tuple[PaperClaim, ...]:
-    start, suggested = f"* texts pruned to the {pruned}", "suggested, not tried"
+    start = f"* texts pruned to the {pruned}"
     return (
         PaperClaim(
             f"a substantial amount of text, pruned to the {pruned}, needs far fewer candidates than exhaustive search",
             (f"{start} need a third of exhaustive search's candidates, or fewer, for most",),
-            suggested,
+            _SUGGESTED,
+            _MORE,
         ),
         PaperClaim(
             f"pruned to the {pruned}, it does better than a masked model's candidates for the token alone",
             (f"{start} place most tokens higher than the Frankenstein model",),
-            suggested,
+            _SUGGESTED,
+            _MORE,
         ),
         PaperClaim(
             f"pruned to the {pruned}, more text does better",
             (f"{start} need fewer candidates for most than [0-9]*",),
-            suggested,
+            _SUGGESTED,
+            _MORE,
         ),
     )
 
@@ -133,21 +150,22 @@ PAPER = register_paper(
                 "Section 6.3",
                 "an adapter or a tuned prompt joins encoder and head; shown: candidates needed with an adapter",
                 "bridges",
-                TableCell({"bridge": "adapter"}, "K", "suggested, not tried"),
+                TableCell({"bridge": "adapter"}, "K", _SUGGESTED),
                 (*_improves("an adapter"), *_improves("a tuned prompt")),
             ),
             PaperPart(
                 "Section 6.3, free text",
                 "a model of GPT's kind writes much text, which is pruned; shown: candidates needed, by the template",
                 "free-text",
-                TableCell({"generator": "texts pruned to the template", "texts": 50_000}, "K", "suggested, not tried"),
+                TableCell({"generator": "texts pruned to the template", "texts": 50_000}, "K", _SUGGESTED),
                 (
                     *_writes("candidates"),
                     *_writes("template"),
                     PaperClaim(
                         "writing whole texts does better than asking the same model for the token alone",
                         ("* texts pruned to the template place most tokens higher than the causal model, *",),
-                        "suggested, not tried",
+                        _SUGGESTED,
+                        _MORE,
                     ),
                 ),
             ),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P, ranked
+from leakage_tasks.research.framework.group_tests import LEAST_P, no_difference, ranked, told
 from leakage_tasks.research.framework.report import Claim
 
 SHOWN = 10
@@ -44,25 +44,22 @@ def higher(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
     return ranked(words, one, other, above=True, digits=1, unit=" bits")
 
 
-def still_leaks(words: str, exposures: Mapping[str, Sequence[float]]) -> Claim:
-    """That each setting's exposures stay above what chance gives: every one above 4.3 bits."""
+def still_leaks(words: str, exposures: Mapping[str, Sequence[float]], bounds: Collection[float] = ()) -> Claim:
+    """That each setting's exposures stay above what chance gives: every one above 4.3 bits.
+
+    Of those that are lower ``bounds``, one that is no higher leaves it open.
+    """
     least = {name: min(values) for name, values in exposures.items() if values}
-    shown = ", ".join(f"{name}: {value:.1f}" for name, value in least.items())
-    return Claim(words, min(least.values(), default=0.0) > CHANCE, f"least {shown} bits; chance exceeds 4.3 in 5 %")
+    low = [value for values in exposures.values() for value in values if value <= CHANCE]
+    shown = ", ".join(f"{name}: {'≥ ' if value in bounds else ''}{value:.1f}" for name, value in least.items())
+    evidence = f"least {shown} bits; chance exceeds {CHANCE:.1f} in 5 %"
+    return Claim(words, told(bool(least) and not low, any(value not in bounds for value in low)), evidence)
 
 
 def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
     """That settings do not differ significantly in exposure: Kruskal and Wallis' test does not reject it at 0.05."""
-    from scipy import stats
-
     shown = ", ".join(f"{name}: {fmean(values):.1f}" for name, values in groups.items() if values)
-    if len(groups) < 2 or min(map(len, groups.values())) < 2:
-        return Claim(words, None, f"{shown} bits; too few models to tell")
-    if len({value for values in groups.values() for value in values}) == 1:
-        return Claim(words, True, f"{shown} bits; all alike")
-    found = stats.kruskal(*groups.values())
-    models = sum(map(len, groups.values()))
-    return Claim(words, bool(found.pvalue >= LEAST_P), f"{shown} bits; p = {found.pvalue:.2g}, n = {models}")
+    return no_difference(words, list(groups.values()), f"{shown} bits")
 
 
 def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
@@ -70,7 +67,28 @@ def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
     return Claim(words, all(outcomes) if outcomes else None, f"{sum(outcomes)} of {len(outcomes)}; {evidence}")
 
 
+def as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
+    """What the paper saw in one run: told where all runs are alike, or their share's interval leaves out a half."""
+    from leakage_tasks.stats.intervals import clopper_pearson
+
+    if not outcomes:
+        return Claim(words, None, "not measured")
+    hits = sum(outcomes)
+    low, high = clopper_pearson(hits, len(outcomes))
+    holds = told(hits == len(outcomes) or low > 0.5, hits == 0 or high < 0.5)
+    return Claim(words, holds, f"{hits} of {len(outcomes)} [{low:.2f}, {high:.2f}]; {evidence}")
+
+
 def unknown(words: str, exposures: Sequence[float]) -> Claim:
-    """That no model knows the secret: each one's exposure is what chance gives in all but 5 % of cases, or less."""
-    evidence = f"most exposed {max(exposures):.1f} bits; chance exceeds {CHANCE:.1f} in 5 %"
-    return all_of(words, [value <= CHANCE for value in exposures], evidence)
+    """That no model knows the secret: no more of them exceed what chance does in 5 % of cases than chance would have.
+
+    It fails by a one-sided binomial test at 0.05, and holds where none exceeds it.
+    """
+    from scipy import stats
+
+    over = sum(value > CHANCE for value in exposures)
+    p = float(stats.binomtest(over, len(exposures), LEAST_P, alternative="greater").pvalue)
+    evidence = f"{over} of {len(exposures)} above {CHANCE:.1f} bits, which chance exceeds in 5 %; "
+    evidence += f"most exposed {max(exposures):.1f} bits"
+    fails = over > 0 and p < LEAST_P
+    return Claim(words, told(over == 0, fails), f"{evidence}, p = {p:.2g}" if fails else evidence, p if fails else None)

@@ -8,7 +8,7 @@ from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTr
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of, falls, higher, unknown
 from leakage_tasks.research.secret_sharer.defence_trials import not_private, private, run, sanitized, undefended
-from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, differences
+from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, WHOLE, differences
 
 RMSPROP = {
     0.65: (1.69, 1.1), 1.21: (1.59, 2.3), 5.26: (1.41, 1.8), 89.0: (1.34, 2.1), 2e8: (1.32, 3.2), 1e9: (1.26, 2.8),
@@ -145,8 +145,10 @@ def _figures(
         "loss, published": Published(loss),
         "loss (bits/character)": Measured.mean(_of(own, "loss", place)),
         "exposure, published": Published(exposure),
-        "exposure": Measured.mean(_of(own, "exposure", place)),
-        "controls": Measured.mean([value for trial in own for value in trial.result["models"][place]["controls"]]),
+        "exposure": Measured.mean(_of(own, "exposure", place), WHOLE),
+        "controls": Measured.mean(
+            [value for trial in own for value in trial.result["models"][place]["controls"]], WHOLE
+        ),
     }
 
 

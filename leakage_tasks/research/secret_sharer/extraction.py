@@ -5,13 +5,12 @@ Beyond the paper: exposure's estimators beside the truth, over a training run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.secret_sharer.claims import all_of
+from leakage_tasks.research.secret_sharer.claims import all_of, as_a_rule
 from leakage_tasks.research.secret_sharer.experiment import WHOLE, Watch, configs
 from leakage_tasks.research.secret_sharer.figures import FEWER, INDEPENDENT, long_trials
 from leakage_tasks.research.secret_sharer.trials import entries, every_look, register_study, set_up
@@ -74,9 +73,9 @@ def extraction_trials(plan: StudyPlan) -> list[Config]:
 
 def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Section 7.1: which algorithm finds the secret once it is the likeliest of all, and with how many model calls."""
-    every = [entry for _, _, entry in every_look(trials)]
-    first = [entry for entry in every if entry["exposure"]["bits"] > WHOLE - 0.5]
-    certain = [entry for entry in every if entry[CERTAIN]["place"] == 1]
+    looks = [[entry for _, _, entry in every_look([trial])] for trial in trials]
+    first = [entry for own in looks for entry in own if entry["exposure"]["bits"] > WHOLE - 0.5]
+    certain = [here for own in looks if (here := [entry for entry in own if entry[CERTAIN]["place"] == 1])]
     rows: list[TableRow] = [
         {"algorithm": "brute force (not run)", "model calls": 10**9, "published": Published("10^9, 4 hours")}
     ]
@@ -86,7 +85,7 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         found = Measured.rate(sum(each["place"] == 1 for each in own), len(own)) if own else None
         rows.append({"algorithm": words, "found first": found, "model calls": spent, "published": Published(None)})
     calls = [entry[CERTAIN]["calls"] for entry in first if entry[CERTAIN]["place"] == 1]
-    also = [entry[BATCHED]["place"] == 1 for entry in certain]
+    also = [entry[BATCHED]["place"] == 1 for own in certain for entry in own]
     claims = [
         all_of(
             f"shortest path finds a secret of rank 1 with {FEWER:,.0f} times fewer calls than brute force",
@@ -94,24 +93,21 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             f"epochs whose secret has rank 1; {min(calls, default=0):,} to {max(calls, default=0):,} calls",
         ),
         all_of("the paper's stop finds what the certain one finds", also, "epochs"),
-        _rarely({name: sum(entry[name]["place"] == 1 for entry in certain) for name in BEAMS}, len(certain)),
+        _rarely(certain),
     ]
     notes = ["Found first: as the best guess, of all epochs after which the secret has rank 1.", INDEPENDENT]
     columns = ["algorithm", "found first", "model calls", "published"]
     return Report(columns, rows, claims, [*set_up(trials, plan), *notes])
 
 
-def _rarely(found: Mapping[str, int], count: int) -> Claim:
-    """That the widest beam search finds less than half of the secrets of rank 1, by a binomial test, two-sided."""
-    from scipy import stats
-
+def _rarely(by_model: Sequence[Sequence[Config]]) -> Claim:
+    """That of a model's secrets of rank 1 the widest beam search finds less than half, as a rule."""
+    every = [entry for own in by_model for entry in own]
+    found = {name: sum(entry[name]["place"] == 1 for entry in every) for name in BEAMS}
+    shown = ", ".join(f"width {name.split()[1]}: {hits} of {len(every)} epochs" for name, hits in found.items())
+    seldom = [2 * sum(entry[BEAMS[-1]]["place"] == 1 for entry in own) < len(own) for own in by_model]
     words = "beam search, the widest, finds less than half of the secrets that shortest path finds"
-    shown = ", ".join(f"width {name.split()[1]}: {hits} of {count}" for name, hits in found.items())
-    if not count:
-        return Claim(words, None, "no secret of rank 1")
-    hits = found[BEAMS[-1]]
-    p = float(stats.binomtest(hits, count).pvalue)
-    return Claim(words, None if p > LEAST_P else 2 * hits < count, f"{shown}; p = {p:.2g}", p)
+    return as_a_rule(words, seldom, f"models; {shown}")
 
 
 def estimator_trials(plan: StudyPlan) -> list[Config]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import combined
+from leakage_tasks.research.framework.group_tests import LEAST_P, combined
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer import plots
-from leakage_tasks.research.secret_sharer.claims import all_of, falls, rises
+from leakage_tasks.research.secret_sharer.claims import all_of, as_a_rule, falls, rises
 from leakage_tasks.research.secret_sharer.experiment import BOTH, WHOLE, Watch, configs
 from leakage_tasks.research.secret_sharer.trials import entries, every_look, exposure_columns, register_study, set_up
 
@@ -56,19 +55,27 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         for middle, count, density in zip(middles, counts, fit.density(middles), strict=True)
     ]
-    fitted = [*entries(trials), *entries(trials, planted=False)]
-    rejected = sum(each["extrapolated"]["rejected"] for each in fitted)
-    claims = [
-        Claim(
-            "a skew-normal fits (Kolmogorov and Smirnov do not reject it)",
-            not fit.rejected,
-            f"D = {fit.statistic:.3f}, p = {fit.p_value:.3f}, n = {fit.count:,}; of all canaries' fits "
-            f"{rejected} of {len(fitted)} are rejected at 0.05",
-        )
-    ]
+    claims = [_fits([each["extrapolated"]["rejected"] for each in (*entries(trials), *entries(trials, planted=False))])]
     own = f"The secret itself costs {entry['exposure']['log_perplexity']:.1f} bits."
-    notes = [own, f"{len(costs):,} fillings at random (the paper: all 10^9), one model."]
+    shown = (
+        f"The table is of one model and {len(costs):,} fillings at random (the paper: all 10^9); of its fit Kolmogorov "
+    )
+    shown += f"and Smirnov's D = {fit.statistic:.3f}, p = {fit.p_value:.3f}."
+    notes = [own, shown, "How many the paper's test takes where it does not reject is not in the source."]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
+
+
+def _fits(rejected: Sequence[bool]) -> Claim:
+    """That a skew-normal fits: no more fits are rejected at 0.05 than if it did, by a one-sided binomial test.
+
+    Where that finds no more, it holds: no test shows more.
+    """
+    from scipy import stats
+
+    words = "a skew-normal fits (Kolmogorov and Smirnov reject it for no more than 5 % of canaries)"
+    p = float(stats.binomtest(sum(rejected), len(rejected), LEAST_P, alternative="greater").pvalue)
+    shown = f"rejected for {sum(rejected)} of {len(rejected)} canaries; p = {p:.2g}, n = {len(rejected)}"
+    return Claim(words, p > LEAST_P, shown, None if p > LEAST_P else p)
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -90,17 +97,17 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     first = [next((n for n, each in enumerate(found, 1) if each >= NEAR_WHOLE), None) for found in exposure]
     early = [tail[peak - 1] - tail[-1] for tail, peak in zip(tails, peaks, strict=True)]
     claims = [
-        _as_a_rule(
+        as_a_rule(
             "the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",
             [place is not None and place <= when for place, when in zip(first, best, strict=True)],
             f"first at epochs {first}, lowest validation loss at {best}",
         ),
-        _as_a_rule(
+        as_a_rule(
             "extrapolated exposure peaks within a quarter of the run of the lowest validation loss",
             [abs(peak - when) <= len(rows) / 4 for peak, when in zip(peaks, best, strict=True)],
             f"peaks at epochs {peaks}, lowest validation loss at {best}",
         ),
-        _as_a_rule(
+        as_a_rule(
             "after the peak extrapolated exposure falls",
             [fall > 0 for fall in early],
             f"by {', '.join(f'{fall:.1f}' for fall in early)} bits at the last epoch",
@@ -108,12 +115,6 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         _begun([own[0] for own in exposure]),
     ]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
-
-
-def _as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
-    """What the paper saw in one run: where ours differ among themselves, it cannot be told."""
-    claim = all_of(words, outcomes, evidence)
-    return replace(claim, holds=None) if any(outcomes) and not claim.holds else claim
 
 
 def _begun(exposures: Sequence[float]) -> Claim:

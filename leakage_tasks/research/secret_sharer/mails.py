@@ -215,7 +215,9 @@ def claims(secrets: Sequence[Config]) -> list[Claim]:
     own = [secret["bits"] for secret in secrets]
     controls = [bits for secret in secrets for bits in secret["controls"]]
     out = sum(secret["extracted"] for secret in secrets)
-    memorized = still_leaks("all are memorized", by_kind) if own else Claim("all are memorized", None, "not measured")
+    bounds = [secret["bits"] for secret in secrets if secret["method"] == "lower_bound"]
+    words = "all are memorized"
+    memorized = still_leaks(words, by_kind, bounds) if own else Claim(words, None, "not measured")
     return [
         higher("secrets in the mails are more exposed than controls that never were in them", own, controls),
         memorized,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of, higher, unknown
-from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, differences
+from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, WHOLE, differences
 from leakage_tasks.research.secret_sharer.near_trials import CHANGED, NEAR, WAYS, near_trials, run
 
 LEAST_RISE = 0.05
@@ -44,8 +44,8 @@ def _row(way: str, own: Sequence[StudyTrial]) -> TableRow:
     return {
         "training text": way if way == WAYS[0] else f"samples dropped, {way}",
         "exposure, published": Published(None),
-        "exposure": Measured.mean(_of(own, "exposure")),
-        "controls": Measured.mean([value for trial in own for value in trial.result["models"][0]["controls"]]),
+        "exposure": Measured.mean(_of(own, "exposure"), WHOLE),
+        "controls": Measured.mean([value for trial in own for value in trial.result["models"][0]["controls"]], WHOLE),
         "loss (bits/character)": Measured.mean(_of(own, "loss")),
         "copies left": Measured.mean([trial.result["left"] for trial in own]),
         "first copy's place": Measured.mean(places) if places else None,

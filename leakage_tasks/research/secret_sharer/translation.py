@@ -14,7 +14,7 @@ from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_line
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.framework.shared import data_folder, file_hash
-from leakage_tasks.research.secret_sharer.claims import all_of, grows, higher
+from leakage_tasks.research.secret_sharer.claims import as_a_rule, grows, higher
 from leakage_tasks.research.secret_sharer.experiment import SOURCE, WHOLE
 
 if TYPE_CHECKING:
@@ -228,12 +228,12 @@ def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
     )
     most = max(TABLE_6)
-    words = f"the secret inserted {most} times can be extracted, in every model"
+    words = f"the secret inserted {most} times can be extracted, as a rule"
     claims = [
         grows("exposure grows with the times inserted (fixed source)", fixed),
         grows("exposure grows with the times inserted (filled source)", filled),
         higher("a secret inserted once is more exposed than one never seen", fixed[1], never),
-        all_of(words, first[most], "first guess of the search"),
+        as_a_rule(words, first[most], "first guess of the search"),
     ]
     return Report(columns, rows, claims, _differences(done, plan))
 

@@ -99,6 +99,39 @@ def test_what_more_runs_would_not_tell_says_what_would() -> None:
     assert row["verdict"] == "cannot be told: it takes a larger model"
 
 
+def paper_with(**changed: str) -> Paper:
+    """The paper, of whose claims A alone is left, changed."""
+    (part,) = PAPER.parts
+    return replace(PAPER, parts=(replace(part, claims=(replace(CLAIMS[0], **changed),)),))
+
+
+def test_a_claim_that_other_things_would_tell_says_so_instead_of_more_runs() -> None:
+    paper = paper_with(takes="more coins may")
+    row = rows_of(stored(claims=[claim("A holds", None)]), paper=paper)["Table 1, claim 1"]
+    assert row["verdict"] == "cannot be told: the runs do not tell; more coins may"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize(("scale", "said"), [("small", ": here coins are small"), ("paper", "")])
+def test_what_a_verdict_rests_on_is_said_at_the_smaller_scale(holds: bool, scale: str, said: str) -> None:
+    result = stored(claims=[claim("A holds", holds)], scale=scale)
+    row = rows_of(result, paper=paper_with(caveat="here coins are small"))["Table 1, claim 1"]
+    assert row["verdict"] == f"{'reproduced' if holds else 'refuted'}{said}"
+
+
+def test_how_a_set_up_differs_is_gathered_by_sentence() -> None:
+    (part,) = PAPER.parts
+    paper = replace(PAPER, parts=(part, replace(part, where="Table 2", lacks="No coin is at hand.")))
+    small, large = (
+        replace(found, report=replace(found.report, differences=["Coins are bent."]))
+        for found in (stored(), stored(scale="paper"))
+    )
+    assert outcome(paper, [small, large], {STUDY.name: STUDY}).differences == {
+        "Coins are bent.": ["Table 1", "Table 1 at `paper`", "Table 2", "Table 2 at `paper`"],
+        "No coin is at hand.": ["Table 2", "Table 2 at `paper`"],
+    }
+
+
 def test_every_claim_of_a_paper_has_a_test() -> None:
     claims = [said for name in KNOWN_PAPERS for part in KNOWN_PAPERS[name].parts if part.study for said in part.claims]
     assert [said.words for said in claims if not said.tested] == []
@@ -186,6 +219,27 @@ def test_gains_go_by_their_interval(low: float | None, high: float | None, verdi
     (row,) = beyond_rows(replace(PAPER, beyond=(item,)), [stored()], {STUDY.name: STUDY})
     assert row["verdict"] == verdict
     assert row["gain"].startswith("0.2")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(-0.04, 0.04, "alike, to within 0.05"), (-0.06, 0.04, "not alike"), (0.01, 0.06, "not alike")],
+)
+def test_where_alike_is_best_the_interval_has_to_lie_within(low: float, high: float, verdict: str) -> None:
+    item = BeyondItem("other coins", "table-1", "coins", lambda result: Measured(0.01, low, high, 3), alike=0.05)
+    (row,) = beyond_rows(replace(PAPER, beyond=(item,)), [stored()], {STUDY.name: STUDY})
+    assert row["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdict"), [(True, "a gain"), (None, "no gain shown: its test in the study does not tell")]
+)
+def test_a_gain_that_has_a_test_goes_by_it_too(holds: bool | None, verdict: str) -> None:
+    item = BeyondItem("more", "table-1", "coins", lambda result: Measured(0.2, 0.1, 0.3, 3), tested="A holds")
+    (row,) = beyond_rows(
+        replace(PAPER, beyond=(item,)), [stored(claims=[claim("A holds", holds)])], {STUDY.name: STUDY}
+    )
+    assert row["verdict"] == verdict
 
 
 def test_every_study_stands_for_a_part_or_an_addition() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
     assert (done.folder / "figure.png").exists() == (study.plot is not None)
     saved = json.loads((done.folder / "report.json").read_text())
     assert saved["columns"] == list(done.report.columns)
-    assert (done.folder / "table.txt").read_text() == plain_text(done.report)
+    assert (done.folder / "table.txt").read_text() == plain_text(replace(done.report, claims=()))
     words = [claim.words for claim in done.report.claims]
     patterns = [
         pattern
