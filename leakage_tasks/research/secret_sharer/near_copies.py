@@ -40,7 +40,7 @@ def near_copies(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _row(way: str, own: Sequence[StudyTrial]) -> TableRow:
-    places = [trial.result["places"][0] for trial in own if trial.result["places"]]
+    places = [trial.result["places"] for trial in own if trial.result["places"]]
     return {
         "training text": way if way == WAYS[0] else f"samples dropped, {way}",
         "exposure, published": Published(None),
@@ -48,7 +48,10 @@ def _row(way: str, own: Sequence[StudyTrial]) -> TableRow:
         "controls": Measured.mean([value for trial in own for value in trial.result["models"][0]["controls"]], WHOLE),
         "loss (bits/character)": Measured.mean(_of(own, "loss")),
         "copies left": Measured.mean([trial.result["left"] for trial in own]),
-        "first copy's place": Measured.mean(places) if places else None,
+        **{
+            f"{which} copy's place": Measured.mean([each[end] for each in places]) if places else None
+            for which, end in (("first", 0), ("last", -1))
+        },
     }
 
 

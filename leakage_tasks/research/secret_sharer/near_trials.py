@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
 from leakage_tasks.research.secret_sharer import defence_trials as usual
 from leakage_tasks.research.secret_sharer.experiment import PlantedText, planted, text_of
+
+if TYPE_CHECKING:
+    from leakage_tasks.defences.ranking import Sample
 
 WAYS = ("everything", "one by one", "grouped")
 """What a model is trained on: all of the text, or what is left of samples that are ranked one by one or in groups."""
@@ -28,17 +32,27 @@ def near_trials(plan: StudyPlan) -> list[Config]:
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train on what is left: ``copies`` of the secret there were, ``left`` is how many of them are; see ``_look``."""
+    """Train on what is left: ``copies`` of the secret there were, ``left`` is how many of them are; see ``_look``.
+
+    ``places`` are those of the copies among all ``samples``, dropped or not.
+    """
     from leakage_tasks.training.threads import one_thread
 
     with one_thread():
         text, copies = text_with_near_copies(config)
         lines = text.training.split("\n")
-        gone = _dropped(config, lines) if config["way"] != WAYS[0] else {}
+        ranked = _ranked(config, lines) if config["way"] != WAYS[0] else []
+        gone = {text for sample in ranked[: min(config["drop"], len(ranked) // 10)] for text in sample.texts}
         clean = "\n".join(line for line in lines if line not in gone)
         model = usual._look(config["way"], text.train(config["recipe"], clean).model, text)
-    places = sorted(gone[copy] for copy in copies if copy in gone)
-    return {"models": [model], "copies": len(copies), "left": len(copies) - len(places), "places": places}
+    places = {each: place for place, sample in enumerate(ranked, 1) for each in sample.texts}
+    return {
+        "models": [model],
+        "copies": len(copies),
+        "left": sum(copy not in gone for copy in copies),
+        "places": sorted(places[copy] for copy in copies if copy in places),
+        "samples": len(ranked),
+    }
 
 
 def text_with_near_copies(config: Config) -> tuple[PlantedText, list[str]]:
@@ -56,12 +70,9 @@ def text_with_near_copies(config: Config) -> tuple[PlantedText, list[str]]:
     return text, [canary.text for canary in canaries if canary.planted]
 
 
-def _dropped(config: Config, lines: list[str]) -> dict[str, int]:
-    """The lines that sanitizing drops, each with its sample's place."""
+def _ranked(config: Config, lines: list[str]) -> list[Sample]:
+    """The text's samples, those that a model learns most by heart first."""
     from leakage_tasks.defences.ranking import character_lm, rank_samples
 
-    near = config["near"] if config["way"] == WAYS[2] else None
     fit = character_lm(lines, epochs=config["sanitize_epochs"])
-    ranked = rank_samples(lines, fit, seed=config["seed"], near=near)
-    drop = min(config["drop"], len(ranked) // 10)
-    return {text: place for place, sample in enumerate(ranked[:drop], 1) for text in sample.texts}
+    return rank_samples(lines, fit, seed=config["seed"], near=config["near"] if config["way"] == WAYS[2] else None)

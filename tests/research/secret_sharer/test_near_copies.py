@@ -20,7 +20,9 @@ def made(left: int, exposure: float) -> list[StudyTrial]:
         grouped, every = config["way"] == "grouped", config["way"] == "everything"
         stay = 5 if every else left if grouped else 4
         look = {"loss": 2.0, "exposure": exposure if grouped else 25.0 + config["seed"], "controls": [1.0]}
-        result: dict[str, Any] = {"models": [look], "copies": 5, "left": stay, "places": [3] * (5 - stay)}
+        result: dict[str, Any] = {"models": [look], "copies": 5, "left": stay, "places": []}
+        if not every:
+            result["places"] = [3] * (5 - stay) + [90] * stay
         trials.append(StudyTrial(config, result, 1.0))
     return trials
 
@@ -33,6 +35,10 @@ def test_claims_follow_what_is_left(left: int, exposure: float, expected: list[b
     report = near_copies.near_copies(made(left, exposure), SMALL)
     assert [claim.holds for claim in report.claims] == expected
     assert [row["copies left"].value for row in report.rows] == [5, 4, left]
+    everything, apart, together = report.rows
+    assert everything["last copy's place"] is None
+    assert [row["last copy's place"].value for row in (apart, together)] == [90, 90 if left else 3]
+    assert apart["first copy's place"].value == together["first copy's place"].value == 3
 
 
 def test_the_three_ways_see_the_same_text() -> None:
@@ -52,7 +58,7 @@ def test_copies_differ_in_one_word_and_the_secret_stands_in_all() -> None:
     assert all(copy in text.training.split("\n") for copy in copies)
 
 
-def test_what_is_dropped_in_groups_has_all_texts_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranked_in_groups_all_texts_of_a_group_are_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     from leakage_tasks.defences import ranking
 
     config = near_trials.near_trials(StudyPlan("smoke"))[2]
@@ -69,6 +75,5 @@ def test_what_is_dropped_in_groups_has_all_texts_of_a_group(monkeypatch: pytest.
     monkeypatch.setattr(ranking, "character_lm", knows)
     lines = text.training.split("\n")
     (group,) = [[lines[n] for n in own] for own in near_groups(lines, config["near"]) if lines.index(copies[0]) in own]
-    gone = near_trials._dropped(config, lines)
-    assert {gone[copy] for copy in group} == {1}
-    assert set(copies) <= set(group)
+    first = near_trials._ranked(config, lines)[0]
+    assert set(copies) <= set(group) == set(first.texts)
