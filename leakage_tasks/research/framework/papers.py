@@ -111,5 +111,7 @@ def drawing(where: str, shows: str) -> PaperPart:
     return PaperPart(where, shows, without=NOTHING)
 
 
+NO_TEST = "by the figures shown, without a test"
+"""The caveat of a claim whose verdict rests on means alone."""
 NOTHING = "nothing to measure"
 """Of a part without a figure or a claim."""

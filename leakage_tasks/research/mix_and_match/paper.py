@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, TableCell, drawing, register_paper
+from leakage_tasks.research.framework.papers import (
+    NO_TEST,
+    Paper,
+    PaperClaim,
+    PaperPart,
+    TableCell,
+    drawing,
+    register_paper,
+)
 from leakage_tasks.research.mix_and_match.published import TABLES
 
 _SUGGESTED = "suggested, not tried"
@@ -124,6 +132,7 @@ PAPER = register_paper(
                     PaperClaim(
                         "canaries that differ in one token are found far better with distinct labels",
                         ("canaries that differ in one token alone are found far better with distinct labels",),
+                        caveat=NO_TEST,
                     ),
                 ),
             ),
@@ -132,7 +141,13 @@ PAPER = register_paper(
                 "each word of four canaries unknown in turn; shown: the first word of the first canary",
                 "figure-5",
                 TableCell({"position": 1}, "all beam"),
-                (PaperClaim("no position is easiest for all canaries", ("no position is easiest for all canaries",)),),
+                (
+                    PaperClaim(
+                        "no position is easiest for all canaries",
+                        ("no position is easiest for all canaries",),
+                        caveat=f"{NO_TEST}, and chance would mostly say the same",
+                    ),
+                ),
             ),
             PaperPart(
                 "Figure 6",
@@ -143,6 +158,7 @@ PAPER = register_paper(
                     PaperClaim(
                         "doubling a canary leaves the attack much as it was",
                         ("doubling a canary's length leaves the attack much as it was *",),
+                        caveat=NO_TEST,
                     ),
                 ),
             ),

@@ -24,7 +24,7 @@ from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
-    "small": "2 to 10 minutes on 2 cores",
+    "small": "5 to 70 minutes of a core",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl, Yelp from the hub",
 }
 
