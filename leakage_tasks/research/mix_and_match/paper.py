@@ -15,28 +15,28 @@ from leakage_tasks.research.mix_and_match.published import TABLES
 
 _SUGGESTED = "suggested, not tried"
 _MORE = "more canaries than fourteen may, rather than more runs"
-_FOURTEEN = "more canaries would, not more runs: by the same test {} not tell it for the paper's fourteen, either"
+_FOURTEEN = "more canaries may, not more runs: by this test the paper's own figures of its fourteen do not tell it"
 _CLAIMS = (
     PaperClaim(
         "the Frankenstein model needs far fewer candidates than exhaustive search",
         ("*: frankenstein needs a third of *",),
         "up to 50 times fewer",
-        takes=_FOURTEEN.format("its own figures do"),
+        takes=_FOURTEEN,
     ),
     PaperClaim(
         "among its candidates the token stands higher than in exhaustive search",
         ("*: frankenstein halves *",),
-        takes=_FOURTEEN.format("its own figures, once corrected, do"),
+        takes=f"{_FOURTEEN} once corrected",
     ),
     PaperClaim(
         "the pre-trained language model does much the same",
         ("*: pretrained needs a third of *", "*: pretrained halves *"),
-        takes=_FOURTEEN.format("its own figures do"),
+        takes=_FOURTEEN,
     ),
     PaperClaim(
         "the Frankenstein model is the better one for random canaries, the language model for organic ones",
         ("*: frankenstein needs fewer candidates for random canaries, *",),
-        takes=_FOURTEEN.format("its own figures do"),
+        takes=_FOURTEEN,
     ),
 )
 
@@ -58,12 +58,12 @@ _IN_BARS = (
     PaperClaim(
         "both generators retrieve tokens alike",
         ("*: frankenstein and the language model retrieve tokens alike *",),
-        takes=_FOURTEEN.format("its own figures do"),
+        takes=_FOURTEEN,
     ),
     PaperClaim(
         _OF_KINDS,
         ("*: frankenstein's candidates are fewer, beside the language model's, for random canaries",),
-        takes=_FOURTEEN.format("its own figures do"),
+        takes=_FOURTEEN,
     ),
 )
 
