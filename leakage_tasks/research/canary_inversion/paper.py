@@ -71,7 +71,7 @@ _TABLE_4 = PaperPart(
             "with the area code known the rest of a number comes out",
             ("seven digits after a known area code come out better than ten",),
             "Acc 0.1 against 0, but HDT 0.70 against 0.68",
-            takes="so might many more victims: tested by HDT, as no whole number came out of any",
+            takes="many more victims may: it is tested by HDT, as no whole number came out of any",
         ),
     ),
     _DATA,

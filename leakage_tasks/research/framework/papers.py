@@ -27,7 +27,7 @@ class PaperClaim:
     takes: str = ""
     """What a verdict takes where more runs of the same study would not do."""
     caveat: str = ""
-    """What a verdict at ``small`` rests on that the paper's own set-up has not."""
+    """What a verdict at ``small`` rests on, where that has to be said."""
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,10 @@ def _gained(item: BeyondItem, gain: Measured | None, result: StoredResult) -> st
         return "cannot be told: no interval"
     if item.alike is not None:
         return f"alike, to within {item.alike:g}" if -item.alike < gain.low and gain.high < item.alike else "not alike"
-    tests = [claim for claim in result.report.claims if claim.words == item.tested]
-    if any(not claim.holds for claim in tests):
-        return "no gain shown: its test in the study does not tell"
+    if item.tested:
+        tests = [claim.holds for claim in result.report.claims if claim.words == item.tested]
+        if not tests:
+            return f"cannot be told: the result lacks its test; run it again: `{result.command}`"
+        if tests != [True]:
+            return "no gain shown: its test in the study does not tell"
     return "a gain" if gain.low > 0 else "a loss" if gain.high < 0 else "no gain shown"
