@@ -39,12 +39,20 @@ def test_list_imports_nothing_heavy() -> None:
 
 
 def test_run_prints_table_claims_and_differences(study: Study, leakage: Leakage, tmp_path: Path) -> None:
-    code, out, _ = leakage("study", "run", "coins/table-1", "--scale", "smoke", "-o", tmp_path)
+    code, out, _ = leakage("study", "run", "coins/table-1", "--scale", "paper", "-o", tmp_path)
     assert code == 0
     assert "no 1  not in the source  1 [0.292, 1] n=3" in out
     assert "  * does not hold: coin 0 hits (0 of 3)\n" in out
     assert "  * coins instead of models\n" in out
-    assert f"6 trials run, 0 s in all; written to {tmp_path}/coins/smoke/table-1\n" in out
+    assert f"6 trials run, 0 s in all; written to {tmp_path}/coins/paper/table-1\n" in out
+
+
+def test_smoke_shows_that_a_study_runs_and_prints_no_claim(study: Study, leakage: Leakage, tmp_path: Path) -> None:
+    _, out, _ = leakage("study", "run", "coins/table-1", "--scale", "smoke", "-o", tmp_path)
+    folder = tmp_path / "coins" / "smoke" / "table-1"
+    for text in (out, (folder / "table.txt").read_text(), (folder / "table.md").read_text()):
+        assert "coins instead of models" in text
+        assert "Claims" not in text
 
 
 def test_a_paper_stands_for_its_studies(study: Study, toy: Toy, leakage: Leakage, tmp_path: Path) -> None:
@@ -53,7 +61,7 @@ def test_a_paper_stands_for_its_studies(study: Study, toy: Toy, leakage: Leakage
     code, out, _ = leakage("study", "run", "coins", "coins/table-1", *options)
     assert code == 0
     assert [config["seed"] for config in toy.ran] == [5, 5]
-    assert out.count("Claims") == 2
+    assert out.count("\nCoins, Table 1; scale smoke\n") == 2
     assert json.loads((tmp_path / "coins/smoke/table-2/how.json").read_text())["trials"]["reused"] == 2
 
 
