@@ -121,15 +121,19 @@ DEFENCES = (
     ),
     PaperPart(
         "Appendix F: several copies",
-        "left to future work: a secret several times, in copies that differ; shown: exposure with copies grouped",
+        "left to future work: a secret several times, in copies that differ; shown: the last copy's place, in groups",
         "near-copies",
-        TableCell({"training text": "grouped"}, "exposure"),
+        TableCell({"training text": "grouped"}, "last copy's place"),
         (
             PaperClaim(
                 "the algorithm depends on a secret that appears only once",
                 ("ranked one by one, copies that differ stay in the text",),
             ),
-            PaperClaim("in groups of near copies it finds them all", ("in groups all copies are dropped",), OURS),
+            PaperClaim(
+                "in groups of near copies they are among the 50 samples dropped",
+                ("in groups all copies are dropped",),
+                OURS,
+            ),
             PaperClaim(
                 "the model then does not know it",
                 ("a model trained on what groups leave does not know the secret",),
