@@ -88,7 +88,10 @@ FIGURES = (
         "figure-8",
         TableCell({"method": "Ethicist"}, "recall"),
         (
-            PaperClaim("recall grows fast from 1 to 10 draws", ("recall of * grows from 1 to 10 draws",)),
+            PaperClaim(
+                "recall grows fast from 1 to 10 draws",
+                [f"recall of {method} grows from *" for method in ("Perplexity", "Comparing (LM)", "Ethicist")],
+            ),
             PaperClaim("Ethicist's still does, slowly, up to 100", ("* of Ethicist still grows *", "that is less *")),
         ),
         _DATA,

@@ -184,7 +184,13 @@ PAPER = register_paper(
                 cells_apart({"algorithm": _CERTAIN}, "found first", {"algorithm": f"beam search, width {max(WIDTHS)}"}),
             ),
             BeyondItem(
-                "copies of a secret that differ dropped as one sample (`leakage sanitize --near`)",
+                "copies of a secret that differ ranked as one sample (`leakage sanitize --near`)",
+                "near-copies",
+                "places by which the last copy is nearer the top than ranked one by one, more is better",
+                cells_apart({"training text": "one by one"}, "last copy's place", {"training text": "grouped"}),
+            ),
+            BeyondItem(
+                "the same, with the first 50 samples dropped",
                 "near-copies",
                 "bits of exposure less than where samples are ranked one by one, more is better",
                 cells_apart({"training text": "one by one"}, "exposure", {"training text": "grouped"}),

@@ -7,8 +7,6 @@ from leakage_tasks.research.secret_sharer.defences import RMSPROP
 from leakage_tasks.research.secret_sharer.extraction import PUBLISHED_GUESS
 from leakage_tasks.research.secret_sharer.translation import TABLE_6
 
-OURS = "not in the paper"
-"""Of a claim that is made here of what the paper leaves open."""
 _OPACUS = "needs Opacus: `pip install '.[private]'`"
 
 EXTRACTING = (
@@ -128,19 +126,6 @@ DEFENCES = (
             PaperClaim(
                 "the algorithm depends on a secret that appears only once",
                 ("ranked one by one, copies that differ stay in the text",),
-            ),
-            PaperClaim(
-                "in groups of near copies they are among the 50 samples dropped",
-                ("in groups all copies are dropped",),
-                OURS,
-            ),
-            PaperClaim(
-                "the model then does not know it",
-                ("a model trained on what groups leave does not know the secret",),
-                OURS,
-            ),
-            PaperClaim(
-                "the loss rises slightly", ("the loss rises by less than 5% with groups",), OURS, caveat=NO_TEST
             ),
         ),
     ),
