@@ -10,6 +10,7 @@ from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1
 from leakage_tasks.canaries.presets.sentences import words_of
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_LABELLED, SMALL_TABLE, words
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
+from leakage_tasks.research.mix_and_match import bars
 from leakage_tasks.research.mix_and_match import figures as mix_and_match_figures
 from leakage_tasks.research.mix_and_match import tables as mix_and_match
 from leakage_tasks.research.mix_and_match.published import TABLES
@@ -165,7 +166,9 @@ def test_the_paper_s_own_figures_do_not_tell_its_claims_by_the_same_tests():
             printed = StudyTrial({}, {"ranks": ranks, "controls": {}, "alphabet": 22_413}, 1.0)
             own = mix_and_match.generator_claims([printed], list(ranks), data)
             p_values.append([each.p for each in own])
-    needs, halves, _, _, crossing = zip(*p_values, strict=True)
+            assert bars._alike([printed], list(ranks), data).holds is None
+    needs, halves, needs_of_lm, _, crossing = zip(*p_values, strict=True)
     assert min(needs) > 0.05
+    assert min(needs_of_lm) > 0.05
     assert min(crossing) > 0.05
     assert min(halves) < 0.05 < min(holm([p for each in p_values for p in each]))
