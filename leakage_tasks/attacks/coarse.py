@@ -26,13 +26,14 @@ def coarsened(found: Finding) -> Finding:
     ``rank``, with its interval and exposure, is that of the band. Without one, ``place`` is 10 for 1 to 10 and
     ``extra["ranked"]`` says whether so many guesses were made, as without them the place is not told. Where an estimate
     may be further off than its band allows for, the exposure is a lower bound. Costs, guesses, right slots, and what
-    grows until a secret is met (model calls, seconds, nodes) are not told.
+    grows until a secret is met (model calls, seconds, nodes) are not told. Nor is the noise: it grows with its tokens.
     """
     if found.kind != NATURAL or found.coarse:
         return found
     told = _ranked(found) if found.rank is not None else _placed(found)
     bare = dataclasses.replace(found, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
-    return dataclasses.replace(dataclasses.replace(bare, model_calls=None, seconds=None, coarse=True), **told)
+    bare = dataclasses.replace(bare, model_calls=None, seconds=None, noise_bits=None, coarse=True)
+    return dataclasses.replace(bare, **told)
 
 
 def _ranked(found: Finding) -> AttackResult:

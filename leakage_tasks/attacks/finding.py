@@ -67,6 +67,8 @@ class Finding:
     pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it,
     ``family`` what the canary was made to resemble, ``near`` how many near copies it has beside the exact ones.
+    ``noise_bits`` is the rounding noise of ``log_perplexity`` as a standard deviation, None in float32. Where it is not
+    None, intervals of ranks include it, and an exact rank that rounding may move has an interval too.
     ``coarse`` ones are as :func:`attacks.coarse.coarsened` leaves them; what they do not tell is None.
 
     A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
@@ -98,6 +100,7 @@ class Finding:
     reading: Reading = ""
     family: str = ""
     near: int = 0
+    noise_bits: float | None = None
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -125,7 +128,7 @@ class Finding:
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
         data = {**dataclasses.asdict(self), "exposure": self.exposure}
-        for name in ("reading", "family", "near"):
+        for name in ("reading", "family", "near", "noise_bits"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
@@ -175,6 +178,7 @@ def _check(data: dict[str, Any]) -> None:
     # Findings of earlier versions lack some.
     for name in ("proven", "supporting", "near"):
         _check_number(name, data.get(name, 0), -math.inf)
+    _check_number("noise_bits", data.get("noise_bits"), 0)
     for guess in data["guesses"]:
         _check_number("score", guess["score"], -math.inf)
     if data["method"] == EXTRAPOLATED:

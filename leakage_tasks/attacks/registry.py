@@ -13,6 +13,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import Registry, check_callable
+from leakage_tasks.targets.noise import NO_NOISE, Noise
 
 Goal = Literal["exposure", "extraction"]
 RunTogether = Callable[[Sequence["AttackRequest"]], Iterator[AttackResult]]
@@ -31,6 +32,8 @@ class AttackRequest:
     budget: int
     seed: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    noise: Noise = NO_NOISE
+    """The rounding noise of the target's costs."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
+from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
 from leakage_tasks.targets.rounds import Read, Take, in_order, together
 
@@ -96,9 +97,9 @@ def chosen_attacks(
     given = settings or {}
     own_alone = {each: value for each, value in given.items() if each not in for_others}
     _check_settings(name, own_alone)
-    pairs = []
+    pairs, noise = [], recorded_noise(target)
     for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
-        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}")
+        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
         pairs.append((choose(name, goal, order), order))
     for attack, _ in pairs:
         _check_goal(attack, own_alone, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
@@ -221,8 +222,17 @@ def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds:
         log2_size=math.log2(order.canary.space.size),
         seconds=seconds,
         access=attack.access(attack.needs, order.target, order.settings),
+        noise_bits=_noise(order),
         **found,
     )
+
+
+def _noise(order: AttackRequest) -> float | None:
+    """Return the rounding noise in bits of the canary's cost, None where the precision leaves none to state."""
+    if order.noise == NO_NOISE:
+        return None
+    with about(order.canary):
+        return order.noise.of(order.target.length(order.canary.attack_space.fill(order.canary.secret)))
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

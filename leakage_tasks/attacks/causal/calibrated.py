@@ -27,7 +27,7 @@ UNTUNED = Option(
     "signal=calibrated: the causal model that was fine-tuned; unless given the model without its adapter",
 )
 Rank = Callable[[AttackRequest], AttackResult]
-Count = Callable[[SearchTree, Sequence[int], float, int], Any]
+Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
 def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
@@ -78,9 +78,11 @@ def _reference(order: AttackRequest) -> Any:
 def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, count: Count) -> AttackResult:
     """The rank's fields: exact where the budget pays for all fillings, else estimated."""
     size, longest = order.canary.attack_space.size, max(1, tree.paths.longest - 1)
+    # The noise of both models' costs is in their difference.
+    margin = order.noise.margin(2 * tree.paths.longest)
     if size <= order.budget:
         # Each filling is one sequence, however many tokens of it are read one by one.
-        found = count(tree, secret, bound, size * (longest + 1))
-        return {"rank": found.others + 1, "method": "exact", "extra": {"nodes": tree.nodes}}
+        found = count(tree, secret, bound, size * (longest + 1), margin)
+        return {**found.fields(), "extra": {"nodes": tree.nodes}}
     number = max(LEAST, min(MOST, (order.budget - tree.calls) // longest)) // TURN * TURN
-    return summary(draw(tree, secret, bound, number, order.seed, EXPLORING), LEVELS[0], size)
+    return summary(draw(tree, secret, bound, number, order.seed, EXPLORING, margin=margin), LEVELS[0], size)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
@@ -94,28 +96,44 @@ def _check_next_token(target: Any) -> None:
 
 @dataclass(frozen=True)
 class RankCount:
-    """Fillings other than the secret that cost no more than it, and the cheapest of all found."""
+    """Fillings other than the secret that cost no more than it, and the cheapest of all found.
+
+    ``fewest`` and ``most`` are the same count for a secret that costs a margin less, and a margin more.
+    """
 
     others: int
     cheapest: tuple[Guess, ...]
+    fewest: int
+    most: int
+
+    def fields(self) -> AttackResult:
+        """Return the rank's fields of a finding, with an interval where rounding may move the rank."""
+        if self.fewest == self.most:
+            return {"rank": self.others + 1, "method": "exact"}
+        ends: AttackResult = {"rank_low": self.fewest + 1.0, "rank_high": self.most + 1.0}
+        return {"rank": self.others + 1, "method": "exact", **ends}
 
 
-def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, budget: int) -> RankCount | None:
+def count_exactly(
+    explorer: SearchTree, secret: Sequence[int], bound: float, budget: int, margin: float = 0.0
+) -> RankCount | None:
     """Count by pruned search, or None once it takes more than ``budget`` sequences.
 
     Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left gives
     the exact rank (The Secret Sharer, Definition 2) without enumerating R. Where costs do not grow, none is cut.
+    ``margin`` is by how many bits rounding may move the secret's cost; the tree is then read up to ``bound + margin``.
     """
-    limit = explorer.calls + budget
-    others, pending = 0, 0
+    limit, highest = explorer.calls + budget, bound + margin
+    counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
     waiting: list[tuple[Nodes, Children]] = []
     nodes = explorer.root
     while True:
-        children = explorer.children(nodes, explorer.cut(bound))
-        ending = children[explorer.ending(children, bound)]
+        children = explorer.children(nodes, explorer.cut(highest))
+        ending = children[explorer.ending(children, highest)]
         paths = explorer.child_paths(nodes, ending)
-        others += int((explorer.paths.count(ending.states, paths) - mask_of(paths, secret)).sum())
+        found = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
+        counts += [int(found[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
         best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
         waiting += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
@@ -123,7 +141,8 @@ def count_exactly(explorer: SearchTree, secret: Sequence[int], bound: float, bud
         if explorer.calls + pending > limit:
             return None
         if not waiting:
-            return RankCount(others, tuple(best))
+            fewest, others, most = map(int, counts)
+            return RankCount(others, tuple(best), fewest, most)
         pending -= len(waiting[-1][1])
         nodes = explorer.read_part(*waiting.pop())
 
@@ -132,11 +151,11 @@ def _counted(
     explorer: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, limit: int
 ) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
-    count = count_exactly(explorer, secret, bound, limit - explorer.calls)
+    margin = order.noise.margin(explorer.paths.longest)
+    count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
     if count is None:
         return None
-    told = grade_guesses(count.cheapest, order.canary.secret)
-    return {**told, "rank": count.others + 1, "method": "exact", "extra": {"nodes": explorer.nodes}}
+    return {**grade_guesses(count.cheapest, order.canary.secret), **count.fields(), "extra": {"nodes": explorer.nodes}}
 
 
 def _counted_or_drawn(
@@ -148,7 +167,8 @@ def _counted_or_drawn(
     to be counted and would take too many nodes.
     """
     precision = order.settings[PRECISION.name]
-    estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision)
+    margin = order.noise.margin(explorer.paths.longest)
+    estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision, margin)
     nodes = estimate.explore()
     left = order.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:

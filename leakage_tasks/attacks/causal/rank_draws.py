@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,18 +33,23 @@ class RankDraws:
     """Independent unbiased estimates, one a draw: fillings other than the secret as cheap as it (``others`` ``[n]``),
     and nodes to read for a count (``nodes``, of the draws that are no random fillings).
 
-    ``seen`` different ones were met for certain. No estimate can exceed ``most``.
+    ``seen`` different ones were met for certain. No estimate can exceed ``most``. ``ends`` are the same draws for a
+    secret that costs a margin less, and a margin more, where rounding may move its cost.
     """
 
     others: FloatArray
     nodes: FloatArray
     seen: int
     most: float
+    ends: tuple[RankDraws, RankDraws] | None = None
 
     def __add__(self, more: RankDraws) -> RankDraws:
         """All draws of two calls of :func:`draw` together."""
         others, nodes = (np.concatenate(both) for both in ((self.others, more.others), (self.nodes, more.nodes)))
-        return RankDraws(others, nodes, max(self.seen, more.seen), max(self.most, more.most))
+        ends = None
+        if self.ends is not None and more.ends is not None:
+            ends = self.ends[0] + more.ends[0], self.ends[1] + more.ends[1]
+        return RankDraws(others, nodes, max(self.seen, more.seen), max(self.most, more.most), ends)
 
     @property
     def effective(self) -> float:
@@ -63,6 +69,7 @@ def draw(
     seed: str,
     mixture: PolicyMixture,
     teach: Lookahead | None = None,
+    margin: float = 0.0,
 ) -> RankDraws:
     """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
 
@@ -70,21 +77,29 @@ def draw(
     at the last node of a path all of its fillings count with the chance that the draw had of each. Ranks from draws
     weighted by their probability are Dell'Amico and Filippone's (2015), the estimate of a tree's leaves from random
     descents is Knuth's (1975), the weights of a mixture are Veach and Guibas's (1995). Draws at one node are one node.
-    Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read.
+    Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read. With a
+    ``margin``, paths are drawn among those up to ``bound + margin``.
     """
-    leanings = mixture.of(range(number))
-    others, nodes, seen = np.zeros(number), np.zeros(number), 0
+    leanings, highest = mixture.of(range(number)), bound + margin
+    bounds = [bound, bound - margin, highest] if margin else [bound]
+    others, nodes, seen = np.zeros((len(bounds), number)), np.zeros(number), np.zeros(len(bounds), dtype=np.int64)
     leans = leanings < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
-    for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(bound), mixture=mixture):
-        found, value = _ending(explorer, visit, secret, mixture, bound)
-        seen += int(found.sum())
-        _add(others, visit, leanings, mixture, value)
+    for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
+        found, value = _ending(explorer, visit, secret, mixture, highest)
+        for place, limit in enumerate(bounds):
+            inside = visit.children.costs <= limit
+            seen[place] += int(found[inside].sum())
+            _add(others[place], visit, leanings, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
             teach.learn_from(visit)
-    return RankDraws(others, nodes[leans], seen, most_per_draw(explorer, bound, mixture))
+    made = [
+        RankDraws(own, nodes[leans], int(met), most_per_draw(explorer, limit, mixture))
+        for own, met, limit in zip(others, seen, bounds, strict=True)
+    ]
+    return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 
 
 def _ending(
@@ -144,7 +159,12 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
     return TURN * math.ceil(SAFETY * enough / TURN)
 
 
-def interval_of(draws: RankDraws, level: float) -> tuple[float, float]:
+def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
+    """Return the ends of the rank's interval; with a ``margin``, what rounding may do to the rank is in it."""
+    if margin and draws.ends is not None:
+        (low, _), (_, high) = (interval_of(end, level) for end in draws.ends)
+        own_low, own_high = interval_of(draws, level, margin=False)
+        return min(low, own_low), max(high, own_high)
     low, high = positive_mean(draws.others, level)
     # What was met is there for certain; yet the estimate, which it would bias, stays between its ends.
     met = min(float(draws.seen), float(draws.others.mean()))
@@ -163,6 +183,9 @@ def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
         low, high = (min(end, size) for end in interval_of(draws, level))
         rank = min(1 + float(others.mean()), size)
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
-    above = bounded_mean_at_most(others, draws.most, level) if draws.seen else draws.most * at_most(0, count, level)
+    least, largest = draws.ends or (draws, draws)
+    above = largest.most * at_most(0, count, level)
+    if largest.seen:
+        above = bounded_mean_at_most(largest.others, largest.most, level)
     high = min(1 + above, float(size))
-    return {"rank": high, "rank_low": 1.0 + draws.seen, "rank_high": high, "method": "lower_bound", "extra": extra}
+    return {"rank": high, "rank_low": 1.0 + least.seen, "rank_high": high, "method": "lower_bound", "extra": extra}

@@ -53,13 +53,24 @@ PRECISION = Option(
 
 
 class RankEstimate:
-    """Draws for one secret, within ``budget`` sequences of the explorer's in all."""
+    """Draws for one secret, within ``budget`` sequences of the explorer's in all.
+
+    ``margin`` is by how many bits rounding may move the secret's cost. The ends of the interval are then those of a
+    secret that costs a margin less, and a margin more.
+    """
 
     def __init__(
-        self, explorer: SearchTree, secret: tuple[int, ...], bound: float, seed: str, budget: int, precision: float
+        self,
+        explorer: SearchTree,
+        secret: tuple[int, ...],
+        bound: float,
+        seed: str,
+        budget: int,
+        precision: float,
+        margin: float = 0.0,
     ) -> None:
         self._explorer, self._secret, self._bound, self._seed = explorer, secret, bound, seed
-        self._budget, self._precision = budget, precision
+        self._budget, self._precision, self._margin = budget, precision, margin
         self._lookahead = Lookahead(explorer, bound)
         self._pilots: list[RankDraws] = []
         self._calls_a_draw = math.inf
@@ -84,7 +95,7 @@ class RankEstimate:
         draws, size = self.drawn(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
         if draws is None:
             return None
-        if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, LEVELS[0])):
+        if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, LEVELS[0], margin=False)):
             return summary(draws, LEVELS[0], size)
         if hard or draws.effective < LEAST_EFFECTIVE:
             return self._thinned(summary(draws, LEVELS[0], size))
@@ -114,7 +125,7 @@ class RankEstimate:
         if self._for_tree <= 4 * usual:
             return self._tree(self._for_tree, 6)
         found = self._tree(usual, 6)
-        if _tells(found) and self._is_narrow(*(1 + end for end in found.interval(LEVELS[1]))):
+        if _tells(found) and self._is_narrow(*(1 + end for end in found.own_interval(LEVELS[1]))):
             return found
         return self._tree(self._for_tree, 7)
 
@@ -125,7 +136,8 @@ class RankEstimate:
 
     def _tree(self, calls: int, turn: int) -> ThinnedCount | None:
         seed = f"{self._seed}:{turn}"
-        return thinned_count(self._explorer, self._secret, self._bound, self._lookahead, calls, seed)
+        bound = self._bound
+        return thinned_count(self._explorer, self._secret, bound, self._lookahead, calls, seed, self._margin)
 
     def aim(self) -> None:
         """Learn what is to come where no bound ends a draw; then make pilots of draws that go by what was learnt."""
@@ -159,7 +171,8 @@ class RankEstimate:
         return sum(made[1:], made[0]) if made else None
 
     def _draw(self, number: int, turn: int | str, mixture: PolicyMixture, teach: Lookahead | None = None) -> RankDraws:
-        return draw(self._explorer, self._secret, self._bound, number, f"{self._seed}:{turn}", mixture, teach)
+        seed = f"{self._seed}:{turn}"
+        return draw(self._explorer, self._secret, self._bound, number, seed, mixture, teach, self._margin)
 
     @property
     def _affordable(self) -> int:

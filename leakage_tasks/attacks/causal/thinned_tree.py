@@ -12,6 +12,7 @@ Several repetitions are thinned apart and read together.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,12 +35,14 @@ LEAST_KEPT = 4
 class ThinnedCount:
     """Independent unbiased counts of fillings other than the secret as cheap as it, one a repetition (``others``).
 
-    In each so many (``kept``) stayed of a level at the most; ``seen`` different ones were met for certain.
+    In each so many (``kept``) stayed of a level at the most; ``seen`` different ones were met for certain. ``ends`` are
+    the same counts for a secret that costs a margin less, and a margin more, where rounding may move its cost.
     """
 
     others: FloatArray
     kept: int
     seen: int
+    ends: tuple[ThinnedCount, ThinnedCount] | None = None
 
     @property
     def effective(self) -> float:
@@ -50,6 +53,13 @@ class ThinnedCount:
         return math.inf if not spread else len(self.others) * (mean / spread) ** 2
 
     def interval(self, level: float) -> tuple[float, float]:
+        """Return the ends of the mean's interval, with what rounding may do to it."""
+        low, high = self.own_interval(level)
+        if self.ends is None:
+            return low, high
+        return min(low, self.ends[0].own_interval(level)[0]), max(high, self.ends[1].own_interval(level)[1])
+
+    def own_interval(self, level: float) -> tuple[float, float]:
         """Two-sided interval of the mean; what was met is a lower end.
 
         Upwards as if there were a repetition more, with twice the largest count: repetitions that are all alike do not
@@ -61,24 +71,42 @@ class ThinnedCount:
 
 
 def thinned_count(
-    explorer: SearchTree, secret: Sequence[int], bound: float, ahead: Lookahead, calls: int, seed: str
+    explorer: SearchTree,
+    secret: Sequence[int],
+    bound: float,
+    ahead: Lookahead,
+    calls: int,
+    seed: str,
+    margin: float = 0.0,
 ) -> ThinnedCount | None:
-    """Count within so many ``calls`` of the explorer; None where they are too few for that."""
-    return _Thinning(explorer, secret, bound, ahead, calls, seed).count()
+    """Count within so many ``calls`` of the explorer; None where they are too few for that.
+
+    ``margin`` is by how many bits rounding may move the secret's cost.
+    """
+    return _Thinning(explorer, secret, bound, ahead, calls, seed, margin).count()
 
 
 class _Thinning:
     """One count on its way: the nodes of a level, in parts, and what each stands for in each repetition."""
 
     def __init__(
-        self, explorer: SearchTree, secret: Sequence[int], bound: float, ahead: Lookahead, calls: int, seed: str
+        self,
+        explorer: SearchTree,
+        secret: Sequence[int],
+        bound: float,
+        ahead: Lookahead,
+        calls: int,
+        seed: str,
+        margin: float,
     ) -> None:
-        self._explorer, self._secret, self._bound, self._ahead = explorer, secret, bound, ahead
+        self._explorer, self._secret, self._bound, self._ahead = explorer, secret, bound + margin, ahead
+        self._bounds = [bound, bound - margin, bound + margin] if margin else [bound]
         self._last = explorer.calls + calls
         self._random = np.random.default_rng(list(seed.encode()))
         self._parts: list[Nodes] = [explorer.root]
         self._weights = np.ones((REPETITIONS, 1))
-        self._others, self._seen, self._kept = np.zeros(REPETITIONS), 0, 0
+        self._others = np.zeros((len(self._bounds), REPETITIONS))
+        self._seen, self._kept = np.zeros(len(self._bounds), dtype=np.int64), 0
 
     def count(self) -> ThinnedCount | None:
         """Go down level by level."""
@@ -92,7 +120,10 @@ class _Thinning:
                 return None
             self._kept = max(self._kept, kept)
             self._read(onward, *self._thinned(onward, kept))
-        return ThinnedCount(self._others, self._kept, self._seen)
+        own, *ends = (
+            ThinnedCount(others, self._kept, int(seen)) for others, seen in zip(self._others, self._seen, strict=True)
+        )
+        return dataclasses.replace(own, ends=(ends[0], ends[1])) if ends else own
 
     @property
     def _cut(self) -> float:
@@ -105,8 +136,11 @@ class _Thinning:
             ending = own[self._explorer.ending(own, self._bound)]
             paths = self._explorer.child_paths(nodes, ending)
             found = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret)
-            self._others += self._weights[:, first + ending.parents] @ found
-            self._seen += int(found.sum())
+            weights = self._weights[:, first + ending.parents]
+            for place, limit in enumerate(self._bounds):
+                inside = np.where(ending.costs <= limit, found, 0)
+                self._others[place] += weights @ inside
+                self._seen[place] += int(inside.sum())
             onward.append(own[self._explorer.paths.goes_on(own.states)])
             first += len(nodes)
         return onward

@@ -32,6 +32,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most, clopper_pearson
 from leakage_tasks.stats.skew_normal import SIGNIFICANCE, fit_skew_normal
+from leakage_tasks.targets.noise import NO_NOISE
 from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
 
 CHUNK = 1024
@@ -84,16 +85,24 @@ def brute_force(order: AttackRequest) -> AttackResult:
     every = np.concatenate(costs)
     finite(float(every.sum()))
     own = float(every[space.index(order.canary.secret)])
-    rank = int((every <= within(own)).sum())
+    rank, low, high = (int((every <= within(own) + shift).sum()) for shift in (0.0, -_margin(order), _margin(order)))
     found: AttackResult = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every)}
+    if low != high:
+        found |= {"rank_low": max(1.0, low), "rank_high": float(high)}
     told = grade_guesses(best, order.canary.secret)
     return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
+
+
+def _margin(order: AttackRequest) -> float:
+    """Return by how many bits rounding may move the cost of the secret's text."""
+    space = order.canary.attack_space
+    return order.noise.margin(order.target.length(space.fill(order.canary.secret))) if order.noise != NO_NOISE else 0.0
 
 
 def up_to_secret(order: AttackRequest) -> float:
     """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
     target = order.target
-    return within(_secret_alone(target, order.canary)) if isinstance(target, ScoresUpTo) else math.inf
+    return within(_secret_alone(target, order.canary)) + _margin(order) if isinstance(target, ScoresUpTo) else math.inf
 
 
 def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
@@ -122,7 +131,7 @@ def secret_and_others(order: AttackRequest, others: Sequence[Filling]) -> tuple[
     """
     if isinstance(order.target, ScoresUpTo):
         own = _secret_alone(order.target, order.canary)
-        return own, (costs for _, costs in scored(order, others, within(own)))
+        return own, (costs for _, costs in scored(order, others, within(own) + _margin(order)))
     batches = (costs for _, costs in scored(order, [order.canary.secret, *others]))
     first = next(batches)
     return finite(float(first[0])), chain([first[1:]], batches)
@@ -154,24 +163,29 @@ def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
     # The secret itself is no other filling; it counts once, with certainty.
     drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
     own, others = secret_and_others(order, drawn)
-    hits = sum(int((costs <= within(own)).sum()) for costs in others)
-    return {**share_of_sample(hits, len(drawn), space.size), "log_perplexity": own, "model_calls": len(drawn) + 1}
+    costs, margin = np.concatenate([np.zeros(0), *others]), _margin(order)
+    hits, fewest, most = (int((costs <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
+    ranked = share_of_sample(hits, len(drawn), space.size, (fewest, most))
+    return {**ranked, "log_perplexity": own, "model_calls": len(drawn) + 1}
 
 
-def share_of_sample(hits: int, draws: int, size: int) -> AttackResult:
+def share_of_sample(hits: int, draws: int, size: int, ends: tuple[int, int] | None = None) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
 
     ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
     one-sided interval, so that exposure is a lower bound. ``extra`` has the exposure among the draws alone
     (``interpolated``, bits): log2 of their number less log2 of the secret's place, as in TensorFlow Privacy.
+    ``ends`` are the hits of a secret that costs a margin less, and a margin more, where rounding may move its cost.
     """
-    others = size - 1
+    others, (fewest, most) = size - 1, ends or (hits, hits)
     interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
     extra: Extra = {"draws": draws, "hits": hits, **interpolated}
     if not hits:
-        high = float(1 + others * (at_most(0, draws) if draws else 1.0))
+        share = clopper_pearson(most, draws)[1] if most else at_most(0, draws) if draws else 1.0
+        high = float(1 + others * share)
         return {"rank": high, "rank_low": 1.0, "rank_high": high, "method": "lower_bound", "extra": extra}
-    low, high = (float(1 + others * end) for end in clopper_pearson(hits, draws))
+    shares = clopper_pearson(fewest, draws)[0], clopper_pearson(most, draws)[1]
+    low, high = (float(1 + others * end) for end in shares)
     return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
 
 

@@ -48,9 +48,11 @@ def _exact(order: AttackRequest, scores: ClassScores) -> AttackResult:
     own = float(losses[place])
     best = np.argsort(losses, kind="stable")[:GUESSES]
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
-    rank = int((losses <= within(own)).sum())
+    margin = order.noise.margin(None)
+    rank, low, high = (int((losses <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
+    ends: AttackResult = {"rank_low": max(1.0, low), "rank_high": float(high)} if low != high else {}
     told = grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)
-    return {**told, "rank": rank, "method": "exact", "model_calls": scores.calls, "extra": {"class_loss": own}}
+    return {**told, "rank": rank, "method": "exact", **ends, "model_calls": scores.calls, "extra": {"class_loss": own}}
 
 
 def _two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
@@ -70,5 +72,7 @@ def _sampled(order: AttackRequest, scores: ClassScores) -> AttackResult:
     own = float(scores.of(scores.places([order.canary.secret]))[0])
     drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
     losses = scores.of(scores.places(drawn))
-    found = share_of_sample(int((losses <= within(own)).sum()), len(drawn), space.size)
+    margin = order.noise.margin(None)
+    hits, fewest, most = (int((losses <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
+    found = share_of_sample(hits, len(drawn), space.size, (fewest, most))
     return {**found, "model_calls": scores.calls, "extra": {**found["extra"], "class_loss": own}}

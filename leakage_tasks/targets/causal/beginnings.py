@@ -17,12 +17,12 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
 from leakage_tasks.targets.causal.cache import Beginning, First, SharedLead
 from leakage_tasks.targets.causal.passes import Tried, few_places
 from leakage_tasks.targets.causal.read_on import costs_at_once, read_after
 from leakage_tasks.targets.causal.token_by_token import costs_by_steps, fewest_worth
 from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.noise import agree, warn_of_slower
 
 SAVED, SHARE = 512, 0.5
 """Tokens that sharing must save, at the least, and the share of all tokens: it takes a pass of its own."""
@@ -81,14 +81,14 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         some = _some(list(map(len, rows)))
         beside = [rows[n] for n in some], [unscored[n] for n in some], [None] * len(some)
         plain = engine.whole_texts.by_length([len(rows[n]) for n in some], engine.text_rows, engine.score, *beside)
-        share = TOLERANCE_SHARE if in_half_precision(engine.model, engine.autocast) else 0.0
-        return np.allclose(costs[some], plain, atol=TOLERANCE_BITS, rtol=share)
+        return agree(engine, costs[some], plain, [len(rows[n]) for n in some])
 
     # Of texts with one token of their own nothing is read after what they share, which proves no way to do it.
     proof = right if longest - shared > 1 else None
-    found = _tried(engine, engine.passes.continues, at_once, proof, longest) if continues(engine) else None
+    factor = longest / max(longest - shared, 1)
+    found = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
     if found is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
-        found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest)
+        found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
     return found
 
 
@@ -105,7 +105,8 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
     def found() -> First:
         return read_after(engine, _lead(engine, rows[0][:shared]), rows)
 
-    return _tried(engine, engine.passes.continues, found, right, longest) if continues(engine) else None
+    factor = longest / max(longest - shared, 1)
+    return _tried(engine, engine.passes.continues, found, right, longest, factor) if continues(engine) else None
 
 
 def continues(engine: Any) -> bool:
@@ -118,11 +119,13 @@ def goes_on(engine: Any) -> bool:
     return continues(engine) or (engine.cached and engine.passes.steps_on.works is not False)
 
 
-def _tried(engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool] | None, longest: int) -> Any:
+def _tried(
+    engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool] | None, longest: int, factor: float
+) -> Any:
     """What ``find`` finds, None where it cannot or where it is not ``right``; where that is None, nothing is proven.
 
     It is held against that when it is first done, and once more when ``longest``, the tokens of the longest text, is
-    first more than layers look back.
+    first more than layers look back. ``factor`` is how many times as many tokens the model reads where it is not.
     """
     if way.works is False:
         return None
@@ -132,6 +135,8 @@ def _tried(engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[An
         found = find()
         if not known and right is not None:
             way.works, way.beyond = right(found), beyond
+            if not way.works:
+                warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
     except Exception as error:
         if known or out_of_memory(error):
             raise

@@ -25,9 +25,9 @@ from leakage_tasks.targets.causal.padded import PaddedBatch
 from leakage_tasks.targets.causal.picked import pick, rows_of
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch
 from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.noise import Noise, warn_of_slower
+from leakage_tasks.targets.rounding import SAME_NATS, explains
 
-SAME, SAME_IN_HALF = 1e-4, 0.1
-"""How far log-probabilities of two ways may be apart, in nats, the latter in half precision."""
 CHECKED = 4
 """The most rows of a state that prove a way; a pass for the state alone takes a copy of the prefix for each."""
 
@@ -49,7 +49,7 @@ class Tried:
 class Passes:
     """How one model takes a step with rows of several states.
 
-    ``read`` is its cached pass, ``stepper`` the module that it calls, ``half`` whether it computes in half precision.
+    ``read`` is its cached pass, ``stepper`` the module that it calls, ``noise`` measures the model's rounding noise.
     ``copied`` says how many bytes copies of prefixes may take in a pass. ``windows`` are those of the model's layers,
     ``turns`` the numbers of tokens from which on it reads otherwise.
     """
@@ -58,14 +58,14 @@ class Passes:
         self,
         read: Read,
         stepper: Any,
-        half: bool,
+        noise: Callable[[], Noise],
         copied: Callable[[], float],
         windows: Sequence[int | None] = (),
         turns: Sequence[int] = (),
     ) -> None:
         self._windows, self._turns = windows, turns
         self._read, self._stepper, self._copied = read, stepper, copied
-        self._noise = SAME_IN_HALF if half else SAME
+        self._noise = noise
         self._positions = takes_positions(stepper)
         shared = [self._shared] if isinstance(stepper, torch.nn.Module) else []
         self._ways: dict[bool, list[Way]] = {False: [*shared], True: [*shared, self._padded] if self._positions else []}
@@ -128,6 +128,8 @@ class Passes:
             if found is not None:
                 return found
             del self._ways[several][0]
+            if several and not self._ways[several]:
+                warn_of_slower(self._stepper, "texts with several beginnings cannot share a pass", len(states))
         if several and len(set(map(_likeness_of_prefix, states))) == 1:
             return self._equally_long(states, fed)
         return self.step(states, fed) if several else self._each(states, fed)
@@ -172,11 +174,10 @@ class Passes:
     def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Whether logits ``[n, …, V]`` of a shared pass are those of plain ones, but for rounding."""
         apart = how_far_apart(found, plain)
-        # Not "apart > noise": what is no number agrees with nothing.
-        if not apart <= self._noise:
-            log.debug("a shared pass is off by %s nats", apart)
-            return False
-        return True
+        if apart <= SAME_NATS or explains(self._noise(), found, plain):
+            return True
+        log.debug("a shared pass is off by %s nats", apart)
+        return False
 
     # -- the ways ---------------------------------------------------------------------------------------------
 

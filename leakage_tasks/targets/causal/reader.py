@@ -25,6 +25,8 @@ from leakage_tasks.targets.causal.picked import pick, pick_to_read
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.causal.windows import turns_of, windows_of
 from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.noise import NO_NOISE, Noise, warn_of_slower
+from leakage_tasks.targets.rounding import measure, text_rows
 
 IN_CACHE = 1 << 19
 """Logits normalised at once on a CPU: few enough to stay in its cache."""
@@ -40,6 +42,7 @@ class CausalReader(TextModel):
         super().__init__(model, tokenizer, **settings)
         self._adapted = True
         self._passes: dict[bool, Passes] = {}
+        self._noises: dict[bool, Noise] = {}
         self._cache_name = "past_key_values"
         self._stepper = model
         # What encodes a source sentence has a cache of its own.
@@ -107,11 +110,15 @@ class CausalReader(TextModel):
                 own = sources[place : place + 1] if len(sources) == len(rows) else sources
                 alone = self.read_together([rows[place]], own)
                 taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
+                if not taking.pads:
+                    lengths = len(set(map(len, rows)))
+                    warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
         except Exception as error:
             if taking.pads or out_of_memory(error):
                 raise
             log.debug("prefixes of several lengths cannot share a pass: %s", error)
             taking.pads = False
+            return None
         return found if taking.pads else None
 
     def _first_by_length(
@@ -180,12 +187,34 @@ class CausalReader(TextModel):
     def passes(self) -> Passes:
         """How this model takes steps, and what has been found out about it."""
         if self._adapted not in self._passes:
-            half = in_half_precision(self.model, self.autocast)
             turns = turns_of(self.model.config, self._windows)
             self._passes[self._adapted] = Passes(
-                self.read_on, self._stepper, half, lambda: self.states.copies, self._windows, turns
+                self.read_on, self._stepper, lambda: self.noise, lambda: self.states.copies, self._windows, turns
             )
         return self._passes[self._adapted]
+
+    @property
+    def noise(self) -> Noise:
+        """The rounding noise of this model's costs, measured when it is first requested."""
+        if self._adapted not in self._noises:
+            vocabulary = int(self.model.config.get_text_config().vocab_size)
+            rows = text_rows(self.plain_rows, vocabulary, self.max_length).to(self.device)
+            with self.inference():
+                self._noises[self._adapted] = measure(self.model, self._plain_logits, rows, vocabulary)
+        return self._noises[self._adapted]
+
+    @property
+    def recorded_noise(self) -> Noise:
+        """The noise that findings state: that of models which compute in 16 bits."""
+        return self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
+
+    def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of texts without a context, after the prefix token."""
+        raise NotImplementedError
+
+    def _plain_logits(self, tokens: Tensor) -> Tensor:
+        beside = looked_at([self.source], [len(tokens)])
+        return self.read(tokens, tokens.shape[1], remember=False, **beside)[0]
 
     def _read_anew(
         self, texts: Sequence[Tensor], fed: Sequence[Tensor], sources: Sequence[Any]

@@ -58,6 +58,10 @@ class CausalTarget(CausalReader):
         """Tokens of each text, without special tokens."""
         return token_ids(self.tokenizer, texts, special=False)
 
+    def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """See :meth:`CausalReader.plain_rows`."""
+        return [[self._prefix_token, *tokens] for tokens in CausalTarget.encode(self, texts)]
+
     def begun(self, tokens: Sequence[int]) -> list[int]:
         """``tokens`` after the prefix token, unless they begin with it."""
         return self._with_prefix_token(tokens)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.targets.batches import PADDING_ON_CPU
+from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
@@ -60,7 +61,7 @@ class TextModel:
 
     @contextlib.contextmanager
     def inference(self) -> Iterator[None]:
-        """No gradients, and the harness' mixed precision where it is on."""
+        """Compute without gradients, in full float32, and in the harness' mixed precision if it is on."""
         precision = torch.autocast(self.device.type, dtype=self.autocast, enabled=self.autocast is not None)
-        with torch.inference_mode(), precision:
+        with torch.inference_mode(), full_float32(self.device), precision:
             yield

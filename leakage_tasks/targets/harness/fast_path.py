@@ -14,13 +14,16 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision, texts_at_once
+from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.full_float32 import full_float32
+from leakage_tasks.targets.noise import agree
+from leakage_tasks.targets.rounding import explains
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
-AHEAD, AHEAD_IN_HALF = 1e-5, 0.1
-"""Bits by which a later token may change what a model says of the ones before it, the latter in half precision."""
+AHEAD = 1e-5
+"""Bits by which a later token may always change the costs of the tokens before it."""
 SOME_TOKENS = 12
 
 
@@ -56,14 +59,24 @@ def fast_target(
             if reasons:
                 log.warning(
                     "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
-                    "the same figures, but more slowly: lower budget=… if it takes too long",
-                    *(name, reasons[0]),
+                    "the same figures, but up to %d times as slowly: lower budget=… if it takes too long",
+                    *(name, reasons[0], longest_of(target, texts)),
                 )
             return target
         reasons.append(reason)
     for way, reason in zip(("with", "without"), reasons, strict=True):
         log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
+    log.warning(
+        "%s: the harness' own loglikelihood is used instead: it reads each filling from its first token (up to some %d "
+        "times as slowly) and cannot be searched: ranks in large spaces come from samples",
+        *(name, max(len(lm.tok_encode(text)) for text in texts)),
+    )
     return plain
+
+
+def longest_of(target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> int:
+    """Return the number of tokens of the longest text."""
+    return max(map(len, target.encode(texts)))
 
 
 def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
@@ -100,9 +113,10 @@ def check_order(lm: HFLM, texts: Sequence[str]) -> None:
         with target.inference():
             said = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
         changed = float((said[0] - said[1]).abs().max()) / LN2
+        rounded = changed <= AHEAD or explains(target.noise, [said[0]], [said[1]])
     except Exception:  # what keeps a model from being read at all is told as the reason why the fast way steps aside
         return
-    if changed > (AHEAD_IN_HALF if in_half_precision(lm.model, lm.mixed_precision_dtype) else AHEAD):
+    if not rounded:
         raise TargetError(
             f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
             "gives texts no log-likelihood: use a model that predicts the next token"
@@ -129,12 +143,10 @@ def _disagreement(
         whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
     else:
         # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
-        answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
+        with full_float32(target.device):
+            answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
         whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
-    allowed = np.maximum(
-        TOLERANCE_BITS, TOLERANCE_SHARE * theirs if in_half_precision(lm.model, lm.mixed_precision_dtype) else 0.0
-    )
-    if np.all(np.abs(ours - theirs) <= allowed):
+    if agree(target, ours, theirs, [len(tokens) for tokens in encoded]):
         return None
     return f"log-perplexity {ours.round(4).tolist()} against {whose} {theirs.round(4).tolist()} bits"
 

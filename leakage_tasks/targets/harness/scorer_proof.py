@@ -18,18 +18,10 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log, warn_once
+from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
+from leakage_tasks.targets.rounding import SENTENCES, rounded_otherwise, rounds_in_half
 
-SENTENCES = (
-    "The train to the coast leaves every morning at eight.",
-    "She put the kettle on and waited for the water to boil.",
-    "We have not seen any rain since the middle of last month.",
-    "If you turn left at the church, you will see the old mill.",
-    "The committee will meet again in the first week of June.",
-    "He was the only one of them who could read the map.",
-    "Most of the books in this room belonged to my grandfather.",
-    "It is much easier to ask for help than to do it all alone.",
-)
 FILLINGS = 32
 AGAIN = 5
 """Every so manieth text is asked about a second time."""
@@ -41,6 +33,11 @@ GROWING, IN_ORDER = 0.8, 0.75
 """Shares of the sentences that must cost more with another one after them, and less than their words shuffled."""
 LEAST = 4
 """Sentences, or fillings, that anything is concluded from."""
+USUAL_BITS, USUAL_SHARE = 0.1, 0.02
+"""Bits by which two answers about one text may always differ, and the share of its cost, as servers round."""
+BLURRED, DROWNED = 0.25, 0.5
+"""Shares of the standard deviation of random fillings' costs: a noise above the first is warned of, and a scorer that
+does not show its precision is refused above the second."""
 DEAD = "no figure of this run would mean anything"
 
 
@@ -48,16 +45,20 @@ def prove(target: Any, canaries: Sequence[Canary]) -> None:
     """Ask ``target`` what no dead scorer can answer. Raises TargetError for one that is, and warns of a doubtful one.
 
     About a hundred short texts, which no attack's ``budget`` counts. A model that gives no log-likelihoods at all is
-    left to the attacks, some of which need none.
+    left to the attacks, some of which need none. The noise of a scorer whose precision is not seen otherwise is set as
+    its ``recorded_noise``.
     """
-    canary = _example(canaries)
+    canary, own, noise = _example(canaries), recorded_noise(target), NO_NOISE
     if isinstance(target, ReadsSource):
         translated = canary.source_space is not None and not canary.source_space.slots
-        _prove_costs(target.given(canary), canary.attack_space, SENTENCES if translated else (), words=False)
+        scorer = target.given(canary)
+        noise = _prove_costs(scorer, canary.attack_space, SENTENCES if translated else (), own, words=False)
     elif isinstance(target, ScoresLabels):
-        _prove_labels(target.tagged(canary) if isinstance(target, ReadsTags) else target, canary)
+        noise = _prove_labels(target.tagged(canary) if isinstance(target, ReadsTags) else target, canary)
     elif isinstance(target, ScoresSequences):
-        _prove_costs(target, canary.attack_space, SENTENCES, words=True)
+        noise = _prove_costs(target, canary.attack_space, SENTENCES, own, words=True)
+    if own == NO_NOISE and noise.text_bits > FLOOR_BITS:
+        target.recorded_noise = noise
 
 
 def _example(canaries: Sequence[Canary]) -> Canary:
@@ -66,19 +67,28 @@ def _example(canaries: Sequence[Canary]) -> Canary:
     return max(open_ or canaries, key=lambda canary: canary.attack_space.size)
 
 
-def _prove_costs(scorer: ScoresSequences, space: Space, sentences: Sequence[str], *, words: bool) -> None:
+def _prove_costs(
+    scorer: ScoresSequences, space: Space, sentences: Sequence[str], noise: Noise, *, words: bool
+) -> Noise:
+    """Check costs of whole texts; return the noise that shows in them."""
     fillings = _fillings(space)
     costs = _costs_or_none(scorer.log_perplexity, fillings)
     if costs is None:
-        return
+        return NO_NOISE
     fitting = [each for each in sentences if _fits(scorer, f"{each} {max(sentences, key=len)}")]
     of_sentences, of_longer, of_shuffled = _of_sentences(scorer, fitting if len(fitting) >= LEAST else [])
     _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood")
-    _check_again(scorer.log_perplexity, [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences))
+    texts, once = [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences)
+    explained = np.array([noise.allowed(scorer.length(text)) for text in texts]) if noise != NO_NOISE else None
+    seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), explained)
+    if noise == NO_NOISE:
+        seen = max(seen, _rounding(scorer, scorer.log_perplexity, fillings, costs))
+    _warn_of_blur(max(seen, noise.of(scorer.length(fillings[0]))), costs)
     _check_ties(costs, refuse=True)
     _check_growth(of_sentences, of_longer)
     if words:
         _check_order(of_sentences, of_shuffled)
+    return Noise(text_bits=seen)
 
 
 def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -94,7 +104,7 @@ def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[Fl
     return of_sentences, of_longer, of_shuffled
 
 
-def _prove_labels(target: ScoresLabels, canary: Canary) -> None:
+def _prove_labels(target: ScoresLabels, canary: Canary) -> Noise:
     """The same of class losses, which need not grow with a text nor go by the order of its words."""
 
     def losses(texts: Sequence[str]) -> FloatArray:
@@ -106,10 +116,38 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> None:
     others = () if isinstance(target, ReadsTags) else SENTENCES
     costs = _costs_or_none(losses, [*fillings, *others])
     if costs is None:
-        return
+        return NO_NOISE
     _check_figures(costs, "label probability")
-    _check_again(losses, fillings, costs[: len(fillings)])
-    _check_ties(costs[: len(fillings)], refuse=False)
+    costs = costs[: len(fillings)]
+    seen = max(_check_again(losses, fillings, costs, len(fillings)), _rounding(target, losses, fillings, costs))
+    _warn_of_blur(seen, costs)
+    _check_ties(costs, refuse=False)
+    return Noise(text_bits=seen)
+
+
+def _rounding(
+    scorer: Any, ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str], costs: FloatArray
+) -> float:
+    """Return the noise in bits of the costs of texts where a model in 16 bits is seen, else 0."""
+    model = getattr(scorer, "model", None) or getattr(getattr(scorer, "lm", None), "model", None)
+    if not rounds_in_half(model):
+        return 0.0
+    with rounded_otherwise(model):
+        return _rms(ask(texts) - costs)
+
+
+def _rms(values: FloatArray) -> float:
+    return float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0
+
+
+def _warn_of_blur(noise: float, fillings: FloatArray) -> None:
+    """Warn of rounding that is a large part of the differences between random fillings."""
+    spread = float(fillings.std())
+    if len(fillings) >= LEAST and noise > max(BLURRED * spread, FLOOR_BITS):
+        warn_once(
+            f"leakage: rounding changes the cost of a text by {noise:.2g} bits, and random fillings differ by "
+            f"{spread:.2g} bits: ranks and exposures are blurred by that much: load the model with dtype=float32"
+        )
 
 
 def _costs_or_none(ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str]) -> FloatArray | None:
@@ -158,16 +196,31 @@ def _check_figures(costs: FloatArray, what: str) -> None:
         )
 
 
-def _check_again(ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str], costs: FloatArray) -> None:
-    """Raise TargetError where texts, asked about in another order and company, cost something else."""
+def _check_again(
+    ask: Callable[[Sequence[str]], FloatArray],
+    texts: Sequence[str],
+    costs: FloatArray,
+    fillings: int,
+    explained: FloatArray | None = None,
+) -> float:
+    """Ask about some texts again, in another order and company; return the noise in bits that this shows.
+
+    ``explained`` ``[n]`` is by how much the precision of the model explains that costs differ, None where it is not
+    seen. There the spread of the first ``fillings`` texts decides. Raises TargetError for larger differences.
+    """
     places = list(range(0, len(texts), AGAIN))[::-1]
-    again = ask([texts[place] for place in places])
-    apart = np.abs(again - costs[places])
-    if (apart > 0.1 + 0.02 * np.abs(costs[places])).any():
-        raise TargetError(
-            f"asked twice about the same text the model gives costs up to {apart.max():.3g} bits apart; {DEAD}: "
-            "look for a cache that answers for other texts, and for dropout that is still on"
-        )
+    apart = np.abs(ask([texts[place] for place in places]) - costs[places])
+    usual = USUAL_BITS + USUAL_SHARE * np.abs(costs[places])
+    noise, spread = _rms(apart), float(costs[:fillings].std())
+    if (apart <= (usual if explained is None else np.maximum(usual, explained[places]))).all():
+        return noise
+    if explained is None and noise <= DROWNED * spread:
+        return noise
+    raise TargetError(
+        f"asked twice about the same text the model gives costs up to {apart.max():.3g} bits apart, and random "
+        f"fillings differ by {spread:.3g}; {DEAD}: if it computes in 16 bits, load it with dtype=float32; else look "
+        "for a cache that answers for other texts, and for dropout that is still on"
+    )
 
 
 def _check_ties(costs: FloatArray, *, refuse: bool) -> None:

@@ -54,7 +54,7 @@ class HarnessScorer:
     """
 
     def __init__(self, lm: LM, source: Source = _nothing) -> None:
-        self._lm = lm
+        self._lm = self.lm = lm
         self._source = source
         self.max_length = getattr(lm, "max_length", None)
         if lm.world_size > 1 and str(getattr(lm, "batch_size", "")).startswith("auto"):

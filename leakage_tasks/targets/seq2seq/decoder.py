@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batches import in_half_precision, padded
+from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.cache import RowState, join, of_rows
-from leakage_tasks.targets.causal.passes import SAME, SAME_IN_HALF, how_far_apart
+from leakage_tasks.targets.causal.passes import how_far_apart
 from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.noise import Noise
+from leakage_tasks.targets.rounding import SAME_NATS, explains
 from leakage_tasks.targets.seq2seq.positions import at_positions
 from leakage_tasks.targets.seq2seq.source import (
     Sources,
@@ -37,12 +39,14 @@ class Decoder:
     is first done; where it differs, those of one length alone are read together.
     """
 
-    def __init__(self, model: Any, device: torch.device, before: Sequence[int] = (), autocast: Any = None) -> None:
+    def __init__(
+        self, model: Any, device: torch.device, noise: Callable[[], Noise], before: Sequence[int] = ()
+    ) -> None:
         self.config = model.config
         self.device = device
         self._model = model
         self._before = torch.tensor([list(before)], dtype=torch.long, device=device)
-        self._noise = SAME_IN_HALF if in_half_precision(model, autocast) else SAME
+        self._noise = noise
         self._pads: bool | None = None
         self._sources: WeakValueDictionary[tuple[int, ...], SourceSentence] = WeakValueDictionary()
 
@@ -142,9 +146,10 @@ class Decoder:
             self._pass(rows[place], [(SourceSentence(sources[place][0].tokens), len(rows[place]))], False)
             for place in ends
         ]
-        apart = how_far_apart([found[place] for place in ends], [out.logits for out in alone])
+        together, plain = [found[place] for place in ends], [out.logits for out in alone]
+        apart = how_far_apart(together, plain)
         log.debug("sources of several lengths in one pass are off by %s nats", apart)
-        return apart <= self._noise
+        return apart <= SAME_NATS or explains(self._noise(), together, plain)
 
     def _by_length(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
         rows = torch.arange(len(input_ids), device=self.device).split([count for _, count in sources])

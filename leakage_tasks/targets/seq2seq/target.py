@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.batches import check_fits, in_half_precision, padded, row_bits, rows_at_once
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
+from leakage_tasks.targets.noise import NO_NOISE, Noise
+from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
@@ -90,7 +92,7 @@ class Seq2SeqTarget(TextModel):
         self.opening = spoken.opening
         self.marked = spoken.marked
         self.source_tokens = encode_source or spoken.tokenizer.encode
-        self.decoder = Decoder(self.model, self.device, self.opening[:-1], self.autocast)
+        self.decoder = Decoder(self.model, self.device, lambda: self.noise, self.opening[:-1])
         self.passes: dict[bool, Passes] = {}
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
@@ -126,6 +128,25 @@ class Seq2SeqTarget(TextModel):
             out = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=written, use_cache=False)
             return out.logits.float()
 
+    @cached_property
+    def noise(self) -> Noise:
+        """The rounding noise of target tokens' costs, measured after one source sentence."""
+        vocabulary = int(self.model.config.get_text_config().vocab_size)
+        source = torch.tensor([self.source_tokens(SENTENCES[0])[: self.max_length]], device=self.device)
+        rows = text_rows(self.encode, vocabulary, self.longest_target).to(self.device)
+        opening = torch.tensor([self.opening], device=self.device)
+
+        def read(tokens: Tensor) -> Tensor:
+            sources, begun = source.expand(len(tokens), -1), opening.expand(len(tokens), -1)
+            return self.teacher_forced_logits(sources, torch.ones_like(sources), torch.cat([begun, tokens], dim=1))
+
+        return measure(self.model, read, rows, vocabulary)
+
+    @property
+    def recorded_noise(self) -> Noise:
+        """See :attr:`CausalReader.recorded_noise`."""
+        return self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
+
     @property
     def longest_target(self) -> int:
         """Tokens of the longest target sentence the decoder has room for after what it begins with."""
@@ -155,6 +176,11 @@ class GivenSource(CausalTarget):
         self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
         self.states, self.pass_size, self._passes = family.states, family.pass_size, family.passes
         self.most_padding = family.most_padding
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of the translation model, whatever its source."""
+        return self._family.noise
 
     @property
     def source(self) -> SourceSentence:

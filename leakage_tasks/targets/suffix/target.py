@@ -13,8 +13,8 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.batches import TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.noise import agree
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
@@ -135,5 +135,5 @@ def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
         ]
     except Exception:  # a cache that cannot be continued fails in many ways
         return False
-    share = TOLERANCE_SHARE if in_half_precision(target.model) else 0.0
-    return all(np.allclose(one, other, atol=TOLERANCE_BITS, rtol=share) for one, other in zip(*found, strict=True))
+    ours, plain = (np.array([costs.sum() for costs in each]) for each in found)
+    return agree(uncached, ours, plain, [len(tokens) for tokens in rest])

@@ -101,7 +101,8 @@ def test_a_model_without_a_cache_says_what_happens_instead(caplog):
     (line,) = [record.getMessage() for record in caplog.records if record.name == "lm_eval.leakage"]
     assert line == (
         "HFLM: fast scoring with a cache steps aside: the model returns no cache to continue from; every text is read "
-        "anew from its first token, with the same figures, but more slowly: lower budget=… if it takes too long"
+        "anew from its first token, with the same figures, but up to 47 times as slowly: lower "
+        "budget=… if it takes too long"
     )
     assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
 

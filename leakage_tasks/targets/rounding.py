@@ -1,0 +1,146 @@
+"""Measuring a model's rounding noise by plain passes over the same tokens.
+
+Three passes that are equal but for rounding are compared: each text alone, all texts in one batch, and the same batch
+in a larger one. Which kernels a batch meets decides how sums are rounded, so in 16 bits these passes differ. Some
+machines round them alike by chance; there the noise comes from a pass whose layers' outputs are moved at random by up
+to half a unit in the last place, as another order of summation moves them. On SmolLM2-135M this pass predicts the
+difference between bfloat16 and float32 within a factor of 1.5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.noise import BIAS, FACTOR, FACTOR_ONE, SHARED, Noise
+
+SENTENCES = (
+    "The train to the coast leaves every morning at eight.",
+    "She put the kettle on and waited for the water to boil.",
+    "We have not seen any rain since the middle of last month.",
+    "If you turn left at the church, you will see the old mill.",
+    "The committee will meet again in the first week of June.",
+    "He was the only one of them who could read the map.",
+    "Most of the books in this room belonged to my grandfather.",
+    "It is much easier to ask for help than to do it all alone.",
+)
+LENGTH = 16
+"""Tokens of each text that is measured, at most."""
+REPEATED = 6
+"""Copies of the texts in the larger batch, which then has 48 rows."""
+LOGITS = 1 << 24
+"""Logits that the larger batch may have at the positions that are compared."""
+SAME_NATS = 1e-4
+"""Log-probabilities of one token may always differ by this, in nats."""
+
+Read = Callable[[Tensor], Tensor]
+"""A plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n, length]``."""
+
+
+def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
+    """Return whether logits ``[n, …, V]`` of a fast pass differ from plain ones by rounding alone.
+
+    The root mean square over all rows may be :data:`FACTOR` times the noise of a token, that of one row
+    :data:`FACTOR_ONE` times, and the mean over rows must be 0 as far as :data:`BIAS` says.
+    """
+    difference = torch.cat([bits_apart(*pair).flatten(0, -2) for pair in zip(fast, plain, strict=True)])
+    rows = difference.square().mean(1).sqrt()
+    bias = root_mean_square(difference.mean(0))
+    # Not "rms > noise": NaN agrees with nothing.
+    return bool(
+        root_mean_square(difference) <= FACTOR * noise.token_bits
+        and float(rows.max()) <= FACTOR_ONE * noise.token_bits
+        and bias <= max(BIAS / math.sqrt(len(rows)), SHARED) * noise.token_bits
+    )
+
+
+def bits_apart(one: Tensor, other: Tensor) -> Tensor:
+    """Return differences in bits of all tokens' costs by two logits ``[…, V]``."""
+    return (one.float().log_softmax(-1) - other.float().log_softmax(-1)) / LN2
+
+
+def root_mean_square(values: Tensor) -> float:
+    """Return the root mean square of all values; NaN where one is no number."""
+    return float(values.float().square().mean().sqrt())
+
+
+def text_rows(encode: Callable[[Sequence[str]], list[list[int]]], vocabulary: int, room: int) -> Tensor:
+    """Return rows of tokens ``[n, length]`` of English sentences, of one length; random tokens where there are none.
+
+    ``vocabulary`` is the number of token ids that the model knows, ``room`` how many tokens it can read.
+    """
+    try:
+        rows = encode(SENTENCES)
+    except Exception:  # a tokenizer of another alphabet fails in ways of its own
+        rows = []
+    length = min([LENGTH, room, *map(len, rows)])
+    if rows and length > 2 and all(token < vocabulary for row in rows for token in row[:length]):
+        return torch.tensor([row[:length] for row in rows])
+    random = torch.Generator().manual_seed(0)
+    return torch.randint(vocabulary, (len(SENTENCES), max(1, min(LENGTH, room))), generator=random)
+
+
+def measure(module: Any, read: Read, rows: Tensor, vocabulary: int) -> Noise:
+    """Measure the noise of a model that reads token rows ``[n, length]`` by the plain pass ``read``.
+
+    ``module`` is what ``read`` calls. Rows have one length, since a model may read padding.
+    """
+    kept = max(1, LOGITS // (REPEATED * len(rows) * vocabulary))
+
+    def costs(tokens: Tensor) -> Tensor:
+        return read(tokens)[: len(rows), -kept:]
+
+    together = costs(rows)
+    others = [torch.cat([costs(row) for row in rows.split(1)]), costs(rows.repeat(REPEATED, 1))]
+    with rounded_otherwise(module) as moved:
+        if moved:
+            others.append(costs(rows))
+    apart = [root_mean_square(bits_apart(other, together)) for other in others]
+    # A NaN is the fault of the model, which other checks report.
+    return Noise(max([0.0, *filter(math.isfinite, apart)]))
+
+
+@contextlib.contextmanager
+def rounded_otherwise(module: Any) -> Iterator[int]:
+    """Move outputs of 16-bit layers at random by up to half a unit in the last place; yield how many layers that are.
+
+    Outputs of 32 bits stay as they are. The random numbers of the process go on as if none had been drawn.
+    """
+    layers = [part for part in _parts(module) if not list(part.children()) and _is_matrix(part)]
+    devices = sorted({p.device for layer in layers for p in layer.parameters() if p.device.type == "cuda"}, key=str)
+    hooks = [layer.register_forward_hook(_moved) for layer in layers]
+    try:
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(0)
+            yield len(hooks)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def rounds_in_half(module: Any) -> bool:
+    """Return whether some weights of a module have 16 bits or fewer."""
+    return any(weight.element_size() < 4 for part in _parts(module) for weight in part.parameters(recurse=False))
+
+
+def _parts(module: Any) -> list[Any]:
+    return list(module.modules()) if hasattr(module, "modules") else []
+
+
+def _is_matrix(part: Any) -> bool:
+    weight = getattr(part, "weight", None)
+    return isinstance(weight, Tensor) and weight.dim() == 2
+
+
+def _moved(layer: Any, inputs: Any, output: Any) -> Any:
+    if not (isinstance(output, Tensor) and output.is_floating_point() and output.element_size() < 4):
+        return None
+    full = output.float()
+    step = torch.finfo(output.dtype).eps / 2
+    return (full * (1 + step * (2 * torch.rand_like(full) - 1))).to(output.dtype)
