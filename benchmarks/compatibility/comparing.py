@@ -19,8 +19,8 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.harness.generation import request
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.harness.fast_path import TOLERANCE_BITS
 from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.noise import FLOOR_BITS
 from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
 
 TEMPLATE = "the pin is {digits:2}."
@@ -119,14 +119,14 @@ def _held(
     true = [float(costs[space.index(canary.secret)]) for canary in canaries]
     guesses = [(guess.score, float(costs[space.index(guess.filling)])) for guess in best.guesses]
     difference = _largest([*zip(own, true, strict=True), *guesses])
-    if not difference <= TOLERANCE_BITS:
+    if not difference <= FLOOR_BITS:
         return f"costs differ by {difference:.3g} bits", difference
     for finding, cost in zip(found, true, strict=True):
-        least, most = (int((costs <= cost + side * 2 * TOLERANCE_BITS).sum()) for side in (-1, 1))
+        least, most = (int((costs <= cost + side * 2 * FLOOR_BITS).sum()) for side in (-1, 1))
         if finding.method != "exact" or finding.rank is None or not least <= finding.rank <= most:
             return f"rank {finding.rank} ({finding.method}) against {least} to {most}", difference
     tenth = np.sort(costs)[: len(guesses)]
-    if len(guesses) < 10 or not np.allclose([score for score, _ in guesses], tenth, rtol=0, atol=TOLERANCE_BITS):
+    if len(guesses) < 10 or not np.allclose([score for score, _ in guesses], tenth, rtol=0, atol=FLOOR_BITS):
         return f"{len(guesses)} guesses, and they are not the ten best", difference
     return None, difference
 
@@ -141,7 +141,7 @@ def _in_a_large_space(target: Any, oracle: Oracle, difference: float, source: st
     costs = oracle([guess.text for guess in best.guesses]) if best.guesses else []
     pairs = [(guess.score, float(cost)) for guess, cost in zip(best.guesses, costs, strict=True)]
     largest = max([difference, *(abs(score - cost) for score, cost in pairs)])
-    wrong = None if largest <= TOLERANCE_BITS else f"costs of nine digits differ by {largest:.3g} bits"
+    wrong = None if largest <= FLOOR_BITS else f"costs of nine digits differ by {largest:.3g} bits"
     return Comparison(wrong, largest, True)
 
 

@@ -16,6 +16,7 @@ from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
     HEADLINE,
+    NOISE,
     Metric,
     MetricSpec,
     ValidityCheck,
@@ -244,6 +245,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",
         "bits",
     ).row(planted(bits), aggregates.exposure_shown_by, brief=True),
+    NOISE,
     *COUNTS,
 ]
 

@@ -11,7 +11,7 @@ from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import GuessOutcome, SampledShare, maximum, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.families import family_rows
-from leakage_tasks.metrics.metric import COUNTS, HEADLINE, Metric, MetricSpec, controls, planted
+from leakage_tasks.metrics.metric import COUNTS, HEADLINE, NOISE, Metric, MetricSpec, controls, planted
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 from leakage_tasks.stats.intervals import clopper_pearson
 
@@ -234,6 +234,7 @@ METRICS: list[Metric] = [
         "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
         "share",
     ).row(planted(tried), aggregates.rate_shown_by, brief=True),
+    NOISE,
     *COUNTS,
 ]
 

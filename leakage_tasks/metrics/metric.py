@@ -167,3 +167,9 @@ COUNTS: list[Metric[Finding, Any]] = [
     MetricSpec("n_controls", "controls, never planted", alarm=NO_CONTROLS).row(controls(one), count, brief=True),
 ]
 """How many canaries and controls a result rests on."""
+NOISE: Metric[Finding, Any] = MetricSpec(
+    "noise_bits",
+    "rounding noise of a canary's log-perplexity in the model's precision, a standard deviation; mean over canaries",
+    "bits",
+).row(lambda found: found.noise_bits, mean, lambda found: found.noise_bits is not None)
+"""The noise of a model that computes in 16 bits or fewer; in float32 there is no such row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,15 +11,25 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.selftest.rows import SelfTestRow, judged
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.batches import READ_IN_HALF, TOLERANCE_BITS, TOLERANCE_SHARE, in_half_precision
+from leakage_tasks.targets.batches import in_half_precision
+from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, recorded_noise
+
+UNKNOWN_BITS, UNKNOWN_SHARE = 0.1, 0.02
+"""What two costs may differ by where neither precision nor noise is seen: bits of a class loss, and a share."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Two costs of one text may differ by ``bits``, or by ``share`` of the cost where that is more."""
+    """Two costs of one text may differ by ``bits``, or by ``share`` of the cost where that is more.
+
+    ``dtype`` is what the model computes in, empty where it is not seen; ``noise`` the rounding noise of a text in bits,
+    None where it is not measured.
+    """
 
     bits: float
-    share: float
+    share: float = 0.0
+    dtype: str = ""
+    noise: float | None = None
 
     def allowed(self, costs: FloatArray) -> FloatArray:
         """Bits by which each of ``costs`` may be off, ``[n]``."""
@@ -34,16 +43,23 @@ class Precision:
 
     def __str__(self) -> str:
         share = f" or {self.share:.0%} of the cost" if self.share else ""
-        return f"{self.bits:g} bits{share}"
+        noise = "" if self.noise is None else f", whose rounding noise is {self.noise:.2g} bits a text"
+        return f"{self.bits:.3g} bits{share}" + (f" in {self.dtype}{noise}" if self.dtype else "")
 
 
-def precision_of(lm: Any, labelled: bool) -> Precision:
-    """What a harness model's costs can be held to; one that does not tell its precision gets the coarser one."""
+def precision_of(subject: Subject) -> Precision:
+    """Return what a model's costs can be held to: float32's floor, or the model's own noise in 16 bits."""
+    lm = subject.lm
     model = getattr(getattr(lm, "classifier", lm), "model", None)
-    known = hasattr(model, "parameters")
-    if known and not in_half_precision(model, getattr(lm, "mixed_precision_dtype", None)):
-        return Precision(TOLERANCE_BITS, 0.0)
-    return Precision(READ_IN_HALF if labelled else TOLERANCE_BITS, TOLERANCE_SHARE)
+    mixed = getattr(lm, "mixed_precision_dtype", None)
+    dtype = str(mixed or getattr(model, "dtype", "")).removeprefix("torch.")
+    if hasattr(model, "parameters") and not in_half_precision(model, mixed):
+        return Precision(FLOOR_BITS, dtype=dtype)
+    noise, canary = recorded_noise(subject.target), subject.canaries[0]
+    if noise == NO_NOISE:
+        return Precision(UNKNOWN_BITS if subject.labelled else FLOOR_BITS, UNKNOWN_SHARE, dtype)
+    tokens = subject.view(subject.target, canary).length(canary.text)
+    return Precision(noise.allowed(tokens), dtype=dtype, noise=noise.of(tokens))
 
 
 def compared(
@@ -60,7 +76,7 @@ def compared(
     Each of ``findings`` are those of all small canaries, whose ranks are to be those that the costs of ``everything``
     in the small space give.
     """
-    precision, same = precision_of(subject.lm, subject.labelled), 0
+    precision, same = precision_of(subject), 0
     for place, *found in zip(subject.places, *findings, strict=True):
         low, high = precision.ranks(everything, place)
         same += all(low <= float(each.rank or 0) <= high for each in found)
@@ -76,6 +92,8 @@ def compared(
         "largest_difference": worst,
         "allowed_bits": precision.bits,
         "allowed_share": precision.share,
+        "precision": precision.dtype,
+        "noise_bits": precision.noise,
         "ranks": number,
         "ranks_same": same,
         "fillings": len(everything),

@@ -16,6 +16,8 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
+from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
+from leakage_tasks.targets.rounding import rounded_otherwise, rounds_in_half
 from leakage_tasks.targets.token_ids import token_ids
 
 TOKENS_ON_CPU = 1 << 11
@@ -24,12 +26,6 @@ TOKENS_ELSEWHERE = 1 << 17
 PADDING_ON_CPU = 0.1
 FULL_BYTES = 4
 """Of a number in float32."""
-READ, READ_IN_HALF = 1e-3, 0.1
-"""Bits by which padding may change an answer before it counts as read, the latter in half precision."""
-TOLERANCE_BITS = 1e-3
-"""How far two ways of computing one log-perplexity may differ in float32."""
-TOLERANCE_SHARE = 0.02
-"""The same in 16-bit precision and below, as a share of the value."""
 PROBED = 4
 """Padding tokens, if there is room for so many, that tell whether a model reads them."""
 
@@ -69,7 +65,6 @@ class RowModel:
         self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
         """Share of a batch's own tokens that there may be of padding; what is cut off instead makes one more pass."""
         self._reads_padding: bool | None = None
-        self._noise = READ if model.dtype.itemsize > 2 else READ_IN_HALF
         self._heads = getattr(model.config, "num_attention_heads", 0)
         self._token_bytes = _token_bytes(model)
 
@@ -130,14 +125,33 @@ class RowModel:
                 ids, mask = padded([rows[place] for place in read], self.padding, self._room(rows[read[-1]], proving))
                 answers = _answer(ids, mask, ask, [each[read] for each in more])
                 if proving:
-                    apart = np.abs(answers[len(chosen) :] - found[known]).max()
-                    # Not "apart > noise": what is no number agrees with nothing.
-                    self._reads_padding = not apart <= self._noise
+                    beside_known = [each[known * len(read)] for each in more]
+                    same = self._same_as_alone(answers[len(chosen) :], found[known], rows[known[0]], ask, beside_known)
+                    self._reads_padding = not same
+                    if not same:
+                        lengths = len({len(rows[place]) for place in left})
+                        warn_of_slower(self.model, "texts of several lengths cannot share a pass", lengths)
                 if not (mixed and self._reads_padding):
                     found[chosen], left = answers[: len(chosen)], left[len(chosen) :]
                     # The shortest row of all has been read without padding: it tells whether a model reads that.
                     known = known or chosen[:1]
         return found
+
+    def _same_as_alone(
+        self, padded_answers: FloatArray, alone: FloatArray, row: Sequence[int], ask: Ask, beside: Sequence[Tensor]
+    ) -> bool:
+        """Return whether a padded row's answers ``[1, width]`` are those without padding, but for rounding.
+
+        ``beside`` is what belongs to each of as many copies of the row as the noise is measured with.
+        """
+        apart = np.abs(padded_answers - alone).max()
+        # Not "apart > bits": NaN agrees with nothing.
+        if apart <= FLOOR_BITS or not rounds_in_half(self.model):
+            return bool(apart <= FLOOR_BITS)
+        ids, mask = padded([row] * (len(beside[0]) if beside else PROBED), self.padding)
+        with rounded_otherwise(self.model):
+            moved = _answer(ids, mask, ask, beside)
+        return bool(apart <= FACTOR_ONE * np.sqrt(np.mean(np.square(moved - alone))))
 
     def _next(self, rows: Rows, left: Sequence[int], known: bool) -> list[int]:
         """Which of the rows ``left``, shortest first, are read next: of one length where padding is or may be read.

@@ -162,9 +162,10 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
 def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
     """Return the ends of the rank's interval; with a ``margin``, what rounding may do to the rank is in it."""
     if margin and draws.ends is not None:
-        (low, _), (_, high) = (interval_of(end, level) for end in draws.ends)
+        lower, upper = draws.ends
+        low = interval_of(lower, level)[0] if lower.others.any() else 1.0
         own_low, own_high = interval_of(draws, level, margin=False)
-        return min(low, own_low), max(high, own_high)
+        return min(low, own_low), max(interval_of(upper, level)[1], own_high)
     low, high = positive_mean(draws.others, level)
     # What was met is there for certain; yet the estimate, which it would bias, stays between its ends.
     met = min(float(draws.seen), float(draws.others.mean()))

@@ -57,7 +57,9 @@ class ThinnedCount:
         low, high = self.own_interval(level)
         if self.ends is None:
             return low, high
-        return min(low, self.ends[0].own_interval(level)[0]), max(high, self.ends[1].own_interval(level)[1])
+        lower, upper = self.ends
+        least = lower.own_interval(level)[0] if lower.others.any() else 0.0
+        return min(low, least), max(high, upper.own_interval(level)[1])
 
     def own_interval(self, level: float) -> tuple[float, float]:
         """Two-sided interval of the mean; what was met is a lower end.

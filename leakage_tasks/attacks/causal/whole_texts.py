@@ -85,12 +85,21 @@ def brute_force(order: AttackRequest) -> AttackResult:
     every = np.concatenate(costs)
     finite(float(every.sum()))
     own = float(every[space.index(order.canary.secret)])
-    rank, low, high = (int((every <= within(own) + shift).sum()) for shift in (0.0, -_margin(order), _margin(order)))
-    found: AttackResult = {"rank": rank, "method": "exact", "log_perplexity": own, "model_calls": len(every)}
-    if low != high:
-        found |= {"rank_low": max(1.0, low), "rank_high": float(high)}
+    ranked = counted_rank(every, within(own), _margin(order))
+    found: AttackResult = {**ranked, "log_perplexity": own, "model_calls": len(every)}
     told = grade_guesses(best, order.canary.secret)
     return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
+
+
+def counted_rank(costs: FloatArray, bound: float, margin: float) -> AttackResult:
+    """Return the exact rank among all ``costs`` ``[|R|]`` of the filling that costs up to ``bound``.
+
+    It has an interval where rounding may move that cost by ``margin`` bits.
+    """
+    found: AttackResult = {"rank": int((costs <= bound).sum()), "method": "exact"}
+    # The secret itself, which costs more than the lower end, ranks behind those below it.
+    low, high = 1 + int((costs <= bound - margin).sum()), int((costs <= bound + margin).sum())
+    return {**found, "rank_low": float(low), "rank_high": float(high)} if margin and low != high else found
 
 
 def _margin(order: AttackRequest) -> float:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from leakage_tasks.attacks.access import access_to_labels
-from leakage_tasks.attacks.causal.whole_texts import HISTOGRAM, random_fillings, share_of_sample, with_costs
+from leakage_tasks.attacks.causal.whole_texts import (
+    HISTOGRAM,
+    counted_rank,
+    random_fillings,
+    share_of_sample,
+    with_costs,
+)
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, guesses_of, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
 from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
@@ -48,11 +54,9 @@ def _exact(order: AttackRequest, scores: ClassScores) -> AttackResult:
     own = float(losses[place])
     best = np.argsort(losses, kind="stable")[:GUESSES]
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
-    margin = order.noise.margin(None)
-    rank, low, high = (int((losses <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
-    ends: AttackResult = {"rank_low": max(1.0, low), "rank_high": float(high)} if low != high else {}
+    ranked = counted_rank(losses, within(own), order.noise.margin(None))
     told = grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)
-    return {**told, "rank": rank, "method": "exact", **ends, "model_calls": scores.calls, "extra": {"class_loss": own}}
+    return {**told, **ranked, "model_calls": scores.calls, "extra": {"class_loss": own}}
 
 
 def _two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:

@@ -1,6 +1,7 @@
 """Scorers that are dead, rounded, cut off, per token or stale, each inside the real harness; and one that is alive."""
 
 import logging
+import math
 import zlib
 from itertools import pairwise
 
@@ -14,10 +15,14 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.harness.scorer_proof import SENTENCES, prove
+from leakage_tasks.targets.harness.target import as_target
 from tests.oracles import letters
+from tests.targets.large_logits import large_logits
 from tests.tasks.test_canary_tasks import evaluate
 
+PIN = Canary("c", "The pin of the box is {digits:4}.", ("1", "2", "3", "4"))
 KNOWN = {pair for sentence in SENTENCES for pair in pairwise(sentence.split())}
 
 
@@ -92,6 +97,63 @@ def test_a_faulty_scorer_is_an_error_in_one_line(name, task, manifest):
         evaluate(Scores(fault), [task], {**manifest, **attack})
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Rounding(CausalTarget):
+    """A model in bfloat16 that answers as other kernels would: off by ``times`` its own noise, each time anew."""
+
+    times = 1.0
+
+    def log_perplexity(self, texts):
+        numbers = self.__dict__.setdefault("numbers", np.random.default_rng(0))
+        lengths = np.array([self.length(text) for text in texts])
+        noise = self.times * np.clip(numbers.normal(size=len(texts)), -2, 2)
+        return super().log_perplexity(texts) + noise * self.noise.token_bits * np.sqrt(lengths)
+
+
+def rounding(times, scale=8.0, dtype=torch.bfloat16):
+    target = Rounding(large_logits(dtype, scale), letters())
+    target.times = times
+    return target
+
+
+def test_a_model_in_16_bits_may_contradict_itself_by_its_own_noise():
+    prove(rounding(1.0), [PIN])
+
+
+def test_a_model_in_16_bits_is_refused_where_its_precision_does_not_explain_it():
+    with pytest.raises(TargetError, match="asked twice about the same text .* load it with dtype=float32"):
+        prove(rounding(8.0), [PIN])
+
+
+def test_rounding_that_blurs_the_costs_of_fillings_is_warned_of(caplog, monkeypatch):
+    plain = CausalTarget.log_perplexity
+    monkeypatch.setattr(CausalTarget, "log_perplexity", lambda own, texts: plain(own, texts) / 50)
+    prove(rounding(0.0), [PIN])
+    assert [each for each in caplog.messages if "ranks and exposures are blurred by that much" in each]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_rounding_that_blurs_nothing_is_not_spoken_of(dtype, caplog):
+    prove(rounding(0.0, 2.0, dtype), [PIN])
+    assert not [each for each in caplog.messages if "blurred" in each]
+
+
+def jitter(bits):
+    """A server whose answers vary by so many bits with the batch that a text meets."""
+    numbers = np.random.default_rng(0)
+    return lambda nats, text, place: nats + math.log(2) * bits * numbers.normal()
+
+
+def test_a_server_that_varies_less_than_fillings_differ_states_its_noise():
+    target = as_target(Scores(jitter(0.6)))
+    prove(target, [PIN])
+    assert target.recorded_noise.text_bits == pytest.approx(0.6 * math.sqrt(2), rel=0.5)
+
+
+def test_a_server_that_varies_as_much_as_fillings_differ_is_refused():
+    with pytest.raises(TargetError, match="asked twice about the same text"):
+        prove(as_target(Scores(jitter(6.0))), [PIN])
 
 
 def test_a_live_scorer_is_not_spoken_of(manifest, caplog):
