@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -25,6 +24,7 @@ from leakage_tasks.data.layout import (
     Points,
     Row,
     check_columns,
+    check_once,
     choose_text_column,
     lost_rows,
     note_label,
@@ -189,9 +189,8 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
-    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
-    if twice is not None:
-        raise PlantingError(f"{source}: has two columns called {twice!r}: give each a name of its own")
+    for name in schema.names:
+        check_once(source, schema.names, name)
     text = choose_text_column(source, schema.names, wanted)
     check_columns(source, schema.names, wanted, text)
     chat = _holds_chat(schema.field(text).type)
