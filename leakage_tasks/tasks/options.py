@@ -15,7 +15,7 @@ from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.data.chat import Role
-from leakage_tasks.harness.given import names_of_model
+from leakage_tasks.harness.given import as_typed, names_of_model
 
 SOURCE = "--metadata"
 TASKS: Registry[option.Options] = Registry(
@@ -102,7 +102,8 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
             known[name] = found
     _, typed = typed_options(metadata, task, known)
     if "context" in typed:
-        typed["context"] = read_context(typed["context"])
+        written = typed["context"]
+        typed["context"] = read_context(written if "context" in own else as_typed("context", written))
     if "memory" in typed:
         typed["memory"] = read_size(typed["memory"])
     settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
@@ -150,6 +151,9 @@ def typed_options(
         if like and not name.startswith(f"{like}_"):
             raise OptionError(f"{SOURCE} {name}=…: no such option; did you mean {like!r}?")
     given = {name: {**metadata, **own}[name] for name in options if name in metadata or name in own}
+    # A file or model may be called 007 or true.
+    words = {name for name, each in options.items() if each.type is str and name not in own}
+    given = {name: as_typed(name, value) if name in words else value for name, value in given.items()}
     read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in given.items()}
     return own, {name: value for name, value in read.items() if value is not None}
 
