@@ -42,10 +42,10 @@ def requested(request: CanaryOptions) -> list[Canary]:
 def _make(request: CanaryOptions) -> list[Canary]:
     shared = _options(request, "controls", "seed", "id_prefix")
     if request.from_text is not None:
+        columns = _columns(request)
         detect: dict[str, Any] = {} if request.detect is None else {"detect": items(request.detect)}
-        return natural_canaries(
-            corpus_passages(request.from_text, **_columns(request)), **detect, **_options(request, "context"), **shared
-        )
+        passages = corpus_passages(request.from_text, text_column=columns.text, split=columns.split)
+        return natural_canaries(passages, **detect, **_options(request, "context"), **shared)
     if request.family is not None:
         return _of_families(request)
     label, classes = _classes(request)
@@ -79,8 +79,10 @@ def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _columns(request: CanaryOptions) -> dict[str, str]:
-    return {name: value for name, value in _options(request, "text_column", "split").items() if value}
+def _columns(request: CanaryOptions) -> Columns:
+    """Return the text column, split and role that were asked for, with the usual ones for those that were not."""
+    role = role_of(request.role, "--role")
+    return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
 
 def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
@@ -116,7 +118,7 @@ def _of_families(request: CanaryOptions) -> list[Canary]:
         families += [each for each in FAMILIES if each == name and each not in families]
     if request.data is None or not families:
         raise OptionError("--family needs --data: name the training data, or text like it, to take sentences from")
-    columns = Columns(**_columns(request), role=role_of(request.role, "--role"))
+    columns = _columns(request)
     repetitions = numbers("--repetitions", request.repetitions or "1")
     count, controls = 1 if request.count is None else request.count, request.controls or 0
     check_counts(count, controls, 0, repetitions)
@@ -147,7 +149,8 @@ def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
         return label, named or []
     if request.label_column is None:
         raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
-    counts = class_counts(request.data, request.label_column, **_columns(request))
+    columns = _columns(request)
+    counts = class_counts(request.data, request.label_column, columns.split, text_column=columns.text)
     return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
 
 
