@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from leakage_tasks.attacks.registry import ATTACKS, option_names, option_of
+from leakage_tasks.attacks.registry import ATTACKS, BUDGET, option_names, option_of
 from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
@@ -32,12 +32,16 @@ TASKS: Registry[option.Options] = Registry(
 class Options:
     """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
 
-    canaries: str | None = declared(None, "the manifest of the canaries to attack; builtin for a self-test")
+    canaries: str | None = declared(
+        None, "the manifest of the canaries to attack; builtin for a self-test", usual="builtin"
+    )
     attack: str = declared("auto", "which attack is run; auto for the best that the model can serve")
-    budget: int | None = declared(None, "how many sequences may be scored for a canary", minimum=1)
+    budget: int | None = declared(
+        None, "how many sequences may be scored for a canary; more with taggers", minimum=1, usual=str(BUDGET)
+    )
     seed: int = declared(0, "the seed of random draws", of_model=True, affects_results=False)
     reveal: bool = declared(False, "whether samples show natural secrets", affects_results=False)
-    known: Known | None = declared(None, "how much of its template the attacker is given; unless given what each says")
+    known: Known | None = declared(None, "how much of its template the attacker is given", usual="the manifest's")
     source_language: str | None = declared(
         None, "the code a translation model's tokenizer has for the language of source sentences"
     )
@@ -45,7 +49,8 @@ class Options:
     context: Context = declared(Context(), "what stands around every canary", type=object)
     role: Role | None = declared(
         None,
-        "whose turn of a chat the canaries are, with --apply_chat_template; unless given as they were planted",
+        "whose turn of a chat the canaries are, with --apply_chat_template",
+        usual="as planted",
     )
     prefill: bool = declared(
         False, "whether an endpoint that takes messages alone is sent the beginning of a canary's turn, to go on from"
