@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -15,6 +16,8 @@ from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_o
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
+from leakage_tasks.canaries.profiles import ROUTINE, has_headline
+from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.canaries.ways import CanaryOptions, check_options, with_profile
 from leakage_tasks.core.errors import OptionError, on_command_line
@@ -31,12 +34,23 @@ def requested(request: CanaryOptions) -> list[Canary]:
 
     Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
     ``{unique}`` words a word that follows from it, so that two manifests share neither. Natural ones have a salt that
-    no seed decides. Raises LeakageError, naming the option at fault.
+    no seed decides. Warns of groups too small for an interval. Raises LeakageError, naming the option at fault.
     """
     check_options(request)
     sized = replace(with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
-    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
+    made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
+    # Presets have the papers' numbers.
+    if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
+        warnings.warn(f"{remark}: {_larger(sized)}", stacklevel=2)
+    return made
+
+
+def _larger(request: CanaryOptions) -> str:
+    """Return how to make enough canaries for intervals."""
+    repetitions = numbers("--repetitions", request.repetitions or "1")
+    families = len(set(items(request.family) or ["of the template"]))
+    return f"use --count {least_count(repetitions, families)} or more, or --profile {ROUTINE}"
 
 
 def _make(request: CanaryOptions) -> list[Canary]:
