@@ -82,9 +82,8 @@ def plant_command(
     if report.validation is not None:
         typer.echo(report.validation.summary())
     canaries = read_manifest(manifest)
-    for planted in filter(None, (report, report.validation)):
-        if remark := high_share(planted.record, canaries):
-            typer.echo(f"leakage: warning: {remark}", err=True)
+    if remark := high_share(report.record, canaries):
+        typer.echo(f"leakage: warning: {remark}", err=True)
     if public(canaries):
         typer.echo(
             f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "

@@ -74,7 +74,8 @@ class Options:
     )
     memory: int | None = declared(
         None,
-        "the memory that a run takes beside the model, such as 2GB; unless given, a share of what is free",
+        "the memory that a run takes beside the model, such as 2GB",
+        usual="40% of what is free",
         affects_results=False,
         type=object,
     )

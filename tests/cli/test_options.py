@@ -10,6 +10,7 @@ import pytest
 from leakage_tasks.attacks.registry import ATTACKS, BUDGET
 from leakage_tasks.models.bridge import SIZES
 from leakage_tasks.pairs.texts import LENGTH
+from leakage_tasks.targets.memory_budget import FREE_SHARE
 from leakage_tasks.tasks.options import TASKS
 from leakage_tasks.tasks.suffix.options import VALIDATION
 
@@ -36,6 +37,8 @@ def test_all_attacks_and_tasks_are_listed_with_their_options(leakage: Leakage) -
         ("heldout_bits_per_byte", r"text +text +required"),
         ("canary_exposure", rf"budget +int >= 1 +{BUDGET} "),
         ("canary_extraction", r"canaries +text +builtin "),
+        ("canary_exposure", rf"memory +text +{FREE_SHARE:.0%} of what is free "),
+        ("suffix_extraction", rf"memory +text +{FREE_SHARE:.0%} of what is free "),
         ("suffix_extraction", rf"validation +int +0, trained: {VALIDATION} "),
         ("suffix_extraction", r"wrong +int +100, below 1000 pairs a tenth "),
         ("suffix_extraction", rf"prefix_length +int +all, of text {LENGTH} "),

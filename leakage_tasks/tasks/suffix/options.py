@@ -53,7 +53,13 @@ class SuffixOptions:
     reveal: bool = declared(False, "whether samples show tokens")
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
     model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
-    memory: int | None = declared(None, CANARY_OPTIONS["memory"].help, affects_results=False, type=object)
+    memory: int | None = declared(
+        None,
+        CANARY_OPTIONS["memory"].help,
+        affects_results=False,
+        type=object,
+        usual=CANARY_OPTIONS["memory"].usual,
+    )
 
     @property
     def selections(self) -> list[Selection]:
