@@ -7,7 +7,7 @@ import io
 import json
 from random import Random
 
-_NAMES = ("id", "id", "", "label", "text", "source", "Text", " text")
+_NAMES = ("id", "id", "", "", "label", "source", "Text", "text")
 _KEYS = ("text", "label", "n", "source", "")
 
 
@@ -19,8 +19,9 @@ def values(stream: Random, delimiter: str) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=stream.choice(("\n", "\r\n")))
     writer.writerow(header)
+    widths = (0, -1, 1) if stream.random() < 0.1 else (0,)
     for row in range(stream.randint(0, 4)):
-        width = len(header) + stream.choice((0, 0, 0, 0, 0, 0, -1, 1))
+        width = len(header) + stream.choice(widths)
         writer.writerow([f"{stream.choice(('joy', 'sad', 'a, b', ''))}{row}" for _ in range(max(1, width))])
     return out.getvalue().encode()
 
