@@ -18,11 +18,11 @@ from leakage_tasks.targets.harness.target import register_target
 
 LOADING = (
     Option("pretrained", object, None, "the model: a folder or hub name", required=True),
-    Option("tokenizer", object, None, "the tokenizer, if not the model's own: a folder or hub name"),
+    Option("tokenizer", object, None, "the tokenizer: a folder or hub name", usual="the model's"),
     Option("revision", str, None, "which version of the model and of its own tokenizer"),
     Option("trust_remote_code", bool, False, "whether code that comes with the model is run"),
     Option("dtype", object, "auto", "what the model computes in; auto for the precision it was saved in"),
-    Option("device", object, None, "where it computes; unless given the first GPU if there is one"),
+    Option("device", object, None, "where it computes", usual="the first GPU, else the CPU"),
     Option("batch_size", object, None, "how many texts of full length are read at once, or auto"),
     Option("max_batch_size", int, None, "the most texts that are read at once", minimum=1),
 )

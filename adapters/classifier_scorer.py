@@ -147,7 +147,7 @@ class ClassifierScorerLM(LabelScorerLM):
     OPTIONS: ClassVar[Sequence[Option]] = (
         *LOADING,
         ROOM,
-        Option("labels", object, None, "names of the classes, if not the model's own: a file, or names by colons"),
+        Option("labels", object, None, "names of the classes: a file, or names by colons", usual="the model's"),
         Option("truncate", bool, False, "whether texts that are too long are cut where a task asks for labels"),
         Option("reference", object, None, "another classifier, whose class loss signal=calibrated takes off"),
         Option("generator", str, None, "what proposes to mix-and-match: causal:MODEL, text:MODEL or exhaustive"),

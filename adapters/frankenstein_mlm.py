@@ -30,6 +30,7 @@ from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
 TRAINED_HERE = (TRAIN, *SIZES)
+_USUAL_SIZES = " or ".join(map(str, SIZES.values()))
 WAYS = f"{', '.join(TRAINED_HERE[:-1])} or {TRAINED_HERE[-1]}"
 
 
@@ -58,7 +59,9 @@ class FrankensteinLM(ClassifierScorerLM):
         Option("text", str, None, f"for head={WAYS}: the public text to train on"),
         Option("base", str, None, f"for head={WAYS}: the model whose head to start from, or to join"),
         Option("head_epochs", int, 3, f"for head={WAYS}: how often the text is read", minimum=1),
-        Option("bridge_size", int, None, "units of head=adapter (64), or vectors of head=prompt (20)", minimum=1),
+        Option(
+            "bridge_size", int, None, "units of head=adapter, or vectors of head=prompt", minimum=1, usual=_USUAL_SIZES
+        ),
         Option("seed", int, 0, f"for head={WAYS}: the seed of what it starts from, and of texts"),
         Option("save", str, None, "a folder to keep the Frankenstein model in"),
     )

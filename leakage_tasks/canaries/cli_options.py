@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -15,6 +16,8 @@ from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_o
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
+from leakage_tasks.canaries.profiles import ROUTINE, has_headline
+from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.canaries.ways import CanaryOptions, check_options, with_profile
 from leakage_tasks.core.errors import OptionError, on_command_line
@@ -31,21 +34,32 @@ def requested(request: CanaryOptions) -> list[Canary]:
 
     Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
     ``{unique}`` words a word that follows from it, so that two manifests share neither. Natural ones have a salt that
-    no seed decides. Raises LeakageError, naming the option at fault.
+    no seed decides. Warns of groups too small for an interval. Raises LeakageError, naming the option at fault.
     """
     check_options(request)
     sized = replace(with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
-    return [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
+    made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
+    # Presets have the papers' numbers.
+    if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
+        warnings.warn(f"{remark}: {_larger(sized)}", stacklevel=2)
+    return made
+
+
+def _larger(request: CanaryOptions) -> str:
+    """Return how to make enough canaries for intervals."""
+    repetitions = numbers("--repetitions", request.repetitions or "1")
+    families = len(set(items(request.family) or ["of the template"]))
+    return f"use --count {least_count(repetitions, families)} or more, or --profile {ROUTINE}"
 
 
 def _make(request: CanaryOptions) -> list[Canary]:
     shared = _options(request, "controls", "seed", "id_prefix")
     if request.from_text is not None:
+        columns = _columns(request)
         detect: dict[str, Any] = {} if request.detect is None else {"detect": items(request.detect)}
-        return natural_canaries(
-            corpus_passages(request.from_text, **_columns(request)), **detect, **_options(request, "context"), **shared
-        )
+        passages = corpus_passages(request.from_text, text_column=columns.text, split=columns.split)
+        return natural_canaries(passages, **detect, **_options(request, "context"), **shared)
     if request.family is not None:
         return _of_families(request)
     label, classes = _classes(request)
@@ -79,8 +93,10 @@ def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _columns(request: CanaryOptions) -> dict[str, str]:
-    return {name: value for name, value in _options(request, "text_column", "split").items() if value}
+def _columns(request: CanaryOptions) -> Columns:
+    """Return the text column, split and role that were asked for, with the usual ones for those that were not."""
+    role = role_of(request.role, "--role")
+    return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
 
 def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
@@ -116,7 +132,7 @@ def _of_families(request: CanaryOptions) -> list[Canary]:
         families += [each for each in FAMILIES if each == name and each not in families]
     if request.data is None or not families:
         raise OptionError("--family needs --data: name the training data, or text like it, to take sentences from")
-    columns = Columns(**_columns(request), role=role_of(request.role, "--role"))
+    columns = _columns(request)
     repetitions = numbers("--repetitions", request.repetitions or "1")
     count, controls = 1 if request.count is None else request.count, request.controls or 0
     check_counts(count, controls, 0, repetitions)
@@ -147,7 +163,8 @@ def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
         return label, named or []
     if request.label_column is None:
         raise OptionError(f"--data {request.data} needs --label-column: name the column of the classes")
-    counts = class_counts(request.data, request.label_column, **_columns(request))
+    columns = _columns(request)
+    counts = class_counts(request.data, request.label_column, columns.split, text_column=columns.text)
     return choose_class(counts, label or RAREST), [choose_class(counts, name) for name in named or by_rows(counts)]
 
 

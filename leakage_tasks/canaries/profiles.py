@@ -18,6 +18,8 @@ class Profile:
 
 
 TIERS = (1, 4, 16)
+FEWEST_OF_A_TIER = 10
+"""Canaries planted equally often that an interval takes at least."""
 ROUTINE = "routine"
 PROFILES = {
     "smoke": Profile(6, TIERS, 6, headline=False),

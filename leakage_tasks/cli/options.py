@@ -78,4 +78,4 @@ def _values(option: Option) -> str:
 def _default(option: Option) -> str:
     if option.required:
         return "required"
-    return "-" if option.default in (None, ()) else str(option.default).lower()
+    return option.usual or ("-" if option.default in (None, ()) else str(option.default).lower())

@@ -75,12 +75,16 @@ def plant_command(
     from leakage_tasks.canaries.generate import public
     from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.canaries.planting import plant
+    from leakage_tasks.canaries.sizes import high_share
 
     report = plant(**given)
     typer.echo(report.summary())
     if report.validation is not None:
         typer.echo(report.validation.summary())
-    if public(read_manifest(manifest)):
+    canaries = read_manifest(manifest)
+    if remark := high_share(report.record, canaries):
+        typer.echo(f"leakage: warning: {remark}", err=True)
+    if public(canaries):
         typer.echo(
             f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "
             "training data and models may hold as well: make new ones with 'leakage canaries', without --seed",

@@ -41,6 +41,8 @@ class Option:
     """Whether nothing goes without it."""
     of_model: bool = False
     """Whether it also counts where the harness' ``--model_args`` name it."""
+    usual: str = ""
+    """What holds unless it is given, where ``default`` is None because that depends on something else."""
 
     def __post_init__(self) -> None:
         fits = self.default is None or self.type in (object, list) or isinstance(self.default, self._types)

@@ -13,6 +13,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
+from leakage_tasks.data.dictionaries import with_room
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
@@ -33,12 +34,12 @@ class ArrowFileFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
-        schema = schema_of(source)
+        schema = with_room(schema_of(source), layout)
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
-        _write(without_rows(_batches(source), dropped), output, schema_of(source), source)
+        _write(without_rows(_batches(source), dropped, layout), output, schema_of(source), source)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in pieces that fit in memory."""

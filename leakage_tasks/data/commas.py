@@ -33,14 +33,16 @@ class CommaFormat(LineFormat):
         for _, values in _rows(source, layout):
             if values:
                 layout.rows += 1
+                _check_width(source, layout, values)
                 if place is not None and place < len(values):
                     note_label(layout.labels, values[place])
         return layout
 
     def render(self, row: Row, layout: Layout) -> bytes:
-        """Values with the file's delimiter; None is empty."""
+        """Write a value for each place of the header, also where names repeat; None is empty."""
         line = io.StringIO()
-        csv.writer(line, delimiter=layout.delimiter, lineterminator="").writerow(row.values())
+        values = [row[name] for name in layout.columns]
+        csv.writer(line, delimiter=layout.delimiter, lineterminator="").writerow(values)
         return line.getvalue().encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
@@ -67,6 +69,15 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
             found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
             return found
     raise NoColumnError(source, wanted.text, widest, "text_column")
+
+
+def _check_width(source: Path, layout: Layout, values: list[str]) -> None:
+    """Raise PlantingError for a row with more values than the header has names."""
+    if len(values) > len(layout.columns):
+        raise PlantingError(
+            f"{source}: row {layout.rows} has {len(values)} values for {len(layout.columns)} columns, and readers "
+            "disagree which is whose: name every column in the header, or quote values that hold the delimiter"
+        )
 
 
 def _first_record(source: Path, delimiter: str) -> tuple[str, list[str]]:

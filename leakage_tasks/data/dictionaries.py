@@ -1,4 +1,4 @@
-"""Dictionary-encoded columns: an Arrow file has one a column, which a row that is put in has to use too."""
+"""Dictionary-encoded columns: room for values that planted rows bring, and none left of rows that were dropped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,40 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from leakage_tasks.data.layout import Layout
+
+_NARROW = 32
+"""Bits of an index that no data outgrow by the canaries in them."""
+
+
+def with_room(schema: Any, layout: Layout) -> Any:
+    """Return the schema with 32-bit indices in the dictionary columns that may get values which no row has.
+
+    A category of pandas has 8-bit indices up to 128 values, and readers refuse a file with more.
+    """
+    for place, field in enumerate(schema):
+        new_values = field.name in (layout.text, layout.source) or not field.nullable
+        if pa.types.is_dictionary(field.type) and new_values and field.type.index_type.bit_width < _NARROW:
+            wider = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
+            schema = schema.set(place, field.with_type(wider))
+    return schema
+
+
+def without_unused(batch: Any, layout: Layout) -> Any:
+    """Return the batch without dictionary entries of the text and source columns that none of its rows uses.
+
+    A file keeps such entries, so the text of a row that was dropped would still stand in it.
+    """
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_dictionary(field.type) and field.name in (layout.text, layout.source):
+            array = batch.column(place)
+            used = pc.unique(array.indices.drop_null()).sort()
+            indices = pc.index_in(array.indices, used).cast(field.type.index_type)
+            entries = array.dictionary.take(used)
+            fewer = pa.DictionaryArray.from_arrays(indices, entries, ordered=field.type.ordered)
+            batch = batch.set_column(place, field, fewer)
+    return batch
 
 
 def in_dictionaries_of(batch: Any, row: Any) -> Any:

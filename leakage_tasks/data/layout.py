@@ -154,7 +154,8 @@ def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> s
 
 
 def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
-    """Raise PlantingError if a label or source column is asked for that is missing or has another use already."""
+    """Raise PlantingError unless the text, label and source columns are there, once each, and are different columns."""
+    check_once(path, columns, text)
     uses = {text: "text"}
     for name, use in ((wanted.label, "label"), (wanted.source, "source")):
         if name is None:
@@ -166,7 +167,14 @@ def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str
             pair = f"{uses[name]} and {use}" if use == "label" else f"{use} and {uses[name]}"
             problem = f"column {name!r} cannot be {pair}"
             raise PlantingError(subject=str(path), problem=problem, remedy="name another with {}", option=option)
+        check_once(path, columns, name)
         uses[name] = use
+
+
+def check_once(path: Path, columns: Sequence[str], name: str) -> None:
+    """Raise PlantingError if several columns have this name, as no reader can say which is meant."""
+    if columns.count(name) > 1:
+        raise PlantingError(f"{path}: has two columns called {name!r}: give each a name of its own")
 
 
 def note_label(labels: dict[str, Any], value: Any) -> None:

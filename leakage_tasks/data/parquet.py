@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
-from leakage_tasks.data.dictionaries import in_dictionaries_of
+from leakage_tasks.data.dictionaries import in_dictionaries_of, with_room, without_unused
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -25,6 +24,7 @@ from leakage_tasks.data.layout import (
     Points,
     Row,
     check_columns,
+    check_once,
     choose_text_column,
     lost_rows,
     note_label,
@@ -67,7 +67,7 @@ class ParquetFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
-        schema, _ = self.schema_and_rows(source, wanted)
+        schema = with_room(self.schema_and_rows(source, wanted)[0], layout)
         spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
 
@@ -82,7 +82,7 @@ class ParquetFormat(ArrowFormat):
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch."""
         schema, _ = self.schema_and_rows(source, wanted)
-        write_batches(without_rows(parquet_batches(source), dropped), output, schema, compression_of(source))
+        write_batches(without_rows(parquet_batches(source), dropped, layout), output, schema, compression_of(source))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in batches that fit in memory."""
@@ -130,11 +130,12 @@ def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions)
         raise lost_rows(row)
 
 
-def without_rows(batches: Iterator[Any], dropped: Places) -> Iterator[Any]:
-    """Record batches without the rows ``dropped``."""
+def without_rows(batches: Iterator[Any], dropped: Places, layout: Layout) -> Iterator[Any]:
+    """Record batches without the rows ``dropped``, whose texts stay in no dictionary either."""
     row = 0
     for batch in batches:
-        yield batch.take(pa.array([place for place in range(len(batch)) if row + place not in dropped], pa.int64()))
+        kept = [place for place in range(len(batch)) if row + place not in dropped]
+        yield without_unused(batch.take(pa.array(kept, pa.int64())), layout)
         row += len(batch)
 
 
@@ -146,6 +147,7 @@ def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) ->
         return made if beside is None else in_dictionaries_of(beside, made)
 
     place, row = 0, 0
+    batches = (batch if batch.schema.equals(schema) else batch.cast(schema) for batch in batches)
     first = next(batches, None)
     while place < len(points) and points[place][0] == 0:
         yield inserted(place, first)
@@ -189,9 +191,8 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
-    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
-    if twice is not None:
-        raise PlantingError(f"{source}: has two columns called {twice!r}: give each a name of its own")
+    for name in schema.names:
+        check_once(source, schema.names, name)
     text = choose_text_column(source, schema.names, wanted)
     check_columns(source, schema.names, wanted, text)
     chat = _holds_chat(schema.field(text).type)
@@ -213,6 +214,10 @@ def _class_names(schema: Any, column: str) -> list[str]:
 
 
 def _holds_text(kind: Any) -> bool:
+    return _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
+def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
@@ -223,4 +228,4 @@ def _holds_chat(kind: Any) -> bool:
     if not pa.types.is_struct(turn):
         return False
     fields = {field.name: field.type for field in turn.fields}
-    return {"role", "content"} <= fields.keys() and _holds_text(fields["content"])
+    return {"role", "content"} <= fields.keys() and _is_text(fields["content"])

@@ -64,7 +64,7 @@ class HubFormat(ArrowFormat):
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Stream batch by batch."""
         schema = _features_of(_pointer(source)).arrow_schema
-        write_batches(without_rows(_batches(source), dropped), output, schema, COMPRESSION)
+        write_batches(without_rows(_batches(source), dropped, layout), output, schema, COMPRESSION)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, in pieces that fit in memory."""

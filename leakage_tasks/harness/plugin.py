@@ -23,7 +23,7 @@ from typing import Any
 from leakage_tasks.core.log import log
 from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
-from leakage_tasks.harness.given import kept, note, noted
+from leakage_tasks.harness.given import kept, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
 from leakage_tasks.harness.places import folder_of, hidden_by, hiding, our_models, outside, task_folder
@@ -180,15 +180,15 @@ class HarnessHooks:
         manager_class.load = load
 
     def teach_words(self, module: ModuleType) -> None:
-        """Let ``--metadata`` take ``name=value`` words where the harness' help says so, and its parser JSON alone."""
+        """Let ``--metadata`` take ``name=value`` words where a parser takes JSON alone, and note them as typed."""
         original = module.Run._add_args
 
         @functools.wraps(original)
         def _add_args(command: Any) -> None:
             original(command)
             for action in command._parser._actions:
-                if action.dest == "metadata" and action.type is json.loads:
-                    action.type = metadata_words
+                if action.dest == "metadata":
+                    action.type = metadata_words if action.type is json.loads else note_typed
 
         module.Run._add_args = _add_args
 
@@ -230,7 +230,7 @@ def metadata_words(text: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text)
         return found
     except ValueError:
-        return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(text))
+        return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(note_typed(text)))
 
 
 def install(way: str = "by hand") -> None:

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
+from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
 from leakage_tasks.stats import intervals, power
 
 SMALL, DRAWN = 6, 20_000
 """Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
-FEWEST = 10
+FEWEST = FEWEST_OF_A_TIER
 """Fewer secrets than this give no interval: of those that there are, none holds as often as it says."""
 One = TypeVar("One")
 """What one document gives a metric: a number, or a small record for an aggregate that needs more than that."""

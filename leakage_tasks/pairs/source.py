@@ -34,15 +34,15 @@ class Source:
     """Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``,
     ``.tsv``, ``.parquet`` or a folder saved by ``datasets``."""
     prefix_length: int | None = declared(
-        None, "how many of the last tokens of each prefix are kept; unless given all, of text 50"
+        None, "how many of the last tokens of each prefix are kept", usual="all, of text 50"
     )
     suffix_length: int | None = declared(
-        None, "how many of the first tokens of each suffix are kept; unless given all, of text 50"
+        None, "how many of the first tokens of each suffix are kept", usual="all, of text 50"
     )
     split: str = declared("test", "which of the data's sets is taken: train, validation, test or all")
     """By the names of the data's own sets, or of one prefix file. One unnamed, or named for training alone, is divided
     by :func:`~leakage_tasks.pairs.pair.split_rows`."""
-    tokenizer: str | None = declared(None, "which tokenizer text is cut by", of_model=True)
+    tokenizer: str | None = declared(None, "which tokenizer text is cut by", of_model=True, usual="the model's")
     text_column: str = declared("text", "the column of the text")
 
 

@@ -15,7 +15,8 @@ from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
-HELDOUT_OPTIONS = by_name([Option("text", str, None, "the text to be scored: .txt, or .jsonl with a field 'text'")])
+_TEXT = Option("text", str, None, "the text to be scored: .txt, or .jsonl with a field 'text'", required=True)
+HELDOUT_OPTIONS = by_name([_TEXT])
 
 
 def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from leakage_tasks.attacks.registry import ATTACKS, option_names, option_of
+from leakage_tasks.attacks.registry import ATTACKS, BUDGET, option_names, option_of
 from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
@@ -15,7 +15,7 @@ from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.data.chat import Role
-from leakage_tasks.harness.given import names_of_model
+from leakage_tasks.harness.given import as_typed, names_of_model
 
 SOURCE = "--metadata"
 TASKS: Registry[option.Options] = Registry(
@@ -32,12 +32,16 @@ TASKS: Registry[option.Options] = Registry(
 class Options:
     """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
 
-    canaries: str | None = declared(None, "the manifest of the canaries to attack; builtin for a self-test")
+    canaries: str | None = declared(
+        None, "the manifest of the canaries to attack; builtin for a self-test", usual="builtin"
+    )
     attack: str = declared("auto", "which attack is run; auto for the best that the model can serve")
-    budget: int | None = declared(None, "how many sequences may be scored for a canary", minimum=1)
+    budget: int | None = declared(
+        None, "how many sequences may be scored for a canary; more with taggers", minimum=1, usual=str(BUDGET)
+    )
     seed: int = declared(0, "the seed of random draws", of_model=True, affects_results=False)
     reveal: bool = declared(False, "whether samples show natural secrets", affects_results=False)
-    known: Known | None = declared(None, "how much of its template the attacker is given; unless given what each says")
+    known: Known | None = declared(None, "how much of its template the attacker is given", usual="the manifest's")
     source_language: str | None = declared(
         None, "the code a translation model's tokenizer has for the language of source sentences"
     )
@@ -45,7 +49,8 @@ class Options:
     context: Context = declared(Context(), "what stands around every canary", type=object)
     role: Role | None = declared(
         None,
-        "whose turn of a chat the canaries are, with --apply_chat_template; unless given as they were planted",
+        "whose turn of a chat the canaries are, with --apply_chat_template",
+        usual="as planted",
     )
     prefill: bool = declared(
         False, "whether an endpoint that takes messages alone is sent the beginning of a canary's turn, to go on from"
@@ -69,7 +74,8 @@ class Options:
     )
     memory: int | None = declared(
         None,
-        "the memory that a run takes beside the model, such as 2GB; unless given, a share of what is free",
+        "the memory that a run takes beside the model, such as 2GB",
+        usual="40% of what is free",
         affects_results=False,
         type=object,
     )
@@ -102,7 +108,8 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
             known[name] = found
     _, typed = typed_options(metadata, task, known)
     if "context" in typed:
-        typed["context"] = read_context(typed["context"])
+        written = typed["context"]
+        typed["context"] = read_context(written if "context" in own else as_typed("context", written))
     if "memory" in typed:
         typed["memory"] = read_size(typed["memory"])
     settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
@@ -150,6 +157,9 @@ def typed_options(
         if like and not name.startswith(f"{like}_"):
             raise OptionError(f"{SOURCE} {name}=…: no such option; did you mean {like!r}?")
     given = {name: {**metadata, **own}[name] for name in options if name in metadata or name in own}
+    # A file or model may be called 007 or true.
+    words = {name for name, each in options.items() if each.type is str and name not in own}
+    given = {name: as_typed(name, value) if name in words else value for name, value in given.items()}
     read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in given.items()}
     return own, {name: value for name, value in read.items() if value is not None}
 

@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from leakage_tasks.attacks.registry import ATTACKS
+from leakage_tasks.attacks.registry import ATTACKS, BUDGET
+from leakage_tasks.models.bridge import SIZES
+from leakage_tasks.pairs.texts import LENGTH
+from leakage_tasks.targets.memory_budget import FREE_SHARE
 from leakage_tasks.tasks.options import TASKS
+from leakage_tasks.tasks.suffix.options import VALIDATION
 
 Leakage = Callable[..., tuple[int, str, str]]
 
@@ -30,6 +34,15 @@ def test_all_attacks_and_tasks_are_listed_with_their_options(leakage: Leakage) -
         ("beam", r"width +int >= 1"),
         ("suffix_extraction", r"decoding +sample \| greedy \| beam +sample "),
         ("label_accuracy", r"data +text +required"),
+        ("heldout_bits_per_byte", r"text +text +required"),
+        ("canary_exposure", rf"budget +int >= 1 +{BUDGET} "),
+        ("canary_extraction", r"canaries +text +builtin "),
+        ("canary_exposure", rf"memory +text +{FREE_SHARE:.0%} of what is free "),
+        ("suffix_extraction", rf"memory +text +{FREE_SHARE:.0%} of what is free "),
+        ("suffix_extraction", rf"validation +int +0, trained: {VALIDATION} "),
+        ("suffix_extraction", r"wrong +int +100, below 1000 pairs a tenth "),
+        ("suffix_extraction", rf"prefix_length +int +all, of text {LENGTH} "),
+        ("frankenstein-mlm", rf"bridge_size +int >= 1 +{SIZES['adapter']} or {SIZES['prompt']} "),
         ("classifier-scorer", r"truncate +bool +false"),
         ("soft-prompt", r"prompt +text +required"),
     ],

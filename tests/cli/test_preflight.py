@@ -52,7 +52,10 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_all_is_well(leakage: Run, manifest: Path) -> None:
     code, out, _ = leakage("preflight", manifest, "--trainer", "my_training:whole", "-o", "found.json")
     assert code == 0
-    assert "canary-0   2        2      0    0        2            100%   in the loss" in out
+    assert "canary-0  2        2      0    0        2            100%   in the loss" in out
+    assert "are whole and in the loss" in out
+    assert "controls are in the training data, as intended" in out
+    assert "absent" not in out
     assert json.loads(Path("found.json").read_text())["canaries"][0]["in_loss"] == 2
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lm_eval._cli.utils import handle_cli_value_string
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from leakage_tasks.core.option import Option, by_name
+from leakage_tasks.harness import given
 from leakage_tasks.harness.given import kept, names_of_model, noted
 from leakage_tasks.harness.plugin import install
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options, typed_options
+from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
 
 install()
 
@@ -77,3 +80,57 @@ def test_a_call_from_python_is_noted_while_it_lasts(monkeypatch: pytest.MonkeyPa
         lm_eval.simple_evaluate(model="dummy", model_args="pretrained=x,text=y", metadata={"seed": 1}, tasks=["a"])
     assert seen == [({"pretrained": "x", "text": "y", "seed": 1}, {"pretrained", "text"})]
     assert names_of_model() == frozenset()
+
+
+WORDS = ("007", "7", "1e5", "True", "false", "0x10", "1_000", "nan", "inf", "-0", "٣", "3.0")
+
+
+@pytest.mark.parametrize("word", [*WORDS, "'5'", "a.jsonl", "./007", "[1,2]"])
+def test_words_read_as_the_harness_reads_them(word: str) -> None:
+    assert repr(given._read(word)) == repr(handle_cli_value_string(word)) or word.startswith("[")
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("name", ["canaries", "planted", "preflight", "resume", "model_id", "source_language"])
+def test_a_name_that_reads_as_a_number_is_taken_as_it_was_typed(name: str, word: str) -> None:
+    with kept():
+        metadata = parsed("--metadata", f"budget=100,{name}={word}")
+        options = read_options(metadata, "canary_exposure")
+    assert getattr(options, name) == word
+    assert options.budget == 100
+
+
+@pytest.mark.parametrize("name", ["data", "tokenizer", "controls", "comparing_lm", "guesses", "resume", "untuned"])
+def test_names_of_suffix_extraction_are_taken_as_they_were_typed(name: str) -> None:
+    with kept():
+        given = typed_options(parsed("--metadata", "samples=1e2", f"{name}=007"), "suffix_extraction", SUFFIX_OPTIONS)
+    assert given[1] == {"samples": 100, name: "007"}
+
+
+def test_a_number_before_a_canary_is_a_text() -> None:
+    with kept():
+        assert read_options(parsed("--metadata", "context=007"), "canary_exposure").context.before == "007"
+
+
+def test_an_option_under_a_task_s_name_is_none_of_the_words() -> None:
+    with kept():
+        metadata = parsed("--metadata", "canaries=007")
+        assert read_options(metadata | {"canary_exposure": {"canaries": 7}}, "canary_exposure").canaries == "7"
+        assert read_options(metadata, "canary_extraction").canaries == "007"
+
+
+def test_what_a_program_gives_is_not_what_was_typed_before() -> None:
+    with kept():
+        parsed("--metadata", "canaries=007")
+        with noted(None, {"canaries": 7}):
+            assert read_options({"canaries": 7}, "canary_exposure").canaries == "7"
+        with noted(None, "canaries=0007"):
+            assert read_options({"canaries": 7}, "canary_exposure").canaries == "0007"
+
+
+def parsed(*words: str) -> dict[str, Any]:
+    """What the harness' command line makes of these words, as tasks get it."""
+    from lm_eval._cli.harness import HarnessCLI
+
+    found = HarnessCLI()._parser.parse_args(["run", "--tasks", "canary_exposure", *words])
+    return dict(found.metadata)

@@ -22,7 +22,14 @@ POINTS, MEAN, AT_MASK = "points", "mean", "mask"
 NUMBER = 64
 REACH = 0.1
 """How fast a point's word loses weight with distance, as a share of the mean distance."""
-SHORTLIST = Option("shortlist", int, None, "how many values a slot are scored after the gradient's order", minimum=1)
+SHORTLIST = Option(
+    "shortlist",
+    int,
+    None,
+    "how many values a slot are scored after the gradient's order",
+    minimum=1,
+    usual="all that the budget pays for",
+)
 SHORTLIST_AT = Option(
     "shortlist_at",
     str,

@@ -44,16 +44,22 @@ class SuffixOptions:
         None, "text or pairs of the same kind that the model never saw, to be attacked alike: all of that file"
     )
     comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
-    untuned: str | None = declared(
-        None, "the causal model that was fine-tuned; unless given the model without its adapter, if it has one"
+    untuned: str | None = declared(None, "the causal model that was fine-tuned", usual="the model without its adapter")
+    validation: int = declared(0, "pairs that confidence=trained is fitted on", usual=f"0, trained: {VALIDATION}")
+    wrong: int | None = declared(
+        None, "how many wrong guesses recall_early_stop allows", usual="100, below 1000 pairs a tenth"
     )
-    validation: int = declared(0, f"pairs that confidence=trained is fitted on; unless given {VALIDATION} where it is")
-    wrong: int | None = declared(None, "how many wrong guesses recall_early_stop allows")
     guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
     reveal: bool = declared(False, "whether samples show tokens")
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
     model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
-    memory: int | None = declared(None, CANARY_OPTIONS["memory"].help, affects_results=False, type=object)
+    memory: int | None = declared(
+        None,
+        CANARY_OPTIONS["memory"].help,
+        affects_results=False,
+        type=object,
+        usual=CANARY_OPTIONS["memory"].usual,
+    )
 
     @property
     def selections(self) -> list[Selection]:

@@ -26,7 +26,7 @@ from leakage_tasks.training.preflight.probes import (
 )
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
-from leakage_tasks.training.preflight.turns import beginnings
+from leakage_tasks.training.preflight.turns import ChatCopies, chat_copies
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
 
 
@@ -55,7 +55,7 @@ def preflight(
     if found is None:
         raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
     with own_random_numbers():
-        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), beginnings(canaries, wanted, found))
+        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), chat_copies(canaries, wanted, found))
         for number, batch in look.walk.batches():
             look.at(batch, number)
         return look.report()
@@ -79,7 +79,7 @@ class _Look:
     """One look at a trainer's data."""
 
     def __init__(
-        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, asked_about: Mapping[str, str]
+        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, chats: ChatCopies
     ) -> None:
         self.model = cast(Any, trainer.model)
         self.walk, self._canaries = walk, canaries
@@ -92,7 +92,8 @@ class _Look:
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
         self._mixed: bool | None = None
-        self._asked_about = {name: self._spelling(text) for name, text in asked_about.items()}
+        self._asked_about = {name: self._spelling(text) for name, text in chats.beginnings.items()}
+        self._other_turns = [self._spelling(text) for text in chats.others]
         self._as_asked: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
@@ -147,13 +148,21 @@ class _Look:
             found.heads += 1
             return
         found.whole += 1
-        if (asked_about := self._asked_about.get(copy.canary.id)) is not None:
-            self._as_asked = bool(self._as_asked) or asked_about in self._spelling(text)
+        self._note_chat(copy, text)
         found.shares.append(share)
         if row.pair and share:
             found.sides[row.pair] += 1
         if share and not found.reached and not self._encodes:
             found.reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
+
+    def _note_chat(self, copy: Copy, text: str) -> None:
+        """Note whether a copy that is a conversation stands as an audit asks about it.
+
+        A record beside the manifest may be of another file than the trainer's, so the row has to hold the other turns.
+        """
+        asked_about, spelled = self._asked_about.get(copy.canary.id), self._spelling(text)
+        if asked_about is not None and all(turn in spelled for turn in self._other_turns):
+            self._as_asked = bool(self._as_asked) or asked_about in spelled
 
     def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
         """What the model answers to a probe. Raises OptionError where it cannot read the batch, as in training."""

@@ -13,6 +13,7 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.stats.intervals import clopper_pearson
+from leakage_tasks.training.preflight.outcome import controls_in_words, copies_in_words
 
 SCHEMA = 1
 State = Literal["in the loss", "in the context only", "absent"]
@@ -151,11 +152,18 @@ class Preflight:
             yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
 
     def lines(self) -> Iterator[str]:
-        """For people: a table with a row a canary, what it rests on, and what is wrong. Secrets are never in it."""
-        yield from text_table([HEAD, *map(self._row, self.canaries)], right=False).splitlines()
-        yield ""
+        """Yield a table of planted canaries and of controls in the data, the outcome, problems and remarks.
+
+        Secrets are never in it.
+        """
+        listed = [each for each in self.canaries if each.planted or each.whole]
+        if listed:
+            yield from text_table([HEAD, *map(self._row, listed)], right=False).splitlines()
+            yield ""
         of = "" if self.is_full else " of a stream" if self.total is None else f" of {self.total:,}"
         yield f"{self.rows:,} rows{of} looked at; training changes {self.trained:.2%} of the weights"
+        outcomes = (copies_in_words(self.canaries, self.is_full), controls_in_words(self.canaries, self.is_full))
+        yield from filter(None, outcomes)
         yield from self.problems()
         yield from self.remarks()
 

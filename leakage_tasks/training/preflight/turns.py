@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +17,42 @@ from leakage_tasks.data.chat import Role, conversation
 from leakage_tasks.training.preflight.rows import Detokenizer
 
 
-def beginnings(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> dict[str, str]:
-    """By id, the planted conversation of a canary up to its end, as the tokenizer's own chat template writes it.
+@dataclass(frozen=True)
+class ChatCopies:
+    """Planted conversations as the tokenizer's own chat template writes them."""
 
-    Nothing where no record beside the ``manifest`` says that the canaries are conversations of their own, and where the
-    tokenizer has no template, or one that refuses or changes them.
+    beginnings: Mapping[str, str] = field(default_factory=dict)
+    """By id of a canary, its conversation up to its end."""
+    others: tuple[str, ...] = ()
+    """The other turns of each conversation. A row without them is no such conversation."""
+
+
+def chat_copies(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> ChatCopies:
+    """Return the conversations that were planted, as the tokenizer's own chat template writes them.
+
+    There are none where no record beside the ``manifest`` says that the canaries are conversations of their own, and
+    where the tokenizer has no template, or one that refuses or changes them.
     """
     role = _role_of_their_own(Path(manifest), canaries) if isinstance(manifest, str | Path) else None
     if role is None or not getattr(tokenizer, "chat_template", None):
-        return {}
+        return ChatCopies()
     render, found = template_of(tokenizer), dict[str, str]()
     for canary in canaries:
         text = canary.text.strip()
         try:
             before, stands, _ = render(conversation(canary.text, role)).partition(text)
         except TargetError:
-            return {}
+            return ChatCopies()
         if stands:
             found[canary.id] = before + text
-    if not found:
-        return {}
-    tokens = [np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], int) for text in found.values()]
-    # As the rows' texts will be: some tokenizers do not give back every space.
-    return dict(zip(found, Detokenizer(tokenizer).texts(tokens), strict=True))
+    others = tuple(turn["content"] for turn in conversation("", role) if turn["role"] != role)
+    return ChatCopies(dict(zip(found, _read(tokenizer, list(found.values())), strict=True)), _read(tokenizer, others))
+
+
+def _read(tokenizer: Any, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts as those of rows are read: some tokenizers do not give back every space."""
+    tokens = [np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], int) for text in texts]
+    return tuple(Detokenizer(tokenizer).texts(tokens)) if tokens else ()
 
 
 def _role_of_their_own(manifest: Path, canaries: Sequence[Canary]) -> Role | None:

@@ -161,7 +161,11 @@ def test_on_the_command_line(request_: FamilyRequest, tmp_path: Path, leakage: L
     path = tmp_path / "c.jsonl"
     numbers = ("--count", 2, "--controls", 3, "--repetitions", "2", "--seed", 5)
     code, out, err = leakage("canaries", "--family", "bigram,typical", "--data", request_.data, *numbers, "-o", path)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.endswith(
+        "(4 planted 2 times; an interval takes 10 planted equally often): use --count 5 or more, or --profile routine\n"
+    )
+    assert err.count("\n") == 1
     assert "4 canaries (8 copies to plant), 6 controls" in out
     assert "of each family: bigram, typical; the manifest, and samples logged with it, hold sentences of --data" in out
     found = read_manifest(path)

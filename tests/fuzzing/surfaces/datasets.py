@@ -15,6 +15,7 @@ from leakage_tasks.canaries.planting import plant
 from leakage_tasks.canaries.verify import verify
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
+from tests.fuzzing.surfaces import column_names
 from tests.fuzzing.surfaces.manifests import line
 from tests.training.tagger.utterances import made
 
@@ -57,7 +58,11 @@ def make(stream: Random, folder: Path) -> Call:
     kind = stream.choice(KINDS)
     files = dict(sound(kind))
     changed = stream.choice(list(files))
-    if kind in ("jsonl", "chat"):
+    if kind in ("csv", "tsv") and stream.random() < 0.4:
+        files[changed] = column_names.values(stream, "," if kind == "csv" else "\t")
+    elif kind == "jsonl" and stream.random() < 0.2:
+        files[changed] = column_names.lines(stream)
+    elif kind in ("jsonl", "chat"):
         files[changed] = mutate.json_lines(stream, [json.loads(row) for row in files[changed].splitlines()])
     else:
         files[changed] = mutate.data(stream, files[changed])

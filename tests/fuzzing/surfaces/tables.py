@@ -28,8 +28,15 @@ _ODD = (
     pa.list_(pa.string()),
     pa.struct([("a", pa.int8())]),
 )
+_CATEGORIES = pa.dictionary(pa.int8(), pa.string())
+_TEXTS = (pa.string(), pa.large_string(), pa.list_(pa.string()), _CATEGORIES)
+_ANY = (*_TYPES, *_ODD, _CATEGORIES)
 _COLUMNS = st.lists(
-    st.tuples(st.sampled_from(["text", "label", "", "a.b", "x"]), st.sampled_from([*_TYPES, *_ODD]), st.booleans()),
+    st.tuples(
+        st.sampled_from(["text", "label", "", "a.b", "x"]),
+        st.sampled_from(_ANY),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=4,
 )
@@ -83,7 +90,11 @@ def _odd(stream: Random) -> pa.Table:
     """Columns of any type, nothing but null in them."""
     columns = draw(stream, _COLUMNS) or [("text", pa.string(), True)]
     if stream.random() < 0.6:
-        columns[0] = ("text", stream.choice((pa.string(), pa.large_string(), pa.list_(pa.string()))), columns[0][2])
+        columns[0] = (
+            "text",
+            stream.choice(_TEXTS),
+            columns[0][2],
+        )
     rows = stream.choice((0, 1, 3))
     metadata = {"huggingface": mutate.written(stream, hostile.value(stream))} if stream.random() < 0.3 else None
     schema = pa.schema(

@@ -116,6 +116,30 @@ def test_of_a_turn_with_other_text_nothing_is_said(tmp_path: Path, turn: Turn) -
     assert found.as_asked is None
 
 
+@pytest.mark.parametrize("both", [True, False], ids=["text beside chats", "text elsewhere"])
+def test_a_text_trainer_is_not_held_to_the_record_of_a_chat_file(tmp_path: Path, both: bool) -> None:
+    planted(tmp_path, "assistant")
+    (tmp_path / "t.txt").write_text("a line of the text\n" * 8)
+    (tmp_path / "elsewhere").mkdir()
+    output = (tmp_path if both else tmp_path / "elsewhere") / "p.txt"
+    plant(tmp_path / "c.jsonl", tmp_path / "t.txt", output)
+    rows = [{"text": line} for line in output.read_text().splitlines()]
+    found = preflight(trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rows), tmp_path / "c.jsonl")
+    assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
+    assert found.as_asked is None
+    assert not list(found.remarks())
+
+
+def test_a_chat_trainer_is_held_to_its_template_beside_a_record_of_a_text_file(tmp_path: Path) -> None:
+    rows = planted(tmp_path, "assistant")
+    (tmp_path / "t.txt").write_text("a line of the text\n" * 8)
+    plant(tmp_path / "c.jsonl", tmp_path / "t.txt", tmp_path / "p.txt")
+    other = CHATML.replace("\n{{ m.content }}", "\nSay: {{ m.content }}")
+    for template, as_asked in ((CHATML, True), (other, False)):
+        trainer = trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rendered(rows, template))
+        assert preflight(trainer, tmp_path / "c.jsonl").as_asked is as_asked
+
+
 def brute(model: Any, tokenizer: Any, canary: Canary, before: str) -> int:
     """The secret's rank by whole conversations with each filling, one at a time, by `transformers` alone."""
     costs = []

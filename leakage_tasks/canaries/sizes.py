@@ -1,0 +1,63 @@
+"""Remarks on the sizes of an audit: groups of canaries too small for an interval, and data that is largely copies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import count as count_up
+
+from leakage_tasks.canaries.canary import BESIDE, Canary
+from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
+from leakage_tasks.canaries.sidecar import Sidecar
+
+HIGH_SHARE = 0.05
+"""Share of copies from which on a model is trained on canaries to a degree that other data would not be."""
+
+
+def small_groups(canaries: Iterable[Canary]) -> str | None:
+    """Return which groups of equally often planted canaries are too small for an interval; None if none is."""
+    asked = (each for each in canaries if each.planted and each.kind not in ("natural", *BESIDE))
+    groups = Counter(each.repetitions for each in asked)
+    if not groups or min(groups.values()) >= FEWEST_OF_A_TIER:
+        return None
+    sizes = ", ".join(f"{number} planted {_times(times)}" for times, number in sorted(groups.items()))
+    return f"too few canaries for intervals ({sizes}; an interval takes {FEWEST_OF_A_TIER} planted equally often)"
+
+
+def least_count(repetitions: Sequence[int], families: int = 1) -> int:
+    """Return the lowest ``--count`` that gives each number of ``repetitions``, dealt out in turn, an interval.
+
+    ``families`` are as many sets of that number of canaries.
+    """
+    groups: Counter[int] = Counter()
+    for count in count_up(1):
+        groups[repetitions[(count - 1) % len(repetitions)]] += families
+        if len(groups) == len(set(repetitions)) and min(groups.values()) >= FEWEST_OF_A_TIER:
+            return count
+    raise AssertionError
+
+
+def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
+    """Return that planted data is largely copies, with their share; None if it is not.
+
+    The share is that of rows, or of conversations with a copy in a turn. Lines of running text may have any length, so
+    there the share of characters counts if it is lower.
+    """
+    copies = sum(record.copies.values())
+    rows = record.input_rows if record.turn in ("last", "random") else record.output_rows
+    share = copies / rows if rows else 0.0
+    if record.before == "line break" and record.characters:
+        lengths = {each.id: len(each.text) for each in canaries}
+        written = sum(lengths.get(name, 0) * times for name, times in record.copies.items())
+        share = min(share, written / record.characters)
+    if share < HIGH_SHARE:
+        return None
+    return (
+        f"{share:.0%} of {record.output} are copies of canaries ({copies:,} among {record.input_rows:,} rows): a model "
+        "trained on it differs from one trained on your data, so its leak and its usefulness may differ too: plant "
+        "into more data, or make fewer canaries or repetitions"
+    )
+
+
+def _times(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
