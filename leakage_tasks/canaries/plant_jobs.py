@@ -84,16 +84,25 @@ class PlantJob:
             part=self.part,
             before=self._before(layout),
             characters=characters,
-            role=layout.role if layout.chat else None,
+            role=layout.role if layout.chat or self._is_rendered(layout) else None,
             unpacked_sha256=layout.unpacked_sha256,
             heights=heights or None,
             turn=self.turn if layout.chat else None,
+            prompt=layout.asked if self.turn == "new" else None,
         )
 
     def _before(self, layout: Layout) -> Before:
         if layout.chat:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
+        if self._is_rendered(layout):
+            return "template of a row"
+        if layout.asked is not None:
+            return "prompt"
         return "line break" if self.kind.running else "start of a row"
+
+    @staticmethod
+    def _is_rendered(layout: Layout) -> bool:
+        return layout.shape is not None and layout.shape.rendered
 
 
 def jobs_of(

@@ -32,6 +32,12 @@ def plant_command(
         str | None,
         typer.Option(help="Whose turn of a chat the canaries are: assistant (default), user, system or tool."),
     ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="The text before each copy in rows of chats or of prompts and answers (default: Please continue.)."
+        ),
+    ] = None,
     turn: Annotated[
         str | None,
         typer.Option(

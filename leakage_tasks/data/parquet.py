@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
 from leakage_tasks.data.dictionaries import in_dictionaries_of
@@ -25,11 +26,11 @@ from leakage_tasks.data.layout import (
     Points,
     Row,
     check_columns,
-    choose_text_column,
+    choose_texts,
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.turns import with_addition
+from leakage_tasks.data.turns import KEYS, SHAREGPT_NAMES, Spelling, first_spelling
 
 GROUP_BYTES = 32 << 20
 
@@ -45,6 +46,10 @@ class ArrowFormat(Format):
         """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
         schema, rows = self.schema_and_rows(source, wanted)
         layout = layout_of(source, schema, rows, wanted)
+        for column in layout.spellings:
+            # The schema has the fields of a turn; a first conversation has the names of roles.
+            if (found := first_spelling(self.values(source, layout, wanted, column))) is not None:
+                layout.spellings[column] = found
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -192,15 +197,21 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
         raise PlantingError(f"{source}: has two columns called {twice!r}: give each a name of its own")
-    text = choose_text_column(source, schema.names, wanted)
+    text, shape = choose_texts(source, schema.names, wanted)
     check_columns(source, schema.names, wanted, text)
-    chat = _holds_chat(schema.field(text).type)
+    kinds = {name: schema.field(name).type for name in schema.names}
+    spellings = {name: spelling for name, kind in kinds.items() if (spelling := _spelling_of(kind)) is not None}
+    if shape is not None and not all(name in spellings or _holds_text(kinds[name]) for name in shape.needed):
+        shape = None
     for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
-        if name is None or (chat and name == text):
+        if name is None or (name == text and name in spellings) or _holds_text(kinds[name]):
             continue
-        if not _holds_text(found := schema.field(name).type):
-            raise PlantingError(f"{source}: column {name!r} holds {found}, expected {expected}: name another")
-    return Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, chat)
+        raise PlantingError(f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: name another")
+    layout = Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, text in spellings, shape=shape)
+    parts = () if shape is None else shape.parts(schema.names)
+    layout.parts = tuple(name for name in parts if name in spellings or _holds_text(kinds[name]))
+    layout.spellings = {name: spellings[name] for name in (text, *layout.parts) if name in spellings}
+    return layout
 
 
 def _class_names(schema: Any, column: str) -> list[str]:
@@ -216,11 +227,26 @@ def _holds_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _holds_chat(kind: Any) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _spelling_of(kind: Any) -> Spelling | None:
+    """Return the spelling of conversations in a column of this type; None for other columns."""
+    if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
+        return None
+    fields = {field.name: field.type for field in kind.value_type.fields}
+    for keys in KEYS:
+        if fields.keys() >= set(keys):
+            content = fields[keys[1]]
+            if _holds_text(content) or _holds_parts(content):
+                names = SHAREGPT_NAMES if keys == KEYS[1] else Spelling().names
+                return Spelling(keys, names, not _holds_text(content))
+    return None
+
+
+def _holds_parts(kind: Any) -> bool:
+    """Return whether a content is a list of parts, of which some are texts."""
+    if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return False
-    turn = kind.value_type
-    if not pa.types.is_struct(turn):
-        return False
-    fields = {field.name: field.type for field in turn.fields}
-    return {"role", "content"} <= fields.keys() and _holds_text(fields["content"])
+    return any(field.name == "text" and _holds_text(field.type) for field in kind.value_type.fields)

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.near import near_counts
-from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
+from leakage_tasks.canaries.sidecar import records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.version import __version__
@@ -222,8 +222,7 @@ def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: S
     context, manifest = Context(**order["context"]), order["canaries"]
     records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
     for name, record in records:
-        if record.before is not None:
-            after = TRAINED_AFTER[record.before]
+        if (after := record.trained_after) is not None:
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
     if context.is_auto:
         role = next((record.role for _, record in records if record.role is not None), None)
