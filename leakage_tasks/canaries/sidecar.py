@@ -225,6 +225,19 @@ def planted_role(manifest: Path, manifest_sha256: str) -> Role | None:
     return next(iter(roles), None)
 
 
+def planted_prompt(manifest: Path, manifest_sha256: str) -> str | None:
+    """Return the user's turn before the canaries by the records beside their manifest; None where none says so.
+
+    Raises OptionError where they were planted after several.
+    """
+    chats = [(name, record) for name, record in records_of(manifest, manifest_sha256) if record.role is not None]
+    prompts = {record.prompt: name for name, record in chats if record.prompt is not None}
+    if len(prompts) > 1:
+        files = " and ".join(sorted(prompts.values()))
+        raise OptionError(f"{manifest}: planted after several prompts ({files}): move the records of others away")
+    return next(iter(prompts), None)
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of all files of a saved folder but its caches."""
     if not path.is_dir():

@@ -25,7 +25,7 @@ from leakage_tasks.data.layout import (
     note_label,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
-from leakage_tasks.data.turns import Spelling, chat_problem, is_chat, spelling_of, turns_of
+from leakage_tasks.data.turns import Spelling, chat_problem, is_chat, looks_like_chat, spelling_of, turns_of
 
 
 @register_format("jsonl")
@@ -142,7 +142,7 @@ def _check_text(source: Path, number: int, column: str, value: Any, layout: Layo
     """Note what a text column holds. Raises PlantingError for a value that is neither text nor chat turns."""
     if value is None:
         return
-    chat = kinds.setdefault(column, isinstance(value, list))
+    chat = kinds.setdefault(column, looks_like_chat(value))
     if column == layout.text:
         layout.chat = chat
     if chat and not is_chat(value):

@@ -37,6 +37,11 @@ def is_chat(value: Any) -> bool:
     return isinstance(value, list) and all(map(is_turn, value))
 
 
+def looks_like_chat(value: Any) -> bool:
+    """Return whether a value is meant for a list of turns, perhaps with faults."""
+    return isinstance(value, list) and (not value or any(isinstance(turn, Mapping) for turn in value))
+
+
 def chat_problem(value: Any) -> str:
     """Describe why a value is no conversation, as the end of a sentence that begins with its column."""
     if not isinstance(value, list):

@@ -15,8 +15,9 @@ from torch.distributed.tensor import DTensor
 from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.canaries.chat import Chat, template_of
 from leakage_tasks.canaries.context import Context
-from leakage_tasks.canaries.sidecar import planted_role
+from leakage_tasks.canaries.sidecar import planted_prompt, planted_role
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
 
@@ -62,11 +63,13 @@ def in_chat(
         )
     if wanted is False or not has_template:
         return context, list(canaries)
-    role = planted_role(Path(manifest), manifest_hash(read_manifest(manifest)))
+    planted = (Path(manifest), manifest_hash(read_manifest(manifest)))
+    role = planted_role(*planted)
     if role is None and not wanted:
         return context, list(canaries)
     try:
-        return Chat(role or "assistant").around(template_of(tokenizer), canaries, context)
+        chat = Chat(role or "assistant", asked=planted_prompt(*planted) or USER_TURN)
+        return chat.around(template_of(tokenizer), canaries, context)
     except TargetError as error:
         raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None
 
