@@ -184,6 +184,7 @@ class PlantReport:
             + f"among {record.input_rows:,} rows of {record.text_column!r}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + self._about_turns()
+            + self._about_prompt()
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
@@ -198,6 +199,11 @@ class PlantReport:
         where = "the last turn" if record.turn == "last" else "a turn"
         skipped = f" ({self.without_turn:,} conversations without one skipped)" if self.without_turn else ""
         return f"; each at the end of {where} of the {record.role} in a conversation{skipped}"
+
+    def _about_prompt(self) -> str:
+        prompt = self.record.prompt
+        is_fixed = prompt is not None and self.record.before in ("prompt", "template of a row")
+        return f"; each after the prompt {prompt!r}" if is_fixed else ""
 
     def _about_label(self) -> str:
         if self.label is None:

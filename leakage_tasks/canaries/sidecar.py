@@ -225,13 +225,19 @@ def planted_role(manifest: Path, manifest_sha256: str) -> Role | None:
     return next(iter(roles), None)
 
 
-def planted_prompt(manifest: Path, manifest_sha256: str) -> str | None:
-    """Return the user's turn before the canaries by the records beside their manifest; None where none says so.
+def planted_prompt(manifest: Path, manifest_sha256: str, *, in_chats: bool) -> str | None:
+    """Return the prompt before the canaries by the records beside their manifest; None where none says so.
 
-    Raises OptionError where they were planted after several.
+    Args:
+        manifest: The path of the manifest.
+        manifest_sha256: The hash of its canaries.
+        in_chats: True for the user's turn before canaries in chats, False for a text that stands before them.
+
+    Raises:
+        OptionError: If they were planted after several prompts.
     """
-    chats = [(name, record) for name, record in records_of(manifest, manifest_sha256) if record.role is not None]
-    prompts = {record.prompt: name for name, record in chats if record.prompt is not None}
+    records = [(name, each) for name, each in records_of(manifest, manifest_sha256) if each.prompt is not None]
+    prompts = {record.prompt: name for name, record in records if (record.role is not None) == in_chats}
     if len(prompts) > 1:
         files = " and ".join(sorted(prompts.values()))
         raise OptionError(f"{manifest}: planted after several prompts ({files}): move the records of others away")

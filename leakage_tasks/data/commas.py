@@ -50,8 +50,9 @@ class CommaFormat(LineFormat):
     def render(self, row: Row, layout: Layout) -> bytes:
         """Values with the file's delimiter; None is empty."""
         line = io.StringIO()
-        csv.writer(line, delimiter=layout.delimiter, lineterminator="").writerow(row.values())
-        return line.getvalue().encode()
+        # The writer quotes a line break in a value only if its own line ends in one.
+        csv.writer(line, delimiter=layout.delimiter, lineterminator="\r\n").writerow(row.values())
+        return line.getvalue().removesuffix("\r\n").encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
         """Rows and blank lines."""

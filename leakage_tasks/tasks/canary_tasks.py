@@ -116,7 +116,7 @@ class CanaryTask(LocalTask):
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
         manifest = self.options.canaries
-        asked = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read))
+        asked = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
         return Chat(self._role(), given.get("system_instruction"), self.options.prefill, asked or USER_TURN)
 
     def _role(self) -> Role:

@@ -52,7 +52,8 @@ def in_chat(
 ) -> tuple[Context, list[Canary]]:
     """What stands around the canaries, and the canaries, as turns of a chat if ``wanted``.
 
-    With None they are where the record of planting says so and the tokenizer has a template. Raises TargetError where
+    With None they are where the record of planting says so and the tokenizer has a template. Elsewhere the prompt that
+    the record names stands before them, unless ``context`` says what does. Raises TargetError where
     they are wanted to be and the tokenizer has none, or it changes them.
     """
     has_template = bool(getattr(tokenizer, "chat_template", None))
@@ -61,14 +62,13 @@ def in_chat(
             "ExposureCallback: chat=True, and the tokenizer has no chat template: leave chat out, or give the "
             "tokenizer that the training text goes through with tokenizer=…"
         )
-    if wanted is False or not has_template:
-        return context, list(canaries)
     planted = (Path(manifest), manifest_hash(read_manifest(manifest)))
     role = planted_role(*planted)
-    if role is None and not wanted:
-        return context, list(canaries)
+    if wanted is False or not has_template or (role is None and not wanted):
+        prompt = planted_prompt(*planted, in_chats=False)
+        return Context(before=prompt) if prompt and context.is_auto else context, list(canaries)
     try:
-        chat = Chat(role or "assistant", asked=planted_prompt(*planted) or USER_TURN)
+        chat = Chat(role or "assistant", asked=planted_prompt(*planted, in_chats=True) or USER_TURN)
         return chat.around(template_of(tokenizer), canaries, context)
     except TargetError as error:
         raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None

@@ -1,4 +1,4 @@
-"""Rows of prompts and answers that canaries were planted in: TRL's trainers take them, and audits ask where they were."""
+"""Rows of prompts and answers with canaries: TRL's trainers take them, and audits ask where they were planted."""
 
 from __future__ import annotations
 
