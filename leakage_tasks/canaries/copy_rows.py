@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.places import Gap
-from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, Points
 from leakage_tasks.data.turns import turns_of
+
+
+def check_prompt(prompt: str | None) -> None:
+    """Raise OptionError for a prompt that no row can hold, or that is none."""
+    if prompt == "":
+        raise OptionError("--prompt is empty: give the text that stands before each copy, or leave it out")
+    if prompt is not None and "Cs" in map(unicodedata.category, prompt):
+        raise OptionError("--prompt holds half a surrogate pair, which UTF-8 cannot hold: give another text")
 
 
 def points_of(

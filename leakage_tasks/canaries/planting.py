@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
-from leakage_tasks.canaries.copy_rows import points_of
+from leakage_tasks.canaries.copy_rows import check_prompt, points_of
 from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
@@ -82,6 +82,7 @@ def plant(
     Raises LeakageError, leaving nothing behind but shards that are done, if anything is unreadable, unwritable, does
     not fit or changes while it is read.
     """
+    check_prompt(prompt)
     wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"), prompt)
     source, where = Path(source), turn_of(turn, "--turn")
     shards = None if is_hub(source) else shards_of(source)

@@ -126,11 +126,9 @@ def spelling_of(value: Any) -> Spelling | None:
     if not said:
         return None
     keys = keys_of(said[0]) or KEYS[0]
-    names: dict[Role, str] = {role: role for role in get_args(Role)}
-    spoken = {turn.get(keys[0]) for turn in value}
-    if keys == KEYS[1] and not spoken & {"user", "assistant"}:
-        names = dict(SHAREGPT_NAMES)
-    names |= {role: turn[keys[0]] for turn in value if (role := role_in(turn)) is not None}
+    spoken = {role: turn[keys[0]] for turn in value if keys[0] in turn and (role := role_in(turn)) is not None}
+    plain = keys == KEYS[0] or not {"user", "assistant"}.isdisjoint(spoken.values())
+    names = {**(Spelling().names if plain else SHAREGPT_NAMES), **spoken}
     return Spelling(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) != "assistant")
 
 

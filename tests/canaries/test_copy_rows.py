@@ -235,6 +235,12 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
             "nothing is read before a canary in column 'prompt', so it can",
         ),
         ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --turn new"),
+        (
+            "completions",
+            {"prompt": ""},
+            "--prompt is empty: give the text that stands before each copy, or leave it out",
+        ),
+        ("completions", {"prompt": "a\ud800"}, "--prompt holds half a surrogate pair, which UTF-8 cannot hold"),
         ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so nobody's turn can be the last"),
     ],
 )

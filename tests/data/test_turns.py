@@ -107,6 +107,10 @@ def test_turns_that_take_a_text() -> None:
             [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}],
             [{"role": "user", "content": "Please continue."}, {"role": "model", "content": "new"}],
         ),
+        (
+            [{"from": ["human"], "value": "a"}, {"from": "gpt", "value": "b"}],
+            [{"from": "human", "value": "Please continue."}, {"from": "gpt", "value": "new"}],
+        ),
     ],
 )
 def test_a_new_conversation_is_spelled_as_its_neighbour(neighbour: Any, written: Any) -> None:
