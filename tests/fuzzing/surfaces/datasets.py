@@ -88,11 +88,11 @@ def make(stream: Random, folder: Path) -> Call:
     source = folder / ("data" if kind == "folder" else changed)
     if stream.random() < 0.25:
         return Call(lambda: _natural(source))
-    options = _turns(stream) if kind == "chat" or kind in SHAPES else {}
+    options = turns_options(stream) if kind == "chat" or kind in SHAPES else {}
     return planted(stream, folder, source, kind in ("conll", "folder"), options)
 
 
-def _turns(stream: Random) -> dict[str, Any]:
+def turns_options(stream: Random) -> dict[str, Any]:
     """Options of chats, and of rows of prompts and answers."""
     drawn = {
         "role": stream.choice(("assistant", "user", "system", "tool")),
