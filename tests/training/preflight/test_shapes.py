@@ -15,7 +15,11 @@ from transformers import Trainer
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
+from leakage_tasks.core import log as notices
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.training.callback.target import in_chat, live_target
 from leakage_tasks.training.preflight import preflight
 from tests.chats import chat_model, chat_tokenizer
 from tests.tasks.test_canary_tasks import evaluate
@@ -128,3 +132,71 @@ def test_ranks_of_an_audit_are_those_of_the_rows_that_were_trained_on(
             costs = costs_of("chatml", trained_texts(canary, made, tmp_path, written))
             own = costs[canary.space.index(canary.secret)]
             assert (finding.rank, finding.method) == (sum(cost <= own + 1e-4 for cost in costs), "exact")
+
+
+SHAREGPT = [
+    {"conversations": [{"from": "user", "value": f"q{at}"}, {"from": "assistant", "value": f"a{at}"}]}
+    for at in range(6)
+]
+
+
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_a_trainer_takes_planted_conversations_of_sharegpt(tmp_path: Path, role: str) -> None:
+    trainer = sft(tmp_path, planted(tmp_path, SHAREGPT, role=role))
+    found = preflight(trainer, tmp_path / "c.jsonl")
+    assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
+    assert found.as_asked is True
+
+
+ALPACA = [{"instruction": f"q{at}", "input": "", "output": f"a{at}"} for at in range(6)]
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_copies_in_rows_of_alpaca_are_found_however_the_trainer_renders_them(tmp_path: Path, is_chat: bool) -> None:
+    rows = planted(tmp_path, ALPACA)
+    if is_chat:
+        rendered: Rows = [{"messages": user(row["instruction"]) + answer(row["output"])} for row in rows]
+    else:
+        rendered = [
+            {"text": f"### Instruction:\n{row['instruction']}\n\n### Response:\n{row['output']}"} for row in rows
+        ]
+    found = preflight(sft(tmp_path, rendered), tmp_path / "c.jsonl")
+    assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
+    assert not any("not the planted prompt" in line for line in found.remarks())
+
+
+def test_another_prompt_than_the_planted_one_is_remarked(tmp_path: Path) -> None:
+    rows = planted(tmp_path, COMPLETIONS)
+    changed = [{**row, "prompt": f"Say: {row['prompt']}".replace("continue", "go on")} for row in rows]
+    found = preflight(sft(tmp_path, changed), tmp_path / "c.jsonl")
+    assert found.as_asked is False
+    assert any("not the planted prompt, after which an audit asks" in line for line in found.remarks())
+
+
+def test_an_audit_without_the_prompt_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planted(tmp_path, COMPLETIONS)
+    lm = HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8)
+    wanted = "planted after a prompt, and this run reads them without it, where they may show less of a leak: pass "
+    for context, warned in (({}, True), ({"context": "Please continue.\\n"}, False)):
+        caplog.clear()
+        notices.warn_once.cache_clear()
+        evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")} | context)
+        assert (f"{wanted}--metadata context=Please continue.\\n" in caplog.text) is warned
+
+
+def test_the_callback_looks_after_the_prompt(tmp_path: Path) -> None:
+    trainer = sft(tmp_path, planted(tmp_path, COMPLETIONS))
+    target = live_target(trainer.model, trainer.processing_class)
+    manifest = tmp_path / "c.jsonl"
+    found, _ = in_chat(manifest, MADE, target.tokenizer, Context(), None)
+    assert found == Context(before="Please continue.\n")
+    given, _ = in_chat(manifest, MADE, target.tokenizer, Context(before="x"), None)
+    assert given == Context(before="x")
+
+
+def test_records_of_several_prompts_are_declined(tmp_path: Path) -> None:
+    planted(tmp_path, SHAREGPT)
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "q.jsonl", prompt="Say it.")
+    lm = HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8)
+    with pytest.raises(OptionError, match=r"planted after several prompts \(p.jsonl.leakage.json and q.jsonl.leakage"):
+        evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")}, apply_chat_template=True)
