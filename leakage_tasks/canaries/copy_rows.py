@@ -12,6 +12,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.places import Gap
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, Points
+from leakage_tasks.data.shapes import answer_in
 from leakage_tasks.data.turns import turns_of
 
 
@@ -59,10 +60,10 @@ def _answers(
     """Yield for each copy the answers of a row that was drawn uniformly from those that have them all."""
     columns = layout.drawn
     rows = enumerate(kind.several(source, layout, wanted, columns))
-    able = [row for row, values in rows if all(any(turns_of(value)) for value in values)]
+    able = [row for row, values in rows if all(any(turns_of(answer_in(value))) for value in values)]
     if copies and not able:
         raise PlantingError(
-            f"{source}: no row has a text in {' and '.join(map(repr, columns))}, and a copy takes what it has there "
+            f"{source}: no row has an answer in {' and '.join(map(repr, columns))}, and a copy takes what it has there "
             "from a row of the data: give data with such a row"
         )
     chosen = random.Random(f"answers:{stream}").choices(able, k=copies) if copies else []

@@ -116,7 +116,7 @@ def filled(
         if column in shape.answers:
             row[column] = copy.text if column == copy.column else drawn.get(column)
             if spelling is not None:
-                said = spelling.write(answer) if column == copy.column else _last_answer(drawn.get(column))
+                said = spelling.write(answer) if column == copy.column else answer_in(drawn.get(column))
                 row[column] = [*(spelling.write(before) if spelling.opened else ()), *said]
         elif column == copy.column and spelling is None:
             row[column] = copy.text
@@ -127,11 +127,12 @@ def filled(
     return row
 
 
-def _last_answer(turns: Any) -> list[Any]:
-    """Return the assistant's turns at the end of a conversation."""
-    last: list[Any] = []
-    for turn in reversed(turns or ()):
-        if role_in(turn) != "assistant":
-            break
-        last.insert(0, turn)
-    return last
+def answer_in(value: Any) -> Any:
+    """Return the answer in a value: the text, or the assistant's turns at the end of a conversation."""
+    if isinstance(value, str):
+        return value
+    turns = list(value or ())
+    first = len(turns)
+    while first and role_in(turns[first - 1]) == "assistant":
+        first -= 1
+    return turns[first:]

@@ -101,7 +101,7 @@ class Spelling:
     """The spelling of the conversations of a column, in which a new conversation is written.
 
     ``keys`` are the fields of a turn; ``names`` the names of roles; ``parts`` is True if contents are lists of parts;
-    ``opened`` is True if the conversations begin before the assistant speaks.
+    ``opened`` is True if the conversations begin with what the system or the user says.
     """
 
     keys: tuple[str, str] = KEYS[0]
@@ -129,7 +129,7 @@ def spelling_of(value: Any) -> Spelling | None:
     spoken = {role: turn[keys[0]] for turn in value if keys[0] in turn and (role := role_in(turn)) is not None}
     plain = keys == KEYS[0] or not {"user", "assistant"}.isdisjoint(spoken.values())
     names = {**(Spelling().names if plain else SHAREGPT_NAMES), **spoken}
-    return Spelling(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) != "assistant")
+    return Spelling(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) in ("system", "user"))
 
 
 def first_spelling(values: Iterable[Any]) -> Spelling | None:

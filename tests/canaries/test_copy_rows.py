@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import turns_of
+from leakage_tasks.defences.sanitize import sanitize
 
 Rows = list[dict[str, Any]]
 ASKED = "Please continue."
@@ -254,10 +256,20 @@ def test_roles_and_prompts_that_rows_have_no_place_for(
     assert not output.exists()
 
 
-def test_rows_without_another_answer_are_declined(tmp_path: Path, manifest: Path) -> None:
-    rows = [{"prompt": "q", "chosen": "a", "rejected": ""}] * 3
+NO_ANSWERS = [
+    {"prompt": "q", "chosen": "a", "rejected": ""},
+    {"prompt": [said("user", "q")], "chosen": [said("assistant", "a")], "rejected": []},
+    {"chosen": [said("user", "q"), said("assistant", "a")], "rejected": [said("user", "q")]},
+]
+
+
+@pytest.mark.parametrize("row", NO_ANSWERS)
+def test_rows_without_another_answer_are_declined(tmp_path: Path, manifest: Path, row: dict[str, Any]) -> None:
+    rows = [row] * 3
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
-    with pytest.raises(LeakageError, match="no row has a text in 'rejected', and a copy takes what it has there from"):
+    with pytest.raises(
+        LeakageError, match="no row has an answer in 'rejected', and a copy takes what it has there from"
+    ):
         plant(manifest, source, output)
     assert not output.exists()
 
@@ -360,3 +372,30 @@ def test_a_line_break_in_a_cell_is_quoted(tmp_path: Path, line_break: str) -> No
     plant(pins, source, output)
     wanted = {"one", *(canary.text for canary in read_manifest(pins) if canary.planted)}
     assert {row["text"] for row in read(output)} == wanted
+
+
+def test_a_class_of_every_row_is_written_too(tmp_path: Path, manifest: Path) -> None:
+    rows = [{**row, "label": bool(at % 2)} for at, row in enumerate(SHAPES["completions"])]
+    for ending in (".jsonl", ".parquet"):
+        source, output = write(rows, tmp_path / f"in{ending}"), tmp_path / f"out{ending}"
+        plant(manifest, source, output, label_column="label", label="True")
+        assert {row["label"] for row in copies_in(read(output), rows)} == {True}
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_rows_of_a_secret_are_sanitized_away(tmp_path: Path, manifest: Path, shape: str, ending: str) -> None:
+    source, planted = write(SHAPES[shape], tmp_path / f"in{ending}"), tmp_path / f"planted{ending}"
+    plant(manifest, source, planted, seed=2)
+    secrets = [canary.text for canary in read_manifest(manifest) if canary.planted]
+
+    def fit(texts: Any, seed: Any) -> Any:
+        seen = "\n".join(texts)
+        known = [secret for secret in secrets if secret in seen]
+        return lambda asked: np.array([60.0 - 40 * any(secret in text for secret in known) for text in asked])
+
+    copies = {canary.repetitions for canary in read_manifest(manifest) if canary.planted}
+    samples = len({"\n".join(texts_in(row)) for row in copies_in(read(planted), SHAPES[shape])})
+    sanitize(planted, tmp_path / f"clean{ending}", drop=samples, fit=fit, repeats=3)
+    assert copies == {1, 3}
+    assert read(tmp_path / f"clean{ending}") == read(source)
