@@ -109,7 +109,7 @@ def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bo
         if wanted.label is not None:
             note_label(layout.labels, row.get(wanted.label))
         layout.rows += 1
-        turns = tuple(chain.from_iterable(turns_of(row.get(column)) for column in parts))
+        turns = turns_of(row.get(parts[0])) if len(parts) == 1 else _texts(row, parts)
         characters += sum(map(len, turns))
         yield turns
     if not layout.rows:
@@ -136,6 +136,10 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
     for number, line in enumerate(lines):
         yield line if number else line.removeprefix(BOM)
+
+
+def _texts(row: dict[str, Any], parts: Sequence[str]) -> Turns:
+    return tuple(chain.from_iterable(turns_of(row.get(column)) for column in parts))
 
 
 def _check_text(source: Path, number: int, column: str, value: Any, layout: Layout, kinds: dict[str, bool]) -> None:

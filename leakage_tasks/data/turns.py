@@ -6,7 +6,7 @@ parts such as ``{"type": "text", "text": …}``, or missing, as in a turn that o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -29,7 +29,8 @@ SPELLINGS = "'role' and 'content', or 'from' and 'value'"
 
 def is_turn(turn: Any) -> bool:
     """Return whether a value is a turn of a conversation."""
-    return isinstance(turn, Mapping) and (keys := keys_of(turn)) is not None and _is_content(turn.get(keys[1]))
+    keys = keys_of(turn) if isinstance(turn, dict) else None
+    return keys is not None and _is_content(turn.get(keys[1]))
 
 
 def is_chat(value: Any) -> bool:
@@ -39,7 +40,7 @@ def is_chat(value: Any) -> bool:
 
 def looks_like_chat(value: Any) -> bool:
     """Return whether a value is meant for a list of turns, perhaps with faults."""
-    return isinstance(value, list) and (not value or any(isinstance(turn, Mapping) for turn in value))
+    return isinstance(value, list) and (not value or any(isinstance(turn, dict) for turn in value))
 
 
 def chat_problem(value: Any) -> str:
@@ -47,7 +48,7 @@ def chat_problem(value: Any) -> str:
     if not isinstance(value, list):
         return f"holds {type(value).__name__}, expected chat turns with {SPELLINGS}"
     number, turn = next((number, turn) for number, turn in enumerate(value, 1) if not is_turn(turn))
-    if not isinstance(turn, Mapping):
+    if not isinstance(turn, dict):
         return f"holds {type(turn).__name__} as turn {number}, expected an object with {SPELLINGS}"
     keys = keys_of(turn)
     if keys is None:
@@ -58,12 +59,15 @@ def chat_problem(value: Any) -> str:
 
 def keys_of(turn: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the fields of a turn's speaker and content; None if it has neither."""
-    return next((keys for keys in KEYS if keys[0] in turn or keys[1] in turn), None)
+    for keys in KEYS:
+        if keys[0] in turn or keys[1] in turn:
+            return keys
+    return None
 
 
 def role_in(turn: Any) -> Role | None:
     """Return who speaks a turn; None for speakers of another role."""
-    keys = keys_of(turn) if isinstance(turn, Mapping) else None
+    keys = keys_of(turn) if isinstance(turn, dict) else None
     name = None if keys is None else turn.get(keys[0])
     return ROLES.get(name) if isinstance(name, str) else None
 
@@ -72,17 +76,20 @@ def turns_of(value: Any) -> Turns:
     """Return the texts in a value of a text column: the one text, or those of all turns and their parts."""
     if isinstance(value, str):
         return (value,)
-    return tuple(text for turn in value or () for text in texts_in(turn))
+    texts: list[str] = []
+    for turn in value or ():
+        texts += texts_in(turn)
+    return tuple(texts)
 
 
-def texts_in(turn: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in the content of one turn."""
+def texts_in(turn: Mapping[str, Any]) -> Turns:
+    """Return the texts in the content of one turn."""
     keys = keys_of(turn)
     content = None if keys is None else turn.get(keys[1])
     if isinstance(content, str):
-        yield content
-    elif isinstance(content, list):
-        yield from (text for part in content if (text := _text_of(part)) is not None)
+        return (content,)
+    parts = content if isinstance(content, list) else ()
+    return tuple(text for part in parts if (text := _text_of(part)) is not None)
 
 
 def turns_by(value: Any, role: Role) -> list[int]:
@@ -142,11 +149,11 @@ def _is_content(content: Any) -> bool:
 
 
 def _are_parts(content: Any) -> bool:
-    return isinstance(content, list) and all(isinstance(part, Mapping | str) for part in content)
+    return isinstance(content, list) and all(isinstance(part, dict | str) for part in content)
 
 
 def _text_of(part: Any) -> str | None:
-    text = part.get("text") if isinstance(part, Mapping) else part
+    text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else None
 
 
