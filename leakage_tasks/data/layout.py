@@ -141,8 +141,10 @@ class Layout:
     def for_copies(self, source: Path, wanted: Columns) -> Self:
         """Return the layout with the role and the prompt that the user wants.
 
-        Raises PlantingError for a role that no text of the text column has, and for a prompt where none is read.
+        Raises PlantingError for a role that no text of the text column has, for a prompt where none is read, and for
+        data of which a trainer may read chats or other columns.
         """
+        self._check_one_reading(source, wanted)
         role = wanted.role or self.usual_role
         roles: tuple[Role, ...] = get_args(Role) if self.chat else ()
         roles = roles if self.shape is None else self.shape.roles_of(self.text, self.chat)
@@ -155,6 +157,16 @@ class Layout:
             problem = f"nothing is read before a canary in column {self.text!r}, so it can have no prompt"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="prompt")
         return found
+
+    def _check_one_reading(self, source: Path, wanted: Columns) -> None:
+        """Raise PlantingError if columns of chats and of prompts and answers are both there, and none was named."""
+        other = next((shape for shape in SHAPES if shape.fits(self.columns)), None)
+        if wanted.text != TEXT or self.text not in CHATS or other is None:
+            return
+        columns = " and ".join(repr(name) for name in other.answers)
+        problem = f"has chats in {self.text!r} and answers in {columns}, and a copy goes into one of them alone"
+        remedy = "name the column that your trainer reads with {}"
+        raise PlantingError(subject=str(source), problem=problem, remedy=remedy, option="text_column")
 
     @property
     def drawn(self) -> tuple[str, ...]:

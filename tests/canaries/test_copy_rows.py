@@ -256,6 +256,19 @@ def test_roles_and_prompts_that_rows_have_no_place_for(
     assert not output.exists()
 
 
+def test_chats_beside_answers_need_a_named_column(tmp_path: Path, manifest: Path) -> None:
+    rows = [{**row, **chat} for row, chat in zip(SHAPES["whole preferences"], SHAPES["messages"], strict=True)]
+    source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
+    message = "has chats in 'messages' and answers in 'chosen' and 'rejected', and a copy goes into one of them alone"
+    with pytest.raises(LeakageError, match=message):
+        plant(manifest, source, output)
+    assert not output.exists()
+    for column, empty in (("messages", {"chosen", "rejected", "id"}), ("chosen", {"messages", "id"})):
+        plant(manifest, source, output, text_column=column)
+        for row in copies_in(read(output), rows):
+            assert {name for name, value in row.items() if value is None} == empty
+
+
 NO_ANSWERS = [
     {"prompt": "q", "chosen": "a", "rejected": ""},
     {"prompt": [said("user", "q")], "chosen": [said("assistant", "a")], "rejected": []},
