@@ -25,7 +25,7 @@ from leakage_tasks.data.layout import (
     note_label,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
-from leakage_tasks.data.turns import Spelling, chat_problem, is_chat, looks_like_chat, spelling_of, turns_of
+from leakage_tasks.data.turns import Dialect, chat_problem, dialect_of, is_chat, looks_like_chat, turns_of
 
 
 @register_format("jsonl")
@@ -116,7 +116,7 @@ def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bo
         raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
     layout.columns, layout.characters = tuple(columns), characters
     layout.parts = () if layout.shape is None else layout.shape.parts(layout.columns)
-    layout.spellings |= {name: Spelling() for name, chat in kinds.items() if chat and name not in layout.spellings}
+    layout.dialects |= {name: Dialect() for name, chat in kinds.items() if chat and name not in layout.dialects}
     check_columns(source, layout.columns, wanted, layout.text)
 
 
@@ -154,8 +154,8 @@ def _check_text(source: Path, number: int, column: str, value: Any, layout: Layo
     if not chat and not isinstance(value, str):
         found = type(value).__name__
         raise PlantingError(f"{source}:{number}: column {column!r} holds {found}, expected text: fix the row")
-    if chat and column not in layout.spellings and (spelling := spelling_of(value)) is not None:
-        layout.spellings[column] = spelling
+    if chat and column not in layout.dialects and (dialect := dialect_of(value)) is not None:
+        layout.dialects[column] = dialect
 
 
 def _check_source(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:

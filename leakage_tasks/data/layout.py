@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, get_args
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.chat import USER_TURN, Role, conversation
 from leakage_tasks.data.shapes import SHAPES, Copy, RowShape, filled
-from leakage_tasks.data.turns import Spelling
+from leakage_tasks.data.turns import Dialect
 
 Row = dict[str, Any]
 """A row to insert: a value a column, None where the canary has nothing to say."""
@@ -116,8 +116,8 @@ class Layout:
     """The shape of rows that hold prompts and answers in columns of their own."""
     parts: tuple[str, ...] = ()
     """The columns of the texts of such a row."""
-    spellings: dict[str, Spelling] = field(default_factory=dict)
-    """How the conversations of a column are spelled, by column."""
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+    """The dialect of the conversations of each column that holds any."""
     prompt: str | None = None
     """The text before a canary in a row of its own that the user gave."""
     labels: dict[str, Any] = field(default_factory=dict)
@@ -201,11 +201,11 @@ class Layout:
     def _texts(self, text: str, drawn: Mapping[str, Any]) -> Row:
         if self.shape is not None:
             asked = self.prompt or self.shape.asked(self.chat)
-            return filled(self.shape, Copy(text, self.text, self.role, asked), self.parts, self.spellings, drawn)
+            return filled(self.shape, Copy(text, self.text, self.role, asked), self.parts, self.dialects, drawn)
         if not self.chat:
             return {self.text: text}
         turns = conversation(text, self.role, asked=self.prompt or USER_TURN)
-        return {self.text: self.spellings.get(self.text, Spelling()).write(turns)}
+        return {self.text: self.dialects.get(self.text, Dialect()).write(turns)}
 
     def _class_of(self, canary: Plantable) -> Any:
         if canary.label is None:

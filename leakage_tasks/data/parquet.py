@@ -30,7 +30,7 @@ from leakage_tasks.data.layout import (
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.turns import KEYS, SHAREGPT_NAMES, Spelling, first_spelling
+from leakage_tasks.data.turns import KEYS, SHAREGPT_NAMES, Dialect, first_dialect
 
 GROUP_BYTES = 32 << 20
 
@@ -46,10 +46,10 @@ class ArrowFormat(Format):
         """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
         schema, rows = self.schema_and_rows(source, wanted)
         layout = layout_of(source, schema, rows, wanted)
-        for column in layout.spellings:
+        for column in layout.dialects:
             # The schema has the fields of a turn; a first conversation has the names of roles.
-            if (found := first_spelling(self.values(source, layout, wanted, column))) is not None:
-                layout.spellings[column] = found
+            if (found := first_dialect(self.values(source, layout, wanted, column))) is not None:
+                layout.dialects[column] = found
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -200,17 +200,17 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     text, shape = choose_texts(source, schema.names, wanted)
     check_columns(source, schema.names, wanted, text)
     kinds = {name: schema.field(name).type for name in schema.names}
-    spellings = {name: spelling for name, kind in kinds.items() if (spelling := _spelling_of(kind)) is not None}
-    if shape is not None and not all(name in spellings or _holds_text(kinds[name]) for name in shape.needed):
+    dialects = {name: dialect for name, kind in kinds.items() if (dialect := _dialect_of(kind)) is not None}
+    if shape is not None and not all(name in dialects or _holds_text(kinds[name]) for name in shape.needed):
         shape = None
     for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
-        if name is None or (name == text and name in spellings) or _holds_text(kinds[name]):
+        if name is None or (name == text and name in dialects) or _holds_text(kinds[name]):
             continue
         raise PlantingError(f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: name another")
-    layout = Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, text in spellings, shape=shape)
+    layout = Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, text in dialects, shape=shape)
     parts = () if shape is None else shape.parts(schema.names)
-    layout.parts = tuple(name for name in parts if name in spellings or _holds_text(kinds[name]))
-    layout.spellings = {name: spellings[name] for name in (text, *layout.parts) if name in spellings}
+    layout.parts = tuple(name for name in parts if name in dialects or _holds_text(kinds[name]))
+    layout.dialects = {name: dialects[name] for name in (text, *layout.parts) if name in dialects}
     return layout
 
 
@@ -231,8 +231,8 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def _spelling_of(kind: Any) -> Spelling | None:
-    """Return the spelling of conversations in a column of this type; None for other columns."""
+def _dialect_of(kind: Any) -> Dialect | None:
+    """Return the dialect of conversations in a column of this type; None for other columns."""
     if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return None
     fields = {field.name: field.type for field in kind.value_type.fields}
@@ -240,8 +240,8 @@ def _spelling_of(kind: Any) -> Spelling | None:
         if fields.keys() >= set(keys):
             content = fields[keys[1]]
             if _holds_text(content) or _holds_parts(content):
-                names = SHAREGPT_NAMES if keys == KEYS[1] else Spelling().names
-                return Spelling(keys, names, not _holds_text(content))
+                names = SHAREGPT_NAMES if keys == KEYS[1] else Dialect().names
+                return Dialect(keys, names, not _holds_text(content))
     return None
 
 

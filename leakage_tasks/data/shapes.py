@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakage_tasks.data.chat import USER_TURN, Role, conversation
-from leakage_tasks.data.turns import Spelling, role_in
+from leakage_tasks.data.turns import Dialect, role_in
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Copy:
 
 
 def filled(
-    shape: RowShape, copy: Copy, parts: Collection[str], spellings: Mapping[str, Spelling], drawn: Mapping[str, Any]
+    shape: RowShape, copy: Copy, parts: Collection[str], dialects: Mapping[str, Dialect], drawn: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values of all ``parts`` of the row of a copy.
 
@@ -101,29 +101,29 @@ def filled(
         shape: The shape of the rows.
         copy: The text and its place.
         parts: The columns that hold texts.
-        spellings: The spelling of each column that holds conversations.
+        dialects: The dialect of each column that holds conversations.
         drawn: By column, the answer of another row for each answer that the copy does not give.
 
     Returns:
-        By column, a text or a conversation in the column's own spelling.
+        By column, a text or a conversation in the column's own dialect.
     """
     turns = conversation(copy.text, copy.role, asked=copy.asked)
     before = [turn for turn in turns if turn["role"] in ("system", "user")]
     answer = [turn for turn in turns if turn["role"] == "assistant"]
     row: dict[str, Any] = {}
     for column in parts:
-        spelling = spellings.get(column)
+        dialect = dialects.get(column)
         if column in shape.answers:
             row[column] = copy.text if column == copy.column else drawn.get(column)
-            if spelling is not None:
-                said = spelling.write(answer) if column == copy.column else answer_in(drawn.get(column))
-                row[column] = [*(spelling.write(before) if spelling.opened else ()), *said]
-        elif column == copy.column and spelling is None:
+            if dialect is not None:
+                said = dialect.write(answer) if column == copy.column else answer_in(drawn.get(column))
+                row[column] = [*(dialect.write(before) if dialect.opened else ()), *said]
+        elif column == copy.column and dialect is None:
             row[column] = copy.text
         elif column in shape.extra:
-            row[column] = "" if spelling is None else []
+            row[column] = "" if dialect is None else []
         else:
-            row[column] = copy.asked if spelling is None else spelling.write(before)
+            row[column] = copy.asked if dialect is None else dialect.write(before)
     return row
 
 

@@ -1,4 +1,4 @@
-"""Conversations in data: one reader for every common spelling of turns, and how a new conversation is spelled.
+"""Conversations in data: one reader for every common dialect of turns, and how a new one is written.
 
 Turns have ``role`` and ``content`` (OpenAI) or ``from`` and ``value`` (ShareGPT). The content is a text, a list of
 parts such as ``{"type": "text", "text": …}``, or missing, as in a turn that only calls tools.
@@ -13,7 +13,7 @@ from typing import Any, get_args
 from leakage_tasks.data.chat import Conversation, Role, Turns
 
 KEYS = (("role", "content"), ("from", "value"))
-"""The fields of a turn that name its speaker and hold its content, in each spelling."""
+"""The fields of a turn that name its speaker and hold its content, in each dialect."""
 ROLES: dict[str, Role] = {
     **{role: role for role in get_args(Role)},
     **dict.fromkeys(("gpt", "model", "chatgpt", "bot"), "assistant"),
@@ -23,7 +23,7 @@ ROLES: dict[str, Role] = {
 """The role behind each name that data have for it."""
 SHAREGPT_NAMES: dict[Role, str] = {"assistant": "gpt", "user": "human", "system": "system", "tool": "observation"}
 """The names of roles in ShareGPT data."""
-SPELLINGS = "'role' and 'content', or 'from' and 'value'"
+_TURN_FIELDS = "'role' and 'content', or 'from' and 'value'"
 """The fields of a turn, for error messages."""
 
 
@@ -46,13 +46,13 @@ def looks_like_chat(value: Any) -> bool:
 def chat_problem(value: Any) -> str:
     """Describe why a value is no conversation, as the end of a sentence that begins with its column."""
     if not isinstance(value, list):
-        return f"holds {type(value).__name__}, expected chat turns with {SPELLINGS}"
+        return f"holds {type(value).__name__}, expected chat turns with {_TURN_FIELDS}"
     number, turn = next((number, turn) for number, turn in enumerate(value, 1) if not is_turn(turn))
     if not isinstance(turn, dict):
-        return f"holds {type(turn).__name__} as turn {number}, expected an object with {SPELLINGS}"
+        return f"holds {type(turn).__name__} as turn {number}, expected an object with {_TURN_FIELDS}"
     keys = keys_of(turn)
     if keys is None:
-        return f"has neither {SPELLINGS.replace(', or', ' nor')} in turn {number}"
+        return f"has neither {_TURN_FIELDS.replace(', or', ' nor')} in turn {number}"
     found = type(turn[keys[1]]).__name__
     return f"holds {found} as {keys[1]!r} of turn {number}, expected text or a list of parts"
 
@@ -104,8 +104,8 @@ def text_part(parts: list[Any]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Spelling:
-    """The spelling of the conversations of a column, in which a new conversation is written.
+class Dialect:
+    """The dialect of the conversations of a column, in which a new conversation is written.
 
     ``keys`` are the fields of a turn; ``names`` the names of roles; ``parts`` is True if contents are lists of parts;
     ``opened`` is True if the conversations begin with what the system or the user says.
@@ -117,7 +117,7 @@ class Spelling:
     opened: bool = True
 
     def write(self, conversation: Conversation) -> list[dict[str, Any]]:
-        """Spell a conversation, which has ``role`` and ``content``."""
+        """Write a conversation of ``role`` and ``content`` in this dialect."""
         return [self._turn(self.names[ROLES[turn["role"]]], turn["content"]) for turn in conversation]
 
     def _turn(self, name: str, text: str) -> dict[str, Any]:
@@ -125,8 +125,8 @@ class Spelling:
         return {speaker: name, content: [{"type": "text", "text": text}] if self.parts else text}
 
 
-def spelling_of(value: Any) -> Spelling | None:
-    """Return the spelling of a conversation; None for other values, and for one without any content."""
+def dialect_of(value: Any) -> Dialect | None:
+    """Return the dialect of a conversation; None for other values, and for one without any content."""
     if not is_chat(value):
         return None
     said = [turn for turn in value if (keys := keys_of(turn)) and turn.get(keys[1]) is not None]
@@ -135,13 +135,13 @@ def spelling_of(value: Any) -> Spelling | None:
     keys = keys_of(said[0]) or KEYS[0]
     spoken = {role: turn[keys[0]] for turn in value if keys[0] in turn and (role := role_in(turn)) is not None}
     plain = keys == KEYS[0] or not {"user", "assistant"}.isdisjoint(spoken.values())
-    names = {**(Spelling().names if plain else SHAREGPT_NAMES), **spoken}
-    return Spelling(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) in ("system", "user"))
+    names = {**(Dialect().names if plain else SHAREGPT_NAMES), **spoken}
+    return Dialect(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) in ("system", "user"))
 
 
-def first_spelling(values: Iterable[Any]) -> Spelling | None:
-    """Return the spelling of the first of ``values`` that has one."""
-    return next((found for value in values if (found := spelling_of(value)) is not None), None)
+def first_dialect(values: Iterable[Any]) -> Dialect | None:
+    """Return the dialect of the first of ``values`` that has one."""
+    return next((found for value in values if (found := dialect_of(value)) is not None), None)
 
 
 def _is_content(content: Any) -> bool:

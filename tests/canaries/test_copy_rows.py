@@ -161,18 +161,18 @@ def test_planted_rows_are_whole_and_verified_and_come_out_again(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_copies_are_spelled_as_their_neighbours(tmp_path: Path, manifest: Path, shape: str) -> None:
+def test_copies_have_the_dialect_of_their_neighbours(tmp_path: Path, manifest: Path, shape: str) -> None:
     source, output = write(SHAPES[shape], tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
     plant(manifest, source, output)
 
-    def spelled(value: Any) -> Any:
+    def kinds(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: name in ("role", "from", "type") and held or spelled(held) for name, held in value.items()}
-        return [spelled(each) for each in value] if isinstance(value, list) else type(value)
+            return {name: name in ("role", "from", "type") and held or kinds(held) for name, held in value.items()}
+        return [kinds(each) for each in value] if isinstance(value, list) else type(value)
 
-    wanted = {name: spelled(value) for name, value in SHAPES[shape][0].items() if name != "id"}
+    wanted = {name: kinds(value) for name, value in SHAPES[shape][0].items() if name != "id"}
     for row in copies_in(read(output), SHAPES[shape]):
-        assert {name: spelled(value) for name, value in row.items() if name != "id"} == wanted
+        assert {name: kinds(value) for name, value in row.items() if name != "id"} == wanted
 
 
 def test_other_answers_are_drawn_from_rows_by_the_seed(tmp_path: Path) -> None:
@@ -412,3 +412,16 @@ def test_the_rows_of_a_secret_are_sanitized_away(tmp_path: Path, manifest: Path,
     sanitize(planted, tmp_path / f"clean{ending}", drop=samples, fit=fit, repeats=3)
     assert copies == {1, 3}
     assert read(tmp_path / f"clean{ending}") == read(source)
+
+
+@pytest.mark.parametrize("shape", ["parts", "sharegpt", "alpaca", "preferences", "whole preferences"])
+def test_data_sets_of_the_hub_of_every_shape(tmp_path: Path, manifest: Path, shape: str) -> None:
+    (tmp_path / "set" / "data").mkdir(parents=True)
+    write(SHAPES[shape], tmp_path / "set" / "data" / "train-00000-of-00001.parquet")
+    plant(manifest, Path(f"hub:{tmp_path / 'set'}"), tmp_path / "out")
+    (written,) = (tmp_path / "out").glob("*.parquet")
+    copies = copies_in(read(written), SHAPES[shape])
+    texts = {canary.text: canary.repetitions for canary in read_manifest(manifest) if canary.planted}
+    assert Counter(text for row in copies for text in texts_in(row) if text in texts) == texts
+    assert all(value is not None for row in copies for name, value in row.items() if name != "id")
+    assert verify(tmp_path / "out", manifest).problems == []

@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.layout import Columns, choose_texts
 from leakage_tasks.data.shapes import SHAPES, Copy, filled, shape_called
-from leakage_tasks.data.turns import Spelling
+from leakage_tasks.data.turns import Dialect
 
 
 def turns(*said: tuple[str, str]) -> list[dict[str, str]]:
@@ -46,11 +46,11 @@ def test_columns_of_no_shape_are_declined() -> None:
 
 
 ANSWERS = ("assistant", "a")
-CHATS = {name: Spelling(opened=False) for name in ("prompt", "completion", "chosen", "rejected")}
+CHATS = {name: Dialect(opened=False) for name in ("prompt", "completion", "chosen", "rejected")}
 
 
 @pytest.mark.parametrize(
-    ("name", "copy", "spellings", "drawn", "row"),
+    ("name", "copy", "dialects", "drawn", "row"),
     [
         ("Alpaca", ("output", "assistant"), {}, {}, {"system": "", "instruction": "Q", "input": "", "output": "new"}),
         (
@@ -100,20 +100,20 @@ CHATS = {name: Spelling(opened=False) for name in ("prompt", "completion", "chos
         (
             "preferences",
             ("chosen", "assistant"),
-            {"chosen": Spelling(), "rejected": Spelling()},
+            {"chosen": Dialect(), "rejected": Dialect()},
             {"rejected": turns(("user", "other"), ANSWERS)},
             {"chosen": turns(("user", "Q"), ("assistant", "new")), "rejected": turns(("user", "Q"), ANSWERS)},
         ),
     ],
 )
 def test_the_row_of_a_copy(
-    name: str, copy: tuple[str, Any], spellings: dict[str, Spelling], drawn: dict[str, Any], row: dict[str, Any]
+    name: str, copy: tuple[str, Any], dialects: dict[str, Dialect], drawn: dict[str, Any], row: dict[str, Any]
 ) -> None:
     shape = shape_called(name)
     assert shape is not None
     parts = shape.parts(row)
     assert list(parts) == list(row)
-    assert filled(shape, Copy("new", copy[0], copy[1], "Q"), parts, spellings, drawn) == row
+    assert filled(shape, Copy("new", copy[0], copy[1], "Q"), parts, dialects, drawn) == row
 
 
 def test_every_shape_has_a_name_of_its_own() -> None:

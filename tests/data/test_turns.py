@@ -1,4 +1,4 @@
-"""The one reader of conversations: every spelling of a turn, its texts, and the spelling of a new one."""
+"""The one reader of conversations: every dialect of a turn, its texts, and the dialect of a new one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.data.chat import conversation
-from leakage_tasks.data.turns import chat_problem, is_chat, role_in, spelling_of, turns_by, turns_of
+from leakage_tasks.data.turns import chat_problem, dialect_of, is_chat, role_in, turns_by, turns_of
 
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "look_up"}}]}
 IMAGE = {"type": "image", "image": "a.png"}
@@ -113,13 +113,13 @@ def test_turns_that_take_a_text() -> None:
         ),
     ],
 )
-def test_a_new_conversation_is_spelled_as_its_neighbour(neighbour: Any, written: Any) -> None:
-    spelling = spelling_of(neighbour)
-    assert spelling is not None
-    assert spelling.write(conversation("new")) == written
+def test_a_new_conversation_has_the_dialect_of_its_neighbour(neighbour: Any, written: Any) -> None:
+    dialect = dialect_of(neighbour)
+    assert dialect is not None
+    assert dialect.write(conversation("new")) == written
     assert turns_of(written) == ("Please continue.", "new")
 
 
 @pytest.mark.parametrize("value", [None, "text", [], [CALL], [{"role": "user", "content": None}], [1]])
-def test_values_without_content_have_no_spelling(value: Any) -> None:
-    assert spelling_of(value) is None
+def test_values_without_content_have_no_dialect(value: Any) -> None:
+    assert dialect_of(value) is None
