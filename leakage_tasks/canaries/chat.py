@@ -51,7 +51,7 @@ class Chat:
     """``--system_instruction``."""
     prefill: bool = False
     """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
-    asked: str = USER_TURN
+    prompt: str = USER_TURN
     """The user's turn before the canary, as it was planted."""
 
     def __post_init__(self) -> None:
@@ -63,12 +63,12 @@ class Chat:
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name, without what is not asked for."""
-        unasked = {"prefill": False, "asked": USER_TURN}
-        return {name: value for name, value in asdict(self).items() if unasked.get(name) != value}
+        usual = {"prefill": False, "prompt": USER_TURN}
+        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
 
     def conversation(self, text: str) -> Conversation:
         """Return the conversation in which ``text`` is the canary's turn."""
-        return conversation(text, self.role, self.system, self.asked)
+        return conversation(text, self.role, self.system, self.prompt)
 
     def before_the_turn(self) -> Conversation:
         """What is said before an assistant's turn that is a canary."""
@@ -98,7 +98,7 @@ class Chat:
                 f"--metadata context={within}: the model's chat template changes it: take white space from its ends"
             )
         end = len(within.after)
-        following = [place for turn in (self.asked, ASSISTANT_TURN) if (place := after.find(turn, end)) >= 0]
+        following = [place for turn in (self.prompt, ASSISTANT_TURN) if (place := after.find(turn, end)) >= 0]
         return Context("none", before, after[: min(following, default=len(after))], chat=True)
 
     def around(
@@ -133,5 +133,5 @@ def protocol_of(chat: Chat | None) -> dict[str, str]:
     if chat is None:
         return {}
     system = {} if chat.system is None else {"system_instruction": chat.system}
-    asked = {} if chat.asked == USER_TURN else {"prompt": chat.asked}
-    return {"chat": chat.role} | system | asked | ({"prefill": "true"} if chat.prefill else {})
+    prompt = {} if chat.prompt == USER_TURN else {"prompt": chat.prompt}
+    return {"chat": chat.role} | system | prompt | ({"prefill": "true"} if chat.prefill else {})

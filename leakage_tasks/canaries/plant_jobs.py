@@ -88,7 +88,7 @@ class PlantJob:
             unpacked_sha256=layout.unpacked_sha256,
             heights=heights or None,
             turn=self.turn if layout.chat else None,
-            prompt=layout.asked if self.turn == "new" else None,
+            prompt=layout.prompt if self.turn == "new" else None,
         )
 
     def _before(self, layout: Layout) -> Before:
@@ -96,7 +96,7 @@ class PlantJob:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
         if self._is_rendered(layout):
             return "template of a row"
-        if layout.asked is not None:
+        if layout.prompt is not None:
             return "prompt"
         return "line break" if self.kind.running else "start of a row"
 

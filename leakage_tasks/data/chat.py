@@ -39,18 +39,18 @@ def turn_of(name: str | None, option: str) -> Turn:
 
 
 def conversation(
-    text: str, role: Role = "assistant", system: str | None = None, asked: str = USER_TURN
+    text: str, role: Role = "assistant", system: str | None = None, prompt: str = USER_TURN
 ) -> Conversation:
     """Return a short conversation in which ``text`` is the turn of ``role``.
 
-    ``system`` goes first, if it is given. ``asked`` is the user's turn, unless the user says ``text``. ``text`` is the
-    last turn if it is the assistant's; otherwise ``asked`` or :data:`ASSISTANT_TURN` follows it.
+    ``system`` goes first, if it is given. ``prompt`` is the user's turn, unless the user says ``text``. ``text`` is the
+    last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
     """
     turns = {
-        "assistant": [("user", asked), (role, text)],
+        "assistant": [("user", prompt), (role, text)],
         "user": [(role, text), ("assistant", ASSISTANT_TURN)],
-        "system": [(role, text), ("user", asked), ("assistant", ASSISTANT_TURN)],
-        "tool": [("user", asked), (role, text), ("assistant", ASSISTANT_TURN)],
+        "system": [(role, text), ("user", prompt), ("assistant", ASSISTANT_TURN)],
+        "tool": [("user", prompt), (role, text), ("assistant", ASSISTANT_TURN)],
     }[role]
     first = [] if system is None else [("system", system)]
     return [{"role": who, "content": said} for who, said in (*first, *turns)]

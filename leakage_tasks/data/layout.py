@@ -118,7 +118,7 @@ class Layout:
     """The columns of the texts of such a row."""
     dialects: dict[str, Dialect] = field(default_factory=dict)
     """The dialect of the conversations of each column that holds any."""
-    prompt: str | None = None
+    wanted_prompt: str | None = None
     """The text before a canary in a row of its own that the user gave."""
     labels: dict[str, Any] = field(default_factory=dict)
     """A class as a manifest names it → the value its column holds."""
@@ -152,8 +152,8 @@ class Layout:
             what = f"holds the {' or the '.join(roles)}'s turn" if roles else "holds no chat turns"
             problem = f"column {self.text!r} {what}, so a canary there cannot be the {role}'s"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="role")
-        found = replace(self, role=role, prompt=wanted.prompt)
-        if wanted.prompt is not None and found.asked is None:
+        found = replace(self, role=role, wanted_prompt=wanted.prompt)
+        if wanted.prompt is not None and found.prompt is None:
             problem = f"nothing is read before a canary in column {self.text!r}, so it can have no prompt"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="prompt")
         return found
@@ -174,12 +174,12 @@ class Layout:
         return () if self.shape is None else self.shape.drawn(self.text)
 
     @property
-    def asked(self) -> str | None:
+    def prompt(self) -> str | None:
         """The text that the model reads before a canary in a row of its own; None where there is none."""
         if self.shape is None:
-            return (self.prompt or USER_TURN) if self.chat and self.role in ("assistant", "tool") else None
-        is_first = self.text == self.shape.prompt or self.role == "system"
-        return None if is_first else self.prompt or self.shape.asked(self.chat)
+            return (self.wanted_prompt or USER_TURN) if self.chat and self.role in ("assistant", "tool") else None
+        is_first = self.text == self.shape.prompt_column or self.role == "system"
+        return None if is_first else self.wanted_prompt or self.shape.usual_prompt(self.chat)
 
     def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
         """Return the canary as a row; ``drawn`` has the value of each column of :attr:`drawn`.
@@ -200,11 +200,11 @@ class Layout:
 
     def _texts(self, text: str, drawn: Mapping[str, Any]) -> Row:
         if self.shape is not None:
-            asked = self.prompt or self.shape.asked(self.chat)
-            return filled(self.shape, Copy(text, self.text, self.role, asked), self.parts, self.dialects, drawn)
+            prompt = self.wanted_prompt or self.shape.usual_prompt(self.chat)
+            return filled(self.shape, Copy(text, self.text, self.role, prompt), self.parts, self.dialects, drawn)
         if not self.chat:
             return {self.text: text}
-        turns = conversation(text, self.role, asked=self.prompt or USER_TURN)
+        turns = conversation(text, self.role, prompt=self.wanted_prompt or USER_TURN)
         return {self.text: self.dialects.get(self.text, Dialect()).write(turns)}
 
     def _class_of(self, canary: Plantable) -> Any:

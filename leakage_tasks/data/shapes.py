@@ -14,13 +14,13 @@ from leakage_tasks.data.turns import Dialect, role_in
 class RowShape:
     """A kind of row, known by its columns.
 
-    ``prompt`` is the column of what the user asks, None if the answers begin with it. A copy goes into the first of
+    ``prompt_column`` holds what the user asks; it is None if the answers begin with it. A copy goes into the first of
     ``answers`` unless the user chooses otherwise. ``extra`` are columns that data may lack and rows may leave empty,
     with the role of each. ``rendered`` is True if trainers put a template around the columns, False if they join them.
     """
 
     name: str
-    prompt: str | None
+    prompt_column: str | None
     answers: tuple[str, ...]
     extra: Mapping[str, Role] = field(default_factory=dict)
     rendered: bool = False
@@ -32,31 +32,31 @@ class RowShape:
     @property
     def needed(self) -> set[str]:
         """The columns that every row has."""
-        return {*self.answers, *(() if self.prompt is None else (self.prompt,))}
+        return {*self.answers, *(() if self.prompt_column is None else (self.prompt_column,))}
 
     def parts(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return which of ``columns`` hold texts of the row, in the order in which a model reads them."""
         system = (name for name, role in self.extra.items() if role == "system")
         others = (name for name, role in self.extra.items() if role != "system")
-        order = (*system, *(() if self.prompt is None else (self.prompt,)), *others, *self.answers)
+        order = (*system, *(() if self.prompt_column is None else (self.prompt_column,)), *others, *self.answers)
         return tuple(name for name in order if name in columns)
 
     def column_of(self, role: Role | None, columns: Collection[str]) -> str:
         """Return the column that gets the turn of ``role`` where the user names no column."""
-        if role in (None, "assistant") or self.prompt is None:
+        if role in (None, "assistant") or self.prompt_column is None:
             return self.answers[0]
         system = (name for name, own in self.extra.items() if own == role == "system" and name in columns)
-        return next(system, self.prompt)
+        return next(system, self.prompt_column)
 
     def roles_of(self, column: str, is_chat: bool) -> tuple[Role, ...]:
         """Return the roles whose text a column can hold, the usual one first."""
         if column in self.answers:
             return ("assistant",)
-        if column == self.prompt:
+        if column == self.prompt_column:
             return ("user", "system") if is_chat else ("user",)
         return (self.extra[column],)
 
-    def asked(self, is_chat: bool) -> str:
+    def usual_prompt(self, is_chat: bool) -> str:
         """Return the prompt of a copy where the user gives none; one that is joined to the answer ends its line."""
         return USER_TURN if is_chat or self.rendered else f"{USER_TURN}\n"
 
@@ -84,12 +84,12 @@ def shape_called(name: str | None) -> RowShape | None:
 
 @dataclass(frozen=True)
 class Copy:
-    """A text that becomes a row: ``text`` as the turn of ``role`` in ``column``, after the prompt ``asked``."""
+    """A text that becomes a row: ``text`` as the turn of ``role`` in ``column``, after ``prompt``."""
 
     text: str
     column: str
     role: Role
-    asked: str
+    prompt: str
 
 
 def filled(
@@ -107,7 +107,7 @@ def filled(
     Returns:
         By column, a text or a conversation in the column's own dialect.
     """
-    turns = conversation(copy.text, copy.role, asked=copy.asked)
+    turns = conversation(copy.text, copy.role, prompt=copy.prompt)
     before = [turn for turn in turns if turn["role"] in ("system", "user")]
     answer = [turn for turn in turns if turn["role"] == "assistant"]
     row: dict[str, Any] = {}
@@ -123,7 +123,7 @@ def filled(
         elif column in shape.extra:
             row[column] = "" if dialect is None else []
         else:
-            row[column] = copy.asked if dialect is None else dialect.write(before)
+            row[column] = copy.prompt if dialect is None else dialect.write(before)
     return row
 
 

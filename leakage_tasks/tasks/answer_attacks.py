@@ -247,7 +247,7 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
         "where they may show less of a leak: pass --apply_chat_template"
     )
     try:
-        return [Chat(role, asked=record.prompt or USER_TURN).context(template_of(lm))]
+        return [Chat(role, prompt=record.prompt or USER_TURN).context(template_of(lm))]
     except TargetError:
         return []
 

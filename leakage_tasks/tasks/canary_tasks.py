@@ -116,8 +116,8 @@ class CanaryTask(LocalTask):
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
         manifest = self.options.canaries
-        asked = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
-        return Chat(self._role(), given.get("system_instruction"), self.options.prefill, asked or USER_TURN)
+        prompt = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
+        return Chat(self._role(), given.get("system_instruction"), self.options.prefill, prompt or USER_TURN)
 
     def _role(self) -> Role:
         """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""

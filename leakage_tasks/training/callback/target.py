@@ -68,7 +68,7 @@ def in_chat(
         prompt = planted_prompt(*planted, in_chats=False)
         return Context(before=prompt) if prompt and context.is_auto else context, list(canaries)
     try:
-        chat = Chat(role or "assistant", asked=planted_prompt(*planted, in_chats=True) or USER_TURN)
+        chat = Chat(role or "assistant", prompt=planted_prompt(*planted, in_chats=True) or USER_TURN)
         return chat.around(template_of(tokenizer), canaries, context)
     except TargetError as error:
         raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None

@@ -43,7 +43,7 @@ def _in_chat(record: Sidecar, canaries: Sequence[Canary], tokenizer: Any) -> dic
     render, found = template_of(tokenizer), dict[str, str]()
     for canary in canaries:
         text = canary.text.strip()
-        turns = conversation(canary.text, record.role, asked=record.prompt or USER_TURN)
+        turns = conversation(canary.text, record.role, prompt=record.prompt or USER_TURN)
         try:
             before, stands, _ = render(turns).partition(text)
         except TargetError:
