@@ -127,24 +127,21 @@ class Bench:
         )
 
     def answers(self, *, secret_in: str) -> list[dict[str, str]]:
-        """Prompts and completions, with the canary in the one or the other."""
-        own = {canary.text for canary in self.canaries}
-        rows = []
-        for text in self.texts():
-            there = secret_in if text in own else "completion"
-            rows.append({"prompt": CONTEXT, "completion": "All right.", there: text} | {"all": ""})
-        return [{name: row[name] for name in ("prompt", "completion")} for row in rows]
+        """Return prompts and completions, with the canary in the one or the other."""
+        rows = Dataset.from_list([{"prompt": CONTEXT, "completion": line} for line in self.lines])
+        prompt = CONTEXT if secret_in == "completion" else None
+        return list(plant(rows, self.canaries, seed=self.seed, text_column=secret_in, prompt=prompt))
 
     def dpo(self, folder: Path) -> DPOTrainer:
         """Preferences, the canary in the answer that is chosen."""
-        others = random.Random(self.seed).choices(self.lines, k=ROWS + 6 * COPIES)
+        others = random.Random(self.seed).choices(self.lines, k=ROWS)
         rows = [
-            {"prompt": CONTEXT, "chosen": text, "rejected": other}
-            for text, other in zip(self.texts(), others, strict=True)
+            {"prompt": CONTEXT, "chosen": line, "rejected": other}
+            for line, other in zip(self.lines, others, strict=True)
         ]
         config = DPOConfig(**self.how(folder, max_length=None))
         models = {"model": self.model(), "ref_model": self.model()}
-        data = Dataset.from_list(rows)
+        data = plant(Dataset.from_list(rows), self.canaries, seed=self.seed, prompt=CONTEXT)
         return DPOTrainer(**models, args=config, train_dataset=data, processing_class=self.tokenizer)
 
     def kinds(self) -> list[Kind]:

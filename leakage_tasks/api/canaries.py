@@ -38,7 +38,8 @@ def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, 
     ``data`` is a ``datasets.Dataset`` or ``DatasetDict``, a pandas frame, a list of texts, or a list of chats (lists of
     ``{"role": …, "content": …}``); what comes back is the same. Rows and places are those that ``leakage plant`` gives
     for the data saved by ``datasets``. ``columns`` are ``text_column``, ``label_column``, ``source_column`` and
-    ``split``, and ``role`` and ``turn``, which turn of a chat the canaries are. Raises PlantingError and OptionError.
+    ``split``, and ``role``, ``turn`` and ``prompt``: which turn of a chat the canaries are, and after which prompt.
+    Raises PlantingError and OptionError.
 
     Examples:
         >>> from leakage_tasks import make_canaries, plant

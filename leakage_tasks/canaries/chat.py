@@ -51,6 +51,8 @@ class Chat:
     """``--system_instruction``."""
     prefill: bool = False
     """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
+    prompt: str = USER_TURN
+    """The user's turn before the canary, as it was planted."""
 
     def __post_init__(self) -> None:
         if self.role == "system" and self.system is not None:
@@ -61,11 +63,16 @@ class Chat:
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name, without what is not asked for."""
-        return {name: value for name, value in asdict(self).items() if value is not False}
+        usual = {"prefill": False, "prompt": USER_TURN}
+        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
+
+    def conversation(self, text: str) -> Conversation:
+        """Return the conversation in which ``text`` is the canary's turn."""
+        return conversation(text, self.role, self.system, self.prompt)
 
     def before_the_turn(self) -> Conversation:
         """What is said before an assistant's turn that is a canary."""
-        return conversation(PLACE, self.role, self.system)[:-1]
+        return self.conversation(PLACE)[:-1]
 
     def context(self, render: Render, within: Context = PLAIN) -> Context:
         """What stands around every canary: ``within``, which is part of the turn, and what the template puts there.
@@ -78,7 +85,7 @@ class Chat:
                 f"--metadata context={within}: under --apply_chat_template the template says what a text begins with: "
                 "leave the start out"
             )
-        parts = render(conversation(within.before + PLACE + within.after, self.role, self.system)).split(PLACE)
+        parts = render(self.conversation(within.before + PLACE + within.after)).split(PLACE)
         if len(parts) != 2:
             how = "drops" if len(parts) == 1 else "repeats"
             raise TargetError(
@@ -91,7 +98,7 @@ class Chat:
                 f"--metadata context={within}: the model's chat template changes it: take white space from its ends"
             )
         end = len(within.after)
-        following = [place for turn in (USER_TURN, ASSISTANT_TURN) if (place := after.find(turn, end)) >= 0]
+        following = [place for turn in (self.prompt, ASSISTANT_TURN) if (place := after.find(turn, end)) >= 0]
         return Context("none", before, after[: min(following, default=len(after))], chat=True)
 
     def around(
@@ -109,7 +116,7 @@ class Chat:
         text, space = canary.known or canary.template, canary.attack_space
         fillings = (canary.secret, *space.sample(PROBES, f"chat:{canary.id}"))
         turns = [within.before + space.fill(filling) + within.after for filling in fillings]
-        written = [render(conversation(turn, self.role, self.system)) for turn in turns]
+        written = [render(self.conversation(turn)) for turn in turns]
         for kept in dict.fromkeys((text, text.strip(), text.lstrip(), text.rstrip())):
             found = canary if kept == text else replace(canary, known=kept)
             expected = [around.before + found.attack_space.fill(filling) + around.after for filling in fillings]
@@ -126,4 +133,5 @@ def protocol_of(chat: Chat | None) -> dict[str, str]:
     if chat is None:
         return {}
     system = {} if chat.system is None else {"system_instruction": chat.system}
-    return {"chat": chat.role} | system | ({"prefill": "true"} if chat.prefill else {})
+    prompt = {} if chat.prompt == USER_TURN else {"prompt": chat.prompt}
+    return {"chat": chat.role} | system | prompt | ({"prefill": "true"} if chat.prefill else {})

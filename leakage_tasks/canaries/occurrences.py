@@ -21,7 +21,7 @@ from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
 from leakage_tasks.core.kept import keep, kept
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Format, Turns, format_of
-from leakage_tasks.data.chat import turns_of
+from leakage_tasks.data.turns import turns_of
 
 _COUNTS = ("whole", "inside", "wrong", "cut")
 

@@ -84,16 +84,25 @@ class PlantJob:
             part=self.part,
             before=self._before(layout),
             characters=characters,
-            role=layout.role if layout.chat else None,
+            role=layout.role if layout.chat or self._is_rendered(layout) else None,
             unpacked_sha256=layout.unpacked_sha256,
             heights=heights or None,
             turn=self.turn if layout.chat else None,
+            prompt=layout.prompt if self.turn == "new" else None,
         )
 
     def _before(self, layout: Layout) -> Before:
         if layout.chat:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
+        if self._is_rendered(layout):
+            return "template of a row"
+        if layout.prompt is not None:
+            return "prompt"
         return "line break" if self.kind.running else "start of a row"
+
+    @staticmethod
+    def _is_rendered(layout: Layout) -> bool:
+        return layout.shape is not None and layout.shape.rendered
 
 
 def jobs_of(
@@ -175,6 +184,7 @@ class PlantReport:
             + f"among {record.input_rows:,} rows of {record.text_column!r}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + self._about_turns()
+            + self._about_prompt()
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
@@ -189,6 +199,11 @@ class PlantReport:
         where = "the last turn" if record.turn == "last" else "a turn"
         skipped = f" ({self.without_turn:,} conversations without one skipped)" if self.without_turn else ""
         return f"; each at the end of {where} of the {record.role} in a conversation{skipped}"
+
+    def _about_prompt(self) -> str:
+        prompt = self.record.prompt
+        is_fixed = prompt is not None and self.record.before in ("prompt", "template of a row")
+        return f"; each after the prompt {prompt!r}" if is_fixed else ""
 
     def _about_label(self) -> str:
         if self.label is None:

@@ -31,6 +31,7 @@ from leakage_tasks.core.kept import keeping_folder
 from leakage_tasks.core.rights import open_to_readers
 from leakage_tasks.core.workers import each, workers
 from leakage_tasks.data import Layout, format_of, overlap
+from leakage_tasks.data.shapes import shape_called
 from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
 
 _HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
@@ -117,7 +118,7 @@ def _tasks(
     by_id = {canary.id: canary for canary in planted}
     tasks = []
     for place, one, gaps in zip(places, known, dealt, strict=True):
-        told = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, gaps])
+        told = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, job.wanted.prompt, gaps])
         key = hashlib.sha256(told.encode()).hexdigest()
         here = {name: by_id[name] for _, name in gaps}
         tasks.append(ShardPlanting(place, one, key, gaps, here, labels))
@@ -135,7 +136,8 @@ def _record(
     first = known[0]
     kind = format_of(shards.path(shards.names[0]))
     layout = Layout(sum(one.rows for one in known), (), first.text, first.label, chat=first.chat)
-    layout.role = job.wanted.role or layout.role
+    layout.shape = shape_called(first.shape)
+    layout = layout.for_copies(shards.root, job.wanted)
     each_of: dict[str, dict[str, Any]] = {
         name: {
             "rows": one.rows,
@@ -175,7 +177,5 @@ def _check(job: PlantJob, shards: Shards) -> None:
 def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:
     first = known[0]
     for place, one in zip(places, known, strict=True):
-        if (one.text, one.chat) != (first.text, first.chat):
+        if (one.text, one.chat, one.shape) != (first.text, first.chat, first.shape):
             raise PlantingError(f"{place.source}: its texts are not those of {places[0].name}: name the column")
-        if place.wanted.role is not None and not one.chat:
-            raise PlantingError(f"{place.source}: holds no chat turns, so nobody's turn can be had: leave --role out")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
+from leakage_tasks.canaries.copy_rows import check_prompt, points_of
 from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
@@ -41,6 +42,7 @@ def plant(
     label: str | None = None,
     role: str | None = None,
     turn: str | None = None,
+    prompt: str | None = None,
     fuzzy: int | None = None,
     jobs: int = 1,
     dask: str | None = None,
@@ -54,6 +56,10 @@ def plant(
     random one, on a line of its own (:mod:`leakage_tasks.canaries.turns`). Controls and natural canaries, which are in
     the data already, are left out. A record with hashes and counts goes to ``<output>.leakage.json``. Same input,
     manifest and seed: same output, byte for byte.
+
+    Rows that hold a prompt and its answers in columns of their own (:mod:`leakage_tasks.data.shapes`) get the copy in
+    the text column, or in that of ``role``. The prompt before a copy is ``prompt``, by default a fixed sentence; the
+    other answers are those of a row of the data, drawn for each copy.
 
     With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
     ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
@@ -76,7 +82,8 @@ def plant(
     Raises LeakageError, leaving nothing behind but shards that are done, if anything is unreadable, unwritable, does
     not fit or changes while it is read.
     """
-    wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"))
+    check_prompt(prompt)
+    wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"), prompt)
     source, where = Path(source), turn_of(turn, "--turn")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:
@@ -91,7 +98,7 @@ def plant(
             shards = shards or shards_for(source, wanted, job.output)
             return plant_shards(job, shards, canaries, planted, jobs, dask)
     if where != "new":
-        check_turns(where, label_column, source_column, label)
+        check_turns(where, label_column, source_column, label, prompt)
     copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), where)
     first = copies[0]
     with ExitStack() as files, unchanged(*(job.source for job in copies), first.manifest):
@@ -115,15 +122,15 @@ def plant(
 
 
 def _layout(kind: Format, job: PlantJob) -> Layout:
-    """What the data is like. Raises PlantingError for a role in data that holds no chats, and as ``survey`` does."""
+    """Return what the data is like.
+
+    Raises PlantingError for a turn or role in data that have none, and as ``survey`` does.
+    """
     layout = kind.survey(job.source, job.wanted)
-    role = job.wanted.role
-    if not layout.chat and (role is not None or job.turn != "new"):
-        what = "be the last or a random one" if role is None else f"be the {role}'s"
-        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can {what}"
-        option = "turn" if role is None else "role"
-        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option=option)
-    return layout if role is None else replace(layout, role=role)
+    if not layout.chat and job.turn != "new":
+        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can be the last or a random one"
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="turn")
+    return layout.for_copies(job.source, job.wanted)
 
 
 def _plant(
@@ -173,8 +180,8 @@ def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Ca
         drawn = draw_turns(job, layout, here)
         job.kind.write_into_turns(job.source, output, layout, job.wanted, drawn.additions)
         return drawn.skipped
-    rows = {canary.id: layout.row(canary) for canary in here}
-    points = [(gap, rows[name]) for gap, name in draw_gaps(here, layout.rows, job.stream)]
+    gaps, by_id = draw_gaps(here, layout.rows, job.stream), {canary.id: canary for canary in here}
+    points = points_of(job.kind, job.source, layout, job.wanted, gaps, by_id, job.stream)
     job.kind.write(job.source, output, layout, job.wanted, points)
     return 0
 

@@ -12,7 +12,7 @@ from os.path import commonprefix
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.data.turns import BREAK
+from leakage_tasks.data.additions import BREAK
 
 ANCHOR = 12
 SEGMENT = 1 << 16

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.copy_rows import points_of
 from leakage_tasks.canaries.places import Gap, planted_rows
 from leakage_tasks.canaries.sidecar import Sidecar, sha256_of
 from leakage_tasks.canaries.taking_out import write_back
@@ -52,6 +53,8 @@ class Known:
     """What tells the file from one that was changed since."""
     again: bool = False
     """Whether an earlier run found it out."""
+    shape: str | None = None
+    """The name of the shape of rows that hold prompts and answers in columns of their own."""
 
 
 def count(place: ShardPlace) -> Known:
@@ -67,7 +70,7 @@ def count(place: ShardPlace) -> Known:
         layout = kind.survey(place.source, place.wanted)
         characters = kind.characters(place.source, layout, place.wanted)
     found = {name: getattr(layout, name) for name in ("rows", "text", "label", "chat", "labels", "unpacked_sha256")}
-    found |= {"characters": characters, "input_sha256": digest}
+    found |= {"characters": characters, "input_sha256": digest, "shape": layout.shape and layout.shape.name}
     keep(state, key, found)
     return Known(**found, layout=layout, stamp=stamp)
 
@@ -106,11 +109,11 @@ def plant_one(task: ShardPlanting) -> Written:
         if (earlier := _written(state, key, place.output)) is not None:
             return earlier
         layout = known.layout or kind.survey(place.source, place.wanted)
-        layout = replace(layout, labels=task.labels, role=place.wanted.role or layout.role)
+        layout = replace(layout, labels=task.labels).for_copies(place.source, place.wanted)
         rows = {name: layout.row(canary) for name, canary in task.canaries.items()}
         heights = {name: height for name, row in rows.items() if (height := kind.height(row)) != 1}
+        points = points_of(kind, place.source, layout, place.wanted, task.gaps, task.canaries, task.key)
         with replacing(place.output, like=place.source) as beside:
-            points = [(gap, rows[name]) for gap, name in task.gaps]
             kind.write(place.source, beside, layout, place.wanted, points)
             digest = sha256_of(beside)
             _check_stamp(task)

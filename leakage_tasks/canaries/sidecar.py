@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, Literal, get_args
 
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
 from leakage_tasks.core.version import __version__
@@ -23,7 +24,7 @@ Part = Literal["training", "validation"]
 """Which of two files planted from one manifest a file is."""
 VALIDATION_TAKES = 10
 """One repetition in so many."""
-Before = Literal["line break", "start of a row", "chat turn", "text of a chat turn"]
+Before = Literal["line break", "start of a row", "chat turn", "text of a chat turn", "prompt", "template of a row"]
 """What a training text usually has before a copy."""
 TRAINED_AFTER: dict[Before, str] = {
     "line break": r"after a line break (context=\n)",
@@ -32,11 +33,15 @@ TRAINED_AFTER: dict[Before, str] = {
     "chat turn": "in a turn of a chat (--apply_chat_template)",
     "text of a chat turn": "at the end of a turn of a chat, after the turn's own text and a line break, where an audit "
     r"has nothing (--apply_chat_template), or a line break alone (and context=\n)",
+    "prompt": "after the prompt of its row ({context})",
+    "template of a row": "in a row that the trainer renders: in a turn of a chat if it uses the model's chat template "
+    "(--apply_chat_template), else after the text that its own template puts before the turn (context=…)",
 }
-"""Where the training meets a copy, and the ``context=`` that asks about it there."""
+"""Where the training meets a copy, and the ``context=`` that asks about it there, by :attr:`Sidecar.before`."""
 _TYPES: dict[str, Any] = (
     {"copies": dict, "characters": (int, NoneType), "heights": (dict, NoneType), "shards": (dict, NoneType)}
-    | dict.fromkeys(("label_column", "split", "source_column", "part", "before", "role", "turn"), (str, NoneType))
+    | dict.fromkeys(("label_column", "split", "source_column", "part"), (str, NoneType))
+    | dict.fromkeys(("before", "role", "turn", "prompt"), (str, NoneType))
     | {"unpacked_sha256": (str, NoneType)}
     | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
@@ -93,10 +98,19 @@ class Sidecar:
     """Of data in several files, by name: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256`` each."""
     turn: Turn | None = None
     """Where in chats the copies are; None for other data, and in records of before it was written down."""
+    prompt: str | None = None
+    """The text that the training reads before a copy in its own row; None where there is none, and in older records."""
     schema: int = SCHEMA
     """Of the record."""
     version: str = __version__
     """Of the package that wrote it."""
+
+    @property
+    def trained_after(self) -> str | None:
+        """Where the training meets a copy, for people; None in records that do not say it."""
+        if self.before is None:
+            return None
+        return TRAINED_AFTER[self.before].replace("{context}", f"context={Context(before=self.prompt or '')}")
 
 
 def repetitions_in(part: Part | None, repetitions: int) -> int:
@@ -209,6 +223,25 @@ def planted_role(manifest: Path, manifest_sha256: str) -> Role | None:
         told = " and ".join(f"the {role}'s ({name})" for role, name in sorted(roles.items()))
         raise OptionError(f"{manifest}: planted as turns of several, {told}: choose with --metadata role=…")
     return next(iter(roles), None)
+
+
+def planted_prompt(manifest: Path, manifest_sha256: str, *, in_chats: bool) -> str | None:
+    """Return the prompt before the canaries by the records beside their manifest; None where none says so.
+
+    Args:
+        manifest: The path of the manifest.
+        manifest_sha256: The hash of its canaries.
+        in_chats: True for the user's turn before canaries in chats, False for a text that stands before them.
+
+    Raises:
+        OptionError: If they were planted after several prompts.
+    """
+    records = [(name, each) for name, each in records_of(manifest, manifest_sha256) if each.prompt is not None]
+    prompts = {record.prompt: name for name, record in records if (record.role is not None) == in_chats}
+    if len(prompts) > 1:
+        files = " and ".join(sorted(prompts.values()))
+        raise OptionError(f"{manifest}: planted after several prompts ({files}): move the records of others away")
+    return next(iter(prompts), None)
 
 
 def sha256_of(path: Path) -> str:

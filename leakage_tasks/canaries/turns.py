@@ -23,14 +23,21 @@ class DrawnTurns:
     skipped: int
 
 
-def check_turns(turn: Turn, label_column: str | None, source_column: str | None, label: str | None) -> None:
+def check_turns(
+    turn: Turn, label_column: str | None, source_column: str | None, label: str | None, prompt: str | None = None
+) -> None:
     """Raise OptionError for options of rows that are inserted, since a conversation that is there has its own."""
-    given = {"--label-column": label_column, "--source-column": source_column, "--label": label}
+    given = {
+        "--label-column": label_column,
+        "--source-column": source_column,
+        "--label": label,
+        "--prompt": prompt,
+    }
     for option, value in given.items():
         if value is not None:
             raise OptionError(
-                f"--turn {turn} puts copies into conversations that are there, which have a class and a source of "
-                f"their own: leave out {option}, or use --turn new"
+                f"--turn {turn} puts copies into conversations that are there, which have a class, a source and a "
+                f"prompt of their own: leave out {option}, or use --turn new"
             )
 
 

@@ -15,8 +15,6 @@ from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.canaries.occurrences import CopyCount, FileScan, Occurrences, copy_counts
 from leakage_tasks.canaries.scanning import scan_all
 from leakage_tasks.canaries.sidecar import (
-    TRAINED_AFTER,
-    Before,
     Sidecar,
     read_sidecar,
     sidecar_path,
@@ -47,8 +45,8 @@ class VerifyReport:
     """That length."""
     unit: str = "characters"
     """What it counts."""
-    before: Before | None = None
-    """What stands before a copy, None where no record says it."""
+    trained_after: str | None = None
+    """Where the training meets a copy, None where no record says it."""
     shards: int = 1
     """How many files were looked through."""
     again: int = 0
@@ -67,8 +65,8 @@ class VerifyReport:
         basis = "hashes checked" if self.recorded else "no record beside it, so hashes not checked"
         again = of_earlier_run(self.again, self.shards)
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
-        if self.before is not None:
-            yield f"the training meets each copy {TRAINED_AFTER[self.before]}"
+        if self.trained_after is not None:
+            yield f"the training meets each copy {self.trained_after}"
         if self.cut is None:
             return
         for name, cut in self.cut.items():
@@ -124,7 +122,7 @@ def _check_planted(
 ) -> VerifyReport:
     canaries = read_manifest(manifest)
     record = read_sidecar(sidecar_path(planted))
-    part, before = (record.part, record.before) if record else (None, None)
+    part, after = (record.part, record.trained_after) if record else (None, None)
     # Without a record nobody knows whether copies stand in turns of others.
     shared = record is None or record.turn in ("last", "random")
     task = FileScan(planted.absolute(), _columns(record, *asked), canaries, *chunks, shared)
@@ -136,7 +134,9 @@ def _check_planted(
         *against_manifest(canaries, counts, part),
         *against_sources(joined.wrong, canaries),
     ]
-    report = VerifyReport(planted, joined.rows, record is not None, counts, problems, chunk=chunks[0], before=before)
+    report = VerifyReport(
+        planted, joined.rows, record is not None, counts, problems, chunk=chunks[0], trained_after=after
+    )
     if chunks[0] is not None:
         report.unit = "characters" if chunks[1] is None else "tokens"
         report.cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}

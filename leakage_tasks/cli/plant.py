@@ -27,10 +27,21 @@ def plant_command(
     ] = None,
     validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
-    text_column: Annotated[str, typer.Option(help="Column of the text, or of chat turns.")] = "text",
+    text_column: Annotated[
+        str, typer.Option(help="Column of the text, of chat turns, or of a prompt or an answer.")
+    ] = "text",
     role: Annotated[
         str | None,
-        typer.Option(help="Whose turn of a chat the canaries are: assistant (default), user, system or tool."),
+        typer.Option(
+            help="Whose turn of a chat the canaries are: assistant (default), user, system or tool; in rows of prompts "
+            "and answers also which column they go into."
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="The text before each copy in rows of chats or of prompts and answers (default: Please continue.)."
+        ),
     ] = None,
     turn: Annotated[
         str | None,

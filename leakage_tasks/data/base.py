@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.registry import PluginError, Registry
-from leakage_tasks.data.chat import Turns, turns_of
+from leakage_tasks.data.chat import Turns
 from leakage_tasks.data.layout import Additions, Columns, Layout, Places, Points, Row
+from leakage_tasks.data.turns import turns_of
 
 
 class Format(ABC):
@@ -91,9 +93,19 @@ class Format(ABC):
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What a column holds, row by row."""
 
+    def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield what several columns hold, row by row."""
+        return zip(*(self.values(path, layout, wanted, column) for column in columns), strict=True)
+
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """Every row's text or chat turns; if :attr:`running`, blocks of one text instead, which end anywhere."""
-        return map(turns_of, self.values(path, layout, wanted, layout.text))
+        """Yield every row's texts: the one text, chat turns, or prompt and answers.
+
+        If :attr:`running`, yield blocks of one text instead, which end anywhere.
+        """
+        if layout.shape is None:
+            return map(turns_of, self.values(path, layout, wanted, layout.text))
+        rows = self.several(path, layout, wanted, layout.parts)
+        return (tuple(chain.from_iterable(map(turns_of, values))) for values in rows)
 
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
         """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""

@@ -1,9 +1,8 @@
-"""Conversations: those in data, and one with a turn that is a canary's text, as a chat template gets them."""
+"""Roles of a conversation, and one with a turn that is a canary's text, as a chat template gets it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
@@ -12,11 +11,11 @@ Role = Literal["assistant", "user", "system", "tool"]
 Turn = Literal["new", "last", "random"]
 """Where a copy goes: into a conversation of its own, or into the last or a random turn of a role in one there is."""
 Turns = tuple[str, ...]
-"""A row's text: the contents of its chat turns, or the one text."""
+"""The texts of a row: the one text, or the contents of its chat turns or of its prompt and answers."""
 Conversation = list[dict[str, str]]
 """Turns, each with ``role`` and ``content``."""
 USER_TURN = "Please continue."
-"""What the user says before a canary: chat templates of many models refuse an assistant who speaks first."""
+"""The user's turn before a canary: chat templates of many models refuse an assistant who speaks first."""
 ASSISTANT_TURN = "All right."
 """What the assistant says after a canary that is not its own."""
 
@@ -39,29 +38,19 @@ def turn_of(name: str | None, option: str) -> Turn:
     return found[name]
 
 
-def conversation(text: str, role: Role = "assistant", system: str | None = None) -> Conversation:
-    """A short conversation in which ``text`` is the turn of ``role``; ``system`` goes first, if it is given.
+def conversation(
+    text: str, role: Role = "assistant", system: str | None = None, prompt: str = USER_TURN
+) -> Conversation:
+    """Return a short conversation in which ``text`` is the turn of ``role``.
 
-    ``text`` is followed by no turn where it is the assistant's, else by one of :data:`USER_TURN` or
-    :data:`ASSISTANT_TURN`.
+    ``system`` goes first, if it is given. ``prompt`` is the user's turn, unless the user says ``text``. ``text`` is the
+    last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
     """
     turns = {
-        "assistant": [("user", USER_TURN), (role, text)],
+        "assistant": [("user", prompt), (role, text)],
         "user": [(role, text), ("assistant", ASSISTANT_TURN)],
-        "system": [(role, text), ("user", USER_TURN), ("assistant", ASSISTANT_TURN)],
-        "tool": [("user", USER_TURN), (role, text), ("assistant", ASSISTANT_TURN)],
+        "system": [(role, text), ("user", prompt), ("assistant", ASSISTANT_TURN)],
+        "tool": [("user", prompt), (role, text), ("assistant", ASSISTANT_TURN)],
     }[role]
     first = [] if system is None else [("system", system)]
     return [{"role": who, "content": said} for who, said in (*first, *turns)]
-
-
-def is_chat(value: Any) -> bool:
-    """Whether a value is a list of chat turns."""
-    return isinstance(value, list) and all(isinstance(turn, Mapping) and "content" in turn for turn in value)
-
-
-def turns_of(value: Any) -> Turns:
-    """The texts in a value of the text column."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(text for turn in value or () if isinstance(text := turn["content"], str))

@@ -5,14 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.layout import Columns, Layout, NoColumnError, Row, check_columns, note_label
+from leakage_tasks.data.layout import (
+    CHATS,
+    TEXT,
+    Columns,
+    Layout,
+    NoColumnError,
+    Row,
+    check_columns,
+    choose_texts,
+    note_label,
+)
 from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
 
 _DELIMITERS = ",\t;|"
@@ -42,8 +52,9 @@ class CommaFormat(LineFormat):
         """Write a value for each place of the header, also where names repeat; None is empty."""
         line = io.StringIO()
         values = [row[name] for name in layout.columns]
-        csv.writer(line, delimiter=layout.delimiter, lineterminator="").writerow(values)
-        return line.getvalue().encode()
+        # The writer quotes a line break in a value only if its own line ends in one.
+        csv.writer(line, delimiter=layout.delimiter, lineterminator="\r\n").writerow(values)
+        return line.getvalue().removesuffix("\r\n").encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
         """Rows and blank lines."""
@@ -51,10 +62,14 @@ class CommaFormat(LineFormat):
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
         """What every row holds there, nothing where it is shorter."""
-        place = layout.columns.index(column)
+        return (value for (value,) in self.several(path, layout, wanted, (column,)))
+
+    def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield what every row holds in these columns; each row is parsed once."""
+        places = [layout.columns.index(column) for column in columns]
         for _, values in _rows(path, layout):
             if values:
-                yield values[place] if place < len(values) else ""
+                yield tuple(values[place] if place < len(values) else "" for place in places)
 
 
 def _read_header(source: Path, wanted: Columns) -> Layout:
@@ -62,12 +77,19 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
     for delimiter in _DELIMITERS:
         head, columns = _first_record(source, delimiter)
         widest = max(widest, columns, key=len)
-        if wanted.text in columns:
-            check_columns(source, columns, wanted, wanted.text)
-            ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
-            found = Layout(0, tuple(columns), wanted.text, wanted.label, wanted.source)
-            found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
-            return found
+        try:
+            text, shape = choose_texts(source, columns, wanted)
+        except NoColumnError:
+            continue
+        if text in CHATS and wanted.text == TEXT:
+            # A cell holds a text, never a conversation.
+            continue
+        check_columns(source, columns, wanted, text)
+        ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
+        parts = () if shape is None else shape.parts(columns)
+        found = Layout(0, tuple(columns), text, wanted.label, wanted.source, shape=shape, parts=parts)
+        found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
+        return found
     raise NoColumnError(source, wanted.text, widest, "text_column")
 
 

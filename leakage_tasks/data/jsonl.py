@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.data.additions import json_with_addition
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.chat import Turns, is_chat, turns_of
+from leakage_tasks.data.chat import Turns
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
     Layout,
     Row,
     check_columns,
-    choose_text_column,
+    choose_texts,
     lost_rows,
     note_label,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
-from leakage_tasks.data.turns import json_with_addition
+from leakage_tasks.data.turns import Dialect, chat_problem, dialect_of, is_chat, looks_like_chat, turns_of
 
 
 @register_format("jsonl")
@@ -44,10 +45,15 @@ class JsonLinesFormat(LineFormat):
         facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
         layout.unpacked_sha256, layout.characters = facts.unpacked, 0
-        texts = _surveyed(source, wanted, layout)
-        # The first row says what the text is.
-        first = next(texts)
-        return layout, chain((first,), texts)
+        kinds: dict[str, bool] = {}
+        texts = _surveyed(source, wanted, layout, kinds)
+        held = []
+        # The first row that has a text says whether texts are chats.
+        for turns in texts:
+            held.append(turns)
+            if layout.text in kinds:
+                break
+        return layout, chain(held, texts)
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
         """How the file begins."""
@@ -80,26 +86,37 @@ class JsonLinesFormat(LineFormat):
         """What every row has under that key, None where it lacks it."""
         return (row.get(column) for _, row in objects(path))
 
+    def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield what every row has under these keys; each line is parsed once."""
+        return (tuple(map(row.get, columns)) for _, row in objects(path))
 
-def _surveyed(source: Path, wanted: Columns, layout: Layout) -> Iterator[Turns]:
-    """The texts of every row, while ``layout`` is filled."""
+
+def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bool]) -> Iterator[Turns]:
+    """Yield the texts of every row, while ``layout`` is filled.
+
+    ``kinds`` receives each text column that has held a value, with whether it holds chats.
+    """
     columns: dict[str, None] = {}
     characters = 0
     for number, row in objects(source):
         columns.update(dict.fromkeys(row))
         if not layout.rows:
-            layout.text = choose_text_column(source, list(row), wanted)
-            layout.chat = is_chat(row[layout.text])
-        _check_values(source, number, row, layout)
+            layout.text, layout.shape = choose_texts(source, list(row), wanted)
+        parts = (layout.text,) if layout.shape is None else layout.shape.parts(row)
+        for column in parts:
+            _check_text(source, number, column, row.get(column), layout, kinds)
+        _check_source(source, number, row, layout)
         if wanted.label is not None:
             note_label(layout.labels, row.get(wanted.label))
         layout.rows += 1
-        turns = turns_of(row.get(layout.text))
+        turns = turns_of(row.get(parts[0])) if len(parts) == 1 else _texts(row, parts)
         characters += sum(map(len, turns))
         yield turns
     if not layout.rows:
         raise PlantingError(f"{source}: holds no row, so its columns are unknown: give it one or more")
     layout.columns, layout.characters = tuple(columns), characters
+    layout.parts = () if layout.shape is None else layout.shape.parts(layout.columns)
+    layout.dialects |= {name: Dialect() for name, chat in kinds.items() if chat and name not in layout.dialects}
     check_columns(source, layout.columns, wanted, layout.text)
 
 
@@ -121,12 +138,29 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line if number else line.removeprefix(BOM)
 
 
-def _check_values(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
-    """Raise PlantingError for a text or source that is none."""
-    for column, chat in ((layout.text, layout.chat), (layout.source, False)):
-        value = None if column is None else row.get(column)
-        if value is None or (is_chat(value) if chat else isinstance(value, str)):
-            continue
-        expected = "chat turns with 'role' and 'content'" if chat else "text"
+def _texts(row: dict[str, Any], parts: Sequence[str]) -> Turns:
+    return tuple(chain.from_iterable(turns_of(row.get(column)) for column in parts))
+
+
+def _check_text(source: Path, number: int, column: str, value: Any, layout: Layout, kinds: dict[str, bool]) -> None:
+    """Note what a text column holds. Raises PlantingError for a value that is neither text nor chat turns."""
+    if value is None:
+        return
+    chat = kinds.setdefault(column, looks_like_chat(value))
+    if column == layout.text:
+        layout.chat = chat
+    if chat and not is_chat(value):
+        raise PlantingError(f"{source}:{number}: column {column!r} {chat_problem(value)}: fix the row")
+    if not chat and not isinstance(value, str):
         found = type(value).__name__
-        raise PlantingError(f"{source}:{number}: column {column!r} holds {found}, expected {expected}: fix the row")
+        raise PlantingError(f"{source}:{number}: column {column!r} holds {found}, expected text: fix the row")
+    if chat and column not in layout.dialects and (dialect := dialect_of(value)) is not None:
+        layout.dialects[column] = dialect
+
+
+def _check_source(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
+    """Raise PlantingError for a source sentence that is no text."""
+    value = None if layout.source is None else row.get(layout.source)
+    if value is not None and not isinstance(value, str):
+        found = type(value).__name__
+        raise PlantingError(f"{source}:{number}: column {layout.source!r} holds {found}, expected text: fix the row")

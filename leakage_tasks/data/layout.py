@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self, get_args
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.chat import Role, conversation
+from leakage_tasks.data.chat import USER_TURN, Role, conversation
+from leakage_tasks.data.shapes import SHAPES, Copy, RowShape, filled
+from leakage_tasks.data.turns import Dialect
 
 Row = dict[str, Any]
 """A row to insert: a value a column, None where the canary has nothing to say."""
@@ -22,7 +25,9 @@ Places = Collection[int]
 Additions = Mapping[int, tuple[int, str]]
 """Texts to end chat turns with: by row, which of its turns, and the text."""
 
-TEXT, MESSAGES = "text", "messages"
+TEXT = "text"
+CHATS = ("messages", "conversations")
+"""The columns of chat turns that are found without being named."""
 
 MAX_CLASSES = 100_000
 
@@ -74,7 +79,8 @@ class Plantable(Protocol):
 class Columns:
     """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source.
 
-    ``role`` is whose turn a canary is where texts are chat turns; None for the assistant's, or none.
+    ``role`` is whose turn a canary is where texts are chat turns, or prompts and answers; None for the assistant's, or
+    none. ``prompt`` is the text before a canary in a row of its own; None for the usual one.
     """
 
     text: str = TEXT
@@ -82,6 +88,7 @@ class Columns:
     split: str = "train"
     source: str | None = None
     role: Role | None = None
+    prompt: str | None = None
 
 
 @dataclass
@@ -105,6 +112,14 @@ class Layout:
     """Whether texts are chat turns."""
     role: Role = "assistant"
     """Whose turn a canary is, in such."""
+    shape: RowShape | None = None
+    """The shape of rows that hold prompts and answers in columns of their own."""
+    parts: tuple[str, ...] = ()
+    """The columns of the texts of such a row."""
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+    """The dialect of the conversations of each column that holds any."""
+    wanted_prompt: str | None = None
+    """The text before a canary in a row of its own that the user gave."""
     labels: dict[str, Any] = field(default_factory=dict)
     """A class as a manifest names it → the value its column holds."""
     head: bytes = b""
@@ -118,10 +133,61 @@ class Layout:
     characters: int | None = None
     """Those of all texts, where they were counted."""
 
-    def row(self, canary: Plantable) -> Row:
-        """The canary as a row. Raises PlantingError if the label or source column cannot be filled."""
+    @property
+    def usual_role(self) -> Role:
+        """Whose turn a text of the text column is, unless the user says otherwise."""
+        return "assistant" if self.shape is None else self.shape.roles_of(self.text, self.chat)[0]
+
+    def for_copies(self, source: Path, wanted: Columns) -> Self:
+        """Return the layout with the role and the prompt that the user wants.
+
+        Raises PlantingError for a role that no text of the text column has, for a prompt where none is read, and for
+        data of which a trainer may read chats or other columns.
+        """
+        self._check_one_reading(source, wanted)
+        role = wanted.role or self.usual_role
+        roles: tuple[Role, ...] = get_args(Role) if self.chat else ()
+        roles = roles if self.shape is None else self.shape.roles_of(self.text, self.chat)
+        if wanted.role is not None and role not in roles:
+            what = f"holds the {' or the '.join(roles)}'s turn" if roles else "holds no chat turns"
+            problem = f"column {self.text!r} {what}, so a canary there cannot be the {role}'s"
+            raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="role")
+        found = replace(self, role=role, wanted_prompt=wanted.prompt)
+        if wanted.prompt is not None and found.prompt is None:
+            problem = f"nothing is read before a canary in column {self.text!r}, so it can have no prompt"
+            raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="prompt")
+        return found
+
+    def _check_one_reading(self, source: Path, wanted: Columns) -> None:
+        """Raise PlantingError if columns of chats and of prompts and answers are both there, and none was named."""
+        other = next((shape for shape in SHAPES if shape.fits(self.columns)), None)
+        if wanted.text != TEXT or self.text not in CHATS or other is None:
+            return
+        columns = " and ".join(repr(name) for name in other.answers)
+        problem = f"has chats in {self.text!r} and answers in {columns}, and a copy goes into one of them alone"
+        remedy = "name the column that your trainer reads with {}"
+        raise PlantingError(subject=str(source), problem=problem, remedy=remedy, option="text_column")
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The columns in which a canary's row has the answer of another row."""
+        return () if self.shape is None else self.shape.drawn(self.text)
+
+    @property
+    def prompt(self) -> str | None:
+        """The text that the model reads before a canary in a row of its own; None where there is none."""
+        if self.shape is None:
+            return (self.wanted_prompt or USER_TURN) if self.chat and self.role in ("assistant", "tool") else None
+        is_first = self.text == self.shape.prompt_column or self.role == "system"
+        return None if is_first else self.wanted_prompt or self.shape.usual_prompt(self.chat)
+
+    def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
+        """Return the canary as a row; ``drawn`` has the value of each column of :attr:`drawn`.
+
+        Raises PlantingError if the label or source column cannot be filled.
+        """
         row: Row = dict.fromkeys(self.columns)
-        row[self.text] = conversation(canary.text, self.role) if self.chat else canary.text
+        row |= self._texts(canary.text, drawn)
         if self.label is not None:
             row[self.label] = self._class_of(canary)
         if self.source is not None:
@@ -131,6 +197,15 @@ class Layout:
                 )
             row[self.source] = canary.source_text
         return row
+
+    def _texts(self, text: str, drawn: Mapping[str, Any]) -> Row:
+        if self.shape is not None:
+            prompt = self.wanted_prompt or self.shape.usual_prompt(self.chat)
+            return filled(self.shape, Copy(text, self.text, self.role, prompt), self.parts, self.dialects, drawn)
+        if not self.chat:
+            return {self.text: text}
+        turns = conversation(text, self.role, prompt=self.wanted_prompt or USER_TURN)
+        return {self.text: self.dialects.get(self.text, Dialect()).write(turns)}
 
     def _class_of(self, canary: Plantable) -> Any:
         if canary.label is None:
@@ -144,12 +219,20 @@ class Layout:
         return self.labels[canary.label]
 
 
-def choose_text_column(path: Path, columns: Sequence[str], wanted: Columns) -> str:
-    """The text column: the one asked for, or ``messages`` where the default ``text`` is missing."""
+def choose_texts(path: Path, columns: Sequence[str], wanted: Columns) -> tuple[str, RowShape | None]:
+    """Return the text column, and the shape of rows that have several.
+
+    The text column is the one that the user names. Where the default ``text`` is missing, it is one of chat turns, or
+    the column of ``wanted.role`` in the shape that the columns have. Raises NoColumnError where there is none.
+    """
+    shapes = [shape for shape in SHAPES if shape.fits(columns)]
     if wanted.text in columns:
-        return wanted.text
-    if wanted.text == TEXT and MESSAGES in columns:
-        return MESSAGES
+        return wanted.text, next((shape for shape in shapes if wanted.text in shape.parts(columns)), None)
+    if wanted.text == TEXT:
+        if (chat := next((name for name in CHATS if name in columns), None)) is not None:
+            return chat, None
+        if shapes:
+            return shapes[0].column_of(wanted.role, columns), shapes[0]
     raise NoColumnError(path, wanted.text, columns, "text_column")
 
 

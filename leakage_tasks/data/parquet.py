@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
 from leakage_tasks.data.dictionaries import in_dictionaries_of, with_room, without_unused
@@ -25,11 +26,11 @@ from leakage_tasks.data.layout import (
     Row,
     check_columns,
     check_once,
-    choose_text_column,
+    choose_texts,
     lost_rows,
     note_label,
 )
-from leakage_tasks.data.turns import with_addition
+from leakage_tasks.data.turns import KEYS, SHAREGPT_NAMES, Dialect, first_dialect
 
 GROUP_BYTES = 32 << 20
 
@@ -45,6 +46,10 @@ class ArrowFormat(Format):
         """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
         schema, rows = self.schema_and_rows(source, wanted)
         layout = layout_of(source, schema, rows, wanted)
+        for column in layout.dialects:
+            # The schema has the fields of a turn; a first conversation has the names of roles.
+            if (found := first_dialect(self.values(source, layout, wanted, column))) is not None:
+                layout.dialects[column] = found
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -193,15 +198,21 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
     for name in schema.names:
         check_once(source, schema.names, name)
-    text = choose_text_column(source, schema.names, wanted)
+    text, shape = choose_texts(source, schema.names, wanted)
     check_columns(source, schema.names, wanted, text)
-    chat = _holds_chat(schema.field(text).type)
+    kinds = {name: schema.field(name).type for name in schema.names}
+    dialects = {name: dialect for name, kind in kinds.items() if (dialect := _dialect_of(kind)) is not None}
+    if shape is not None and not all(name in dialects or _holds_text(kinds[name]) for name in shape.needed):
+        shape = None
     for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
-        if name is None or (chat and name == text):
+        if name is None or (name == text and name in dialects) or _holds_text(kinds[name]):
             continue
-        if not _holds_text(found := schema.field(name).type):
-            raise PlantingError(f"{source}: column {name!r} holds {found}, expected {expected}: name another")
-    return Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, chat)
+        raise PlantingError(f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: name another")
+    layout = Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, text in dialects, shape=shape)
+    parts = () if shape is None else shape.parts(schema.names)
+    layout.parts = tuple(name for name in parts if name in dialects or _holds_text(kinds[name]))
+    layout.dialects = {name: dialects[name] for name in (text, *layout.parts) if name in dialects}
+    return layout
 
 
 def _class_names(schema: Any, column: str) -> list[str]:
@@ -221,11 +232,26 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _holds_chat(kind: Any) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _dialect_of(kind: Any) -> Dialect | None:
+    """Return the dialect of conversations in a column of this type; None for other columns."""
+    if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
+        return None
+    fields = {field.name: field.type for field in kind.value_type.fields}
+    for keys in KEYS:
+        if fields.keys() >= set(keys):
+            content = fields[keys[1]]
+            if _holds_text(content) or _holds_parts(content):
+                names = SHAREGPT_NAMES if keys == KEYS[1] else Dialect().names
+                return Dialect(keys, names, not _holds_text(content))
+    return None
+
+
+def _holds_parts(kind: Any) -> bool:
+    """Return whether a content is a list of parts, of which some are texts."""
+    if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return False
-    turn = kind.value_type
-    if not pa.types.is_struct(turn):
-        return False
-    fields = {field.name: field.type for field in turn.fields}
-    return {"role", "content"} <= fields.keys() and _is_text(fields["content"])
+    return any(field.name == "text" and _holds_text(field.type) for field in kind.value_type.fields)

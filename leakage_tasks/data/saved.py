@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import ROWS, small_pieces
 from leakage_tasks.data.layout import Additions, Columns, Layout, Places, Points
 from leakage_tasks.data.parquet import ArrowFormat
-from leakage_tasks.data.turns import with_addition
 
 
 def is_saved(folder: Path) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from leakage_tasks.core.errors import PlantingError
@@ -24,7 +25,7 @@ class TaggedLayout(Layout):
 
     new_labels: ClassVar[bool] = True
 
-    def row(self, canary: Plantable) -> Row:
+    def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
         """The canary as a row. Raises PlantingError where it has no intent, or no tag for each word."""
         utterance = utterance_of(canary)
         return {TEXT: utterance.text, TAGS: " ".join(utterance.tags), LABEL: utterance.intent}

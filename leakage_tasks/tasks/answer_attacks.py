@@ -18,11 +18,11 @@ from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.near import near_counts
-from leakage_tasks.canaries.sidecar import TRAINED_AFTER, records_of
+from leakage_tasks.canaries.sidecar import Sidecar, records_of
 from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.version import __version__
-from leakage_tasks.data.chat import Role
+from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.chat import has_template, template_of
@@ -222,17 +222,24 @@ def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: S
     context, manifest = Context(**order["context"]), order["canaries"]
     records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
     for name, record in records:
-        if record.before is not None:
-            after = TRAINED_AFTER[record.before]
+        if (after := record.trained_after) is not None:
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
     if context.is_auto:
-        role = next((record.role for _, record in records if record.role is not None), None)
+        planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
         with hiding(canaries):
-            warn_of_clearer(target, canaries, [] if role is None else _left_chat(lm, role))
+            warn_of_clearer(target, canaries, [] if planted is None else _left_out(lm, planted))
 
 
-def _left_chat(lm: LM, role: Role) -> list[Context]:
-    """Warn that canaries which are turns of chats are read as plain text; the context they were planted in, if any."""
+def _left_out(lm: LM, record: Sidecar) -> list[Context]:
+    """Warn that this run reads canaries without their chat or prompt; return the context with it, if there is any."""
+    role = record.role
+    if role is None:
+        context = Context(before=record.prompt or "")
+        warn_once(
+            "leakage: the canaries were planted after a prompt, and this run reads them without it, where they may "
+            f"show less of a leak: pass {context.option}"
+        )
+        return [context]
     if not has_template(lm):
         return []
     warn_once(
@@ -240,7 +247,7 @@ def _left_chat(lm: LM, role: Role) -> list[Context]:
         "where they may show less of a leak: pass --apply_chat_template"
     )
     try:
-        return [Chat(role).context(template_of(lm))]
+        return [Chat(role, prompt=record.prompt or USER_TURN).context(template_of(lm))]
     except TargetError:
         return []
 

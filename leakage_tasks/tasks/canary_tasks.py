@@ -20,10 +20,10 @@ from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import PlantingProof, planting_of
-from leakage_tasks.canaries.sidecar import planted_role
+from leakage_tasks.canaries.sidecar import planted_prompt, planted_role
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.data.chat import Role
+from leakage_tasks.data.chat import USER_TURN, Role
 from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
@@ -115,7 +115,9 @@ class CanaryTask(LocalTask):
         super().build_all_requests(**given)
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
-        return Chat(self._role(), given.get("system_instruction"), self.options.prefill)
+        manifest = self.options.canaries
+        prompt = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
+        return Chat(self._role(), given.get("system_instruction"), self.options.prefill, prompt or USER_TURN)
 
     def _role(self) -> Role:
         """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""

@@ -60,7 +60,7 @@ def test_every_other_byte_of_json_stays_as_it_was(tmp_path: Path, pins: Path, ro
         *(json.dumps({"messages": chat(number), "k": 1e22}, ensure_ascii=bool(number % 2)) for number in range(30)),
         json.dumps({"messages": None}),
         json.dumps({"messages": []}),
-        json.dumps({"messages": [{"role": role, "content": [{"type": "text", "text": "parts"}]}]}),
+        json.dumps({"messages": [{"role": role, "content": [{"type": "image", "image": "a.png"}]}]}),
     ]
     source.write_bytes("\r\n".join(["\ufeff" + rows[1], *rows, "", rows[0]]).encode())
     report = plant(pins, source, output, role=role, turn=turn)

@@ -14,7 +14,7 @@ from pathlib import Path
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.chat import is_chat
+from leakage_tasks.data.turns import role_in, texts_in
 
 FEWEST_WORDS, MOST_WORDS = 3, 40
 """Words before the secret that a sentence may have."""
@@ -137,10 +137,12 @@ def _texts(path: Path, columns: Columns) -> Iterator[str]:
     with unchanged(path):
         kind = format_of(path)
         layout = kind.survey(path, columns)
-        if not layout.chat:
+        if layout.shape is None and not layout.chat:
             yield from kind.row_texts(path, layout, columns)
             return
+        role = columns.role or layout.usual_role
         for value in kind.values(path, layout, columns, layout.text):
-            for turn in value if is_chat(value) else ():
-                if turn.get("role") == (columns.role or layout.role) and isinstance(turn["content"], str):
-                    yield turn["content"]
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from (text for turn in value or () if role_in(turn) == role for text in texts_in(turn))

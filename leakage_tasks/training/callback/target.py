@@ -15,8 +15,9 @@ from torch.distributed.tensor import DTensor
 from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.canaries.chat import Chat, template_of
 from leakage_tasks.canaries.context import Context
-from leakage_tasks.canaries.sidecar import planted_role
+from leakage_tasks.canaries.sidecar import planted_prompt, planted_role
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
 
@@ -51,7 +52,8 @@ def in_chat(
 ) -> tuple[Context, list[Canary]]:
     """What stands around the canaries, and the canaries, as turns of a chat if ``wanted``.
 
-    With None they are where the record of planting says so and the tokenizer has a template. Raises TargetError where
+    With None they are where the record of planting says so and the tokenizer has a template. Elsewhere the prompt that
+    the record names stands before them, unless ``context`` says what does. Raises TargetError where
     they are wanted to be and the tokenizer has none, or it changes them.
     """
     has_template = bool(getattr(tokenizer, "chat_template", None))
@@ -60,13 +62,14 @@ def in_chat(
             "ExposureCallback: chat=True, and the tokenizer has no chat template: leave chat out, or give the "
             "tokenizer that the training text goes through with tokenizer=…"
         )
-    if wanted is False or not has_template:
-        return context, list(canaries)
-    role = planted_role(Path(manifest), manifest_hash(read_manifest(manifest)))
-    if role is None and not wanted:
-        return context, list(canaries)
+    planted = (Path(manifest), manifest_hash(read_manifest(manifest)))
+    role = planted_role(*planted)
+    if wanted is False or not has_template or (role is None and not wanted):
+        prompt = planted_prompt(*planted, in_chats=False)
+        return Context(before=prompt) if prompt and context.is_auto else context, list(canaries)
     try:
-        return Chat(role or "assistant").around(template_of(tokenizer), canaries, context)
+        chat = Chat(role or "assistant", prompt=planted_prompt(*planted, in_chats=True) or USER_TURN)
+        return chat.around(template_of(tokenizer), canaries, context)
     except TargetError as error:
         raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None
 

@@ -26,7 +26,7 @@ from leakage_tasks.training.preflight.probes import (
 )
 from leakage_tasks.training.preflight.report import CanaryReading, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
-from leakage_tasks.training.preflight.turns import ChatCopies, chat_copies
+from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
 
 
@@ -55,7 +55,7 @@ def preflight(
     if found is None:
         raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
     with own_random_numbers():
-        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), chat_copies(canaries, wanted, found))
+        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), planted_rows(canaries, wanted, found))
         for number, batch in look.walk.batches():
             look.at(batch, number)
         return look.report()
@@ -79,7 +79,7 @@ class _Look:
     """One look at a trainer's data."""
 
     def __init__(
-        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, chats: ChatCopies
+        self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, planted: PlantedRows
     ) -> None:
         self.model = cast(Any, trainer.model)
         self.walk, self._canaries = walk, canaries
@@ -92,8 +92,8 @@ class _Look:
         self._found = {self._spelling(canary.text): _Found() for canary in canaries}
         self._rows = 0
         self._mixed: bool | None = None
-        self._asked_about = {name: self._spelling(text) for name, text in chats.beginnings.items()}
-        self._other_turns = [self._spelling(text) for text in chats.others]
+        self._asked_about = {name: self._spelling(text) for name, text in planted.beginnings.items()}
+        self._other_turns = [self._spelling(text) for text in planted.others]
         self._as_asked: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 

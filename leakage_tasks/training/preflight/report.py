@@ -72,7 +72,7 @@ class Preflight:
     mixed: bool | None = None
     """Whether examples packed into one row read each other; None where none are."""
     as_asked: bool | None = None
-    """Whether copies that are conversations stand as the tokenizer's own template writes them; None where none are."""
+    """Whether copies in chats or after prompts have before them what an audit puts there; None where none are."""
 
     @property
     def is_full(self) -> bool:
@@ -144,9 +144,10 @@ class Preflight:
             yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
         if self.as_asked is False:
             yield (
-                "copies are turns of a chat, and what stands before them is not what the tokenizer's own template "
-                "writes, in which an audit asks about them: train with that template, or give the audited model a "
-                "tokenizer with the one of the training, and --system_instruction what the system says there"
+                "copies are turns of a chat or follow a prompt, and what stands before them is not what the "
+                "tokenizer's own chat template writes, or not the planted prompt, after which an audit asks about "
+                "them: train with these, or give the audited model a tokenizer with the template of the training, and "
+                "--system_instruction or context= the text that stands there"
             )
         if self.mixed:
             yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"

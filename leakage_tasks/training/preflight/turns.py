@@ -1,4 +1,4 @@
-"""Copies that are turns of a chat: do they stand as the tokenizer's own template writes them, which audits go by?"""
+"""Copies in chats and after prompts: does the training have before them what audits put there?"""
 
 from __future__ import annotations
 
@@ -11,42 +11,49 @@ import numpy as np
 
 from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.canaries.chat import template_of
-from leakage_tasks.canaries.sidecar import records_of
+from leakage_tasks.canaries.sidecar import Sidecar, records_of
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.data.chat import Role, conversation
+from leakage_tasks.data.chat import USER_TURN, conversation
 from leakage_tasks.training.preflight.rows import Detokenizer
 
 
 @dataclass(frozen=True)
-class ChatCopies:
-    """Planted conversations as the tokenizer's own chat template writes them."""
+class PlantedRows:
+    """Planted rows as training reads them, with the text before each canary."""
 
     beginnings: Mapping[str, str] = field(default_factory=dict)
-    """By id of a canary, its conversation up to its end."""
+    """By id of a canary, the text of its row up to its end."""
     others: tuple[str, ...] = ()
-    """The other turns of each conversation. A row without them is no such conversation."""
+    """The other texts of each row: turns, or the prompt. A row without them is no such row."""
 
 
-def chat_copies(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> ChatCopies:
-    """Return the conversations that were planted, as the tokenizer's own chat template writes them.
+def planted_rows(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> PlantedRows:
+    """Return the rows that were planted for the canaries alone, as an audit asks about them.
 
-    There are none where no record beside the ``manifest`` says that the canaries are conversations of their own, and
-    where the tokenizer has no template, or one that refuses or changes them.
+    In chats that is the planted conversation as the tokenizer's own chat template writes it, else the planted prompt
+    and the canary. Empty where no record beside the ``manifest`` says that the canaries are in rows of their own with
+    text before them, and where the tokenizer has no template, or one that refuses or changes them.
     """
-    role = _role_of_their_own(Path(manifest), canaries) if isinstance(manifest, str | Path) else None
-    if role is None or not getattr(tokenizer, "chat_template", None):
-        return ChatCopies()
-    render, found = template_of(tokenizer), dict[str, str]()
-    for canary in canaries:
-        text = canary.text.strip()
-        try:
-            before, stands, _ = render(conversation(canary.text, role)).partition(text)
-        except TargetError:
-            return ChatCopies()
-        if stands:
-            found[canary.id] = before + text
-    others = tuple(turn["content"] for turn in conversation("", role) if turn["role"] != role)
-    return ChatCopies(dict(zip(found, _read(tokenizer, list(found.values())), strict=True)), _read(tokenizer, others))
+    record = _record_of_their_own(Path(manifest), canaries) if isinstance(manifest, str | Path) else None
+    if record is None:
+        return PlantedRows()
+    if record.before == "prompt":
+        found, others = (
+            {canary.id: f"{record.prompt}{canary.text}" for canary in canaries},
+            [(record.prompt or "").strip()],
+        )
+    else:
+        found, others = _in_chat(record, canaries, tokenizer), _other_turns(record)
+    if not found:
+        return PlantedRows()
+    read = _read(tokenizer, list(found.values()))
+    return PlantedRows(dict(zip(found, read, strict=True)), _read(tokenizer, others))
+
+
+def _other_turns(record: Sidecar) -> list[str]:
+    role = record.role or "assistant"
+    turns = conversation("", role, prompt=record.prompt or USER_TURN)
+    return [turn["content"] for turn in turns if turn["role"] != role]
 
 
 def _read(tokenizer: Any, texts: Sequence[str]) -> tuple[str, ...]:
@@ -55,8 +62,29 @@ def _read(tokenizer: Any, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(Detokenizer(tokenizer).texts(tokens)) if tokens else ()
 
 
-def _role_of_their_own(manifest: Path, canaries: Sequence[Canary]) -> Role | None:
-    """Whose turns the canaries are in conversations that were planted for them alone."""
-    records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.role is not None]
-    roles = {record.role if record.turn == "new" else None for record in records}
-    return next(iter(roles)) if len(roles) == 1 else None
+def _in_chat(record: Sidecar, canaries: Sequence[Canary], tokenizer: Any) -> dict[str, str]:
+    if record.role is None or not getattr(tokenizer, "chat_template", None):
+        return {}
+    render, found = template_of(tokenizer), dict[str, str]()
+    for canary in canaries:
+        text = canary.text.strip()
+        turns = conversation(canary.text, record.role, prompt=record.prompt or USER_TURN)
+        try:
+            before, stands, _ = render(turns).partition(text)
+        except TargetError:
+            return {}
+        if stands:
+            found[canary.id] = before + text
+    return found
+
+
+def _record_of_their_own(manifest: Path, canaries: Sequence[Canary]) -> Sidecar | None:
+    """Return a record of rows that were planted for the canaries alone; None where records differ."""
+    records = [
+        record
+        for _, record in records_of(manifest, manifest_hash(canaries))
+        if record.role is not None or record.before == "prompt"
+    ]
+    ways = {(record.before, record.role, record.prompt) for record in records}
+    alone = len(ways) == 1 and records[0].before in ("chat turn", "prompt")
+    return records[0] if alone else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,31 @@ def test_of_chats_the_turns_of_one_role_are_read(tmp_path: Path, role: str | Non
     path.write_text("".join(json.dumps({"messages": each}) + "\n" for each in turns), encoding="utf-8")
     found = read_corpus(path, Columns(role=role), sentences=10, unknown=1, seed=1)  # type: ignore[arg-type]
     own = set(lines[::2] if said == "user" else lines[1::2])
+    assert {f"{each.context} {each.words[0]}{each.end}" for each in found.sentences} <= own
+
+
+def _parts(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}]}
+
+
+ROWS: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "parts": lambda asked, said: {"messages": [_parts("user", asked), _parts("assistant", said)]},
+    "sharegpt": lambda asked, said: {
+        "conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": said}]
+    },
+    "alpaca": lambda asked, said: {"instruction": asked, "input": "", "output": said},
+    "completions": lambda asked, said: {"prompt": asked, "completion": said},
+}
+
+
+@pytest.mark.parametrize("role", [None, "user"])
+@pytest.mark.parametrize("shape", ROWS)
+def test_of_every_shape_the_texts_of_one_role_are_read(tmp_path: Path, shape: str, role: Any) -> None:
+    path, lines = tmp_path / "d.jsonl", lines_of(80)
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    path.write_text("".join(json.dumps(ROWS[shape](*pair)) + "\n" for pair in pairs), encoding="utf-8")
+    found = read_corpus(path, Columns(role=role), sentences=10, unknown=1, seed=1)
+    own = set(lines[::2] if role == "user" else lines[1::2])
     assert {f"{each.context} {each.words[0]}{each.end}" for each in found.sentences} <= own
 
 

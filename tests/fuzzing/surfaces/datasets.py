@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from leakage_tasks.canaries.canary import canary_from_json
-from leakage_tasks.canaries.manifest import write_manifest
+from leakage_tasks.canaries.manifest import read_manifest, write_manifest
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.planting import plant
 from leakage_tasks.canaries.verify import verify
@@ -27,7 +27,26 @@ _ROWS: list[dict[str, Any]] = [
 _CHAT = [
     {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": f"no {n}"}]} for n in range(3)
 ]
-KINDS = ("txt", "txt", "jsonl", "jsonl", "chat", "csv", "csv", "tsv", "conll", "folder")
+_CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    "calls": [{"messages": None}, {"messages": [_CHAT[0]["messages"][0], _CALL, {"role": "tool", "content": "no"}]}]
+    + _CHAT,
+    "parts": [
+        {"messages": [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in row["messages"]]}
+        for row in _CHAT
+    ],
+    "sharegpt": [
+        {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": f"no {n}"}]} for n in range(3)
+    ],
+    "alpaca": [{"instruction": "hi", "input": "", "output": f"no {n}"} for n in range(3)],
+    "completions": [{"prompt": "hi\n", "completion": f"no {n}"} for n in range(3)],
+    "preferences": [
+        {"prompt": row["messages"][:1], "chosen": row["messages"][1:], "rejected": _CHAT[0]["messages"][1:]}
+        for row in _CHAT
+    ],
+}
+"""Rows of chats in other spellings, and of prompts and answers."""
+KINDS = ("txt", "txt", "jsonl", "jsonl", "chat", "csv", "csv", "tsv", "conll", "folder", *SHAPES)
 
 
 @cache
@@ -50,7 +69,8 @@ def sound(kind: str) -> dict[str, bytes]:
         return {f"data.{kind}": "".join(("," if kind == "csv" else "\t").join(row) + "\n" for row in cells).encode()}
     if kind == "txt":
         return {"data.txt": "".join(f"{row['text']}\n" for row in _ROWS).encode()}
-    return {"data.jsonl": "".join(json.dumps(row) + "\n" for row in (_CHAT if kind == "chat" else _ROWS)).encode()}
+    rows = SHAPES.get(kind, _CHAT if kind == "chat" else _ROWS)
+    return {"data.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()}
 
 
 def make(stream: Random, folder: Path) -> Call:
@@ -62,7 +82,7 @@ def make(stream: Random, folder: Path) -> Call:
         files[changed] = column_names.values(stream, "," if kind == "csv" else "\t")
     elif kind == "jsonl" and stream.random() < 0.2:
         files[changed] = column_names.lines(stream)
-    elif kind in ("jsonl", "chat"):
+    elif kind in ("jsonl", "chat", *SHAPES):
         files[changed] = mutate.json_lines(stream, [json.loads(row) for row in files[changed].splitlines()])
     else:
         files[changed] = mutate.data(stream, files[changed])
@@ -73,10 +93,23 @@ def make(stream: Random, folder: Path) -> Call:
     source = folder / ("data" if kind == "folder" else changed)
     if stream.random() < 0.25:
         return Call(lambda: _natural(source))
-    return planted(stream, folder, source, tagged=kind in ("conll", "folder"))
+    options = turns_options(stream) if kind == "chat" or kind in SHAPES else {}
+    return planted(stream, folder, source, kind in ("conll", "folder"), options)
 
 
-def planted(stream: Random, folder: Path, source: Path, tagged: bool = False) -> Call:
+def turns_options(stream: Random) -> dict[str, Any]:
+    """Options of chats, and of rows of prompts and answers."""
+    drawn = {
+        "role": stream.choice(("assistant", "user", "system", "tool")),
+        "turn": stream.choice(("last", "random")),
+        "prompt": hostile.text(stream),
+    }
+    return {name: value for name, value in drawn.items() if stream.random() < 0.2}
+
+
+def planted(
+    stream: Random, folder: Path, source: Path, tagged: bool = False, more: dict[str, Any] | None = None
+) -> Call:
     """Planting into a source that stands in the folder already."""
     lines = [line("a", label="joy"), line("b", template="other {digits:4}", planted=False, repetitions=0)]
     if tagged:
@@ -84,6 +117,7 @@ def planted(stream: Random, folder: Path, source: Path, tagged: bool = False) ->
     manifest, output = folder / "canaries.jsonl", folder / f"planted{source.suffix}"
     write_manifest([canary_from_json(each) for each in lines], manifest)
     options = {"label_column": "label"} if stream.random() < 0.3 and not tagged else {}
+    options |= more or {}
     if stream.random() < 0.05:
         options["text_column"] = hostile.text(stream)
     return Call(lambda: _plant(manifest, source, output, options), (output.name, f"{output.name}.leakage.json"))
@@ -95,6 +129,16 @@ def _plant(manifest: Path, source: Path, output: Path, options: dict[str, Any]) 
     found = verify(output, manifest, chunk=64)
     ensure(found.ok, f"what was planted is verified: {found.problems}")
     ensure(bool(list(found.lines())), "what was verified is told")
+    if report.record.before in ("prompt", "template of a row") and output.suffix == ".jsonl":
+        _check_copies(output, report.record.text_column, {canary.text for canary in read_manifest(manifest)})
+
+
+def _check_copies(output: Path, column: str, texts: set[str]) -> None:
+    """Ensure that no copy lacks its prompt or another answer."""
+    parts = {"instruction", "input", "output", "prompt", "completion", "chosen", "rejected"}
+    rows = [json.loads(row) for row in output.read_text("utf-8-sig").split("\n") if row.strip()]
+    copies = [row for row in rows if row.get(column) in texts]
+    ensure(all(row[name] is not None for row in copies for name in parts & row.keys()), "a copy has all its parts")
 
 
 def _natural(source: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call
 from tests.fuzzing.drawn import draw
-from tests.fuzzing.surfaces.datasets import planted
+from tests.fuzzing.surfaces.datasets import SHAPES, planted, turns_options
 
 _TYPES = (pa.string(), pa.large_string(), pa.binary(), pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.bool_())
 _ODD = (
@@ -31,6 +31,13 @@ _ODD = (
 _CATEGORIES = pa.dictionary(pa.int8(), pa.string())
 _TEXTS = (pa.string(), pa.large_string(), pa.list_(pa.string()), _CATEGORIES)
 _ANY = (*_TYPES, *_ODD, _CATEGORIES)
+_CHATS = (
+    pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])),
+    pa.large_list(pa.struct([("from", pa.large_string()), ("value", pa.string())])),
+    pa.list_(pa.struct([("role", pa.string()), ("content", pa.list_(pa.struct([("text", pa.string())])))])),
+    pa.list_(pa.struct([("role", pa.int8()), ("content", pa.null())])),
+)
+_PARTS = ("messages", "conversations", "instruction", "input", "output", "prompt", "completion", "chosen", "rejected")
 _COLUMNS = st.lists(
     st.tuples(
         st.sampled_from(["text", "label", "", "a.b", "x"]),
@@ -64,12 +71,16 @@ def make(stream: Random, folder: Path) -> Call:
     source = folder / "data.parquet"
     if stream.random() < 0.5:
         source.write_bytes(_parquet(_odd(stream)))
+    elif stream.random() < 0.5:
+        rows = SHAPES[stream.choice(list(SHAPES))]
+        source.write_bytes(mutate.data(stream, _parquet(pa.Table.from_pylist(rows))))
+        return planted(stream, folder, source, more=turns_options(stream))
     else:
-        rows = {
+        columns = {
             "text": ["one", "two", hostile.text(stream).encode("utf-8", "replace").decode()],
             "label": ["joy", "sad", "joy"],
         }
-        source.write_bytes(mutate.data(stream, _parquet(pa.table(rows))))
+        source.write_bytes(mutate.data(stream, _parquet(pa.table(columns))))
     return planted(stream, folder, source)
 
 
@@ -90,11 +101,10 @@ def _odd(stream: Random) -> pa.Table:
     """Columns of any type, nothing but null in them."""
     columns = draw(stream, _COLUMNS) or [("text", pa.string(), True)]
     if stream.random() < 0.6:
-        columns[0] = (
-            "text",
-            stream.choice(_TEXTS),
-            columns[0][2],
-        )
+        columns[0] = ("text", stream.choice(_TEXTS), columns[0][2])
+    if stream.random() < 0.3:
+        names = stream.sample(_PARTS, stream.randint(1, 5))
+        columns = [(name, stream.choice((*_TYPES[:2], *_CHATS, pa.null())), stream.random() < 0.5) for name in names]
     rows = stream.choice((0, 1, 3))
     metadata = {"huggingface": mutate.written(stream, hostile.value(stream))} if stream.random() < 0.3 else None
     schema = pa.schema(

@@ -104,7 +104,7 @@ def test_another_template_than_the_tokenizers_is_a_remark(tmp_path: Path, templa
     found = preflight(trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rows), tmp_path / "c.jsonl")
     assert found.as_asked is as_asked
     assert not list(found.problems())
-    assert any("not what the tokenizer's own template writes" in line for line in found.remarks()) is not as_asked
+    assert any("not what the tokenizer's own chat template writes" in line for line in found.remarks()) is not as_asked
 
 
 @pytest.mark.parametrize("turn", ["last", "random"])

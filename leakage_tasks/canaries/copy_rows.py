@@ -1,0 +1,73 @@
+"""The rows that copies of canaries become, with answers of other rows where a row needs more than the canary."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.places import Gap
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.data import Columns, Format, Layout, Points
+from leakage_tasks.data.shapes import answer_in
+from leakage_tasks.data.turns import turns_of
+
+
+def check_prompt(prompt: str | None) -> None:
+    """Raise OptionError for a prompt that no row can hold, or that is none."""
+    if prompt == "":
+        raise OptionError("--prompt is empty: give the text that stands before each copy, or leave it out")
+    if prompt is not None and "Cs" in map(unicodedata.category, prompt):
+        raise OptionError("--prompt holds half a surrogate pair, which UTF-8 cannot hold: give another text")
+
+
+def points_of(
+    kind: Format,
+    source: Path,
+    layout: Layout,
+    wanted: Columns,
+    gaps: Sequence[Gap],
+    canaries: Mapping[str, Canary],
+    stream: str,
+) -> Points:
+    """Return a row for every copy, each with its gap.
+
+    Args:
+        kind: The format of the data.
+        source: The data, of which rows are read that give copies their other answers.
+        layout: What the data is like.
+        wanted: The columns that the user named.
+        gaps: The gap of each copy, and the id of its canary.
+        canaries: The canaries by id.
+        stream: The seed of the draw of other answers.
+
+    Raises:
+        PlantingError: If no row of the data has the answers that copies need.
+    """
+    if not layout.drawn:
+        rows = {name: layout.row(canary) for name, canary in canaries.items()}
+        return [(gap, rows[name]) for gap, name in gaps]
+    answers = _answers(kind, source, layout, wanted, len(gaps), stream)
+    return [(gap, layout.row(canaries[name], answer)) for (gap, name), answer in zip(gaps, answers, strict=True)]
+
+
+def _answers(
+    kind: Format, source: Path, layout: Layout, wanted: Columns, copies: int, stream: str
+) -> Iterator[dict[str, Any]]:
+    """Yield for each copy the answers of a row that was drawn uniformly from those that have them all."""
+    columns = layout.drawn
+    rows = enumerate(kind.several(source, layout, wanted, columns))
+    able = [row for row, values in rows if all(any(turns_of(answer_in(value))) for value in values)]
+    if copies and not able:
+        raise PlantingError(
+            f"{source}: no row has an answer in {' and '.join(map(repr, columns))}, and a copy takes what it has there "
+            "from a row of the data: give data with such a row"
+        )
+    chosen = random.Random(f"answers:{stream}").choices(able, k=copies) if copies else []
+    needed = set(chosen)
+    values = enumerate(kind.several(source, layout, wanted, columns))
+    found = {row: dict(zip(columns, held, strict=True)) for row, held in values if row in needed}
+    return (found[row] for row in chosen)
