@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ class PlantedRows:
     beginnings: Mapping[str, str] = field(default_factory=dict)
     """By id of a canary, the text of its row up to its end."""
     others: tuple[str, ...] = ()
-    """The other texts of each row: turns, or the prompt. A row without them is no such row."""
+    """The turns before the canary in each conversation. A row without them is no such conversation."""
 
 
 def planted_rows(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> PlantedRows:
@@ -37,23 +38,22 @@ def planted_rows(manifest: Any, canaries: Sequence[Canary], tokenizer: Any) -> P
     record = _record_of_their_own(Path(manifest), canaries) if isinstance(manifest, str | Path) else None
     if record is None:
         return PlantedRows()
+    others: list[str] = []
     if record.before == "prompt":
-        found, others = (
-            {canary.id: f"{record.prompt}{canary.text}" for canary in canaries},
-            [(record.prompt or "").strip()],
-        )
+        found = {canary.id: f"{record.prompt}{canary.text}" for canary in canaries}
     else:
-        found, others = _in_chat(record, canaries, tokenizer), _other_turns(record)
+        found, others = _in_chat(record, canaries, tokenizer), _turns_before(record)
     if not found:
         return PlantedRows()
     read = _read(tokenizer, list(found.values()))
     return PlantedRows(dict(zip(found, read, strict=True)), _read(tokenizer, others))
 
 
-def _other_turns(record: Sidecar) -> list[str]:
+def _turns_before(record: Sidecar) -> list[str]:
+    """Return the turns before the canary's. Those after it are drawn from the data, so they differ."""
     role = record.role or "assistant"
     turns = conversation("", role, prompt=record.prompt or USER_TURN)
-    return [turn["content"] for turn in turns if turn["role"] != role]
+    return [turn["content"] for turn in takewhile(lambda turn: turn["role"] != role, turns)]
 
 
 def _read(tokenizer: Any, texts: Sequence[str]) -> tuple[str, ...]:
