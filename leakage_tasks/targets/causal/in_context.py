@@ -17,7 +17,7 @@ from typing import Any
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.tokens.automaton import Encode
+from leakage_tasks.targets.tokens.fixed_ends import Encode
 from leakage_tasks.targets.tokens.tries import PROBES
 
 Decode = Callable[[list[int]], str]
