@@ -11,6 +11,8 @@ from lm_eval.models.huggingface import HFLM
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from benchmarks.compatibility.tokenizers import TOKENIZERS
+from benchmarks.compatibility.tokenizers import tokenizer as made
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, parse_template, word_list
 from leakage_tasks.canaries.context import Context
@@ -174,6 +176,24 @@ def test_white_space_at_the_end_of_a_context_costs_nothing(before, large, monkey
         (finding,) = run_attack(attack, target, [CANARY], context=context)
         assert finding.rank == sum(cost <= own + 1e-4 for cost in costs)
         assert finding.log_perplexity == pytest.approx(own, abs=1e-3)
+
+
+BETWEEN_TURNS = Context("none", "<|turn|>user\nhouse<|end|>\n<|turn|>assistant\n", "<|end|>\n", chat=True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if kind != "ends of words"])
+def test_a_large_space_between_two_turns_is_searched_by_joint_encodings(kind):
+    tokenizer = made(kind)
+    turns = [AddedToken(name, special=True) for name in ("<|turn|>", "<|end|>")]
+    tokenizer.add_tokens(turns, special_tokens=True)
+    tokenizer.bos_token = tokenizer.bos_token or "<|turn|>"
+    space = parse_template("the pin is {digits:9}.")
+    target = CausalTarget(tiny_gpt2(tokenizer), tokenizer).in_context(BETWEEN_TURNS, space)
+    found = target.paths(space)
+    for filling in space.sample(20, 1):
+        text = BETWEEN_TURNS.before + space.fill(filling) + BETWEEN_TURNS.after
+        joint = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert [*target._lead.tokens, *found.prefix, *found.path(filling)] == joint
 
 
 def test_white_space_at_the_end_of_a_context_costs_nothing_by_the_harness():
