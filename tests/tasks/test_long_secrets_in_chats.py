@@ -17,9 +17,10 @@ from torch.nn.utils.rnn import pad_sequence
 from leakage_tasks.canaries import Canary, make_canaries, word_list
 from leakage_tasks.targets.tokens import token_paths
 from tests.chats import STYLES, chat_model, chat_tokenizer
-from tests.oracles import costs_of_rows
+from tests.oracles import costs_of_rows, tiny_gpt2
+from tests.targets.causal.test_in_context import spaced
 from tests.tasks.test_canary_tasks import BOTH
-from tests.tasks.test_chats import brute, logged, rendered
+from tests.tasks.test_chats import FOLLOWING, brute, logged, rendered
 
 ALL_STYLES = [*STYLES, "phi-3", "zephyr"]
 WORD = word_list("word", ["pin", "kalo", "all", "right", "please", "the", "is", "of", "continue", "in", "on", "an"])
@@ -82,6 +83,40 @@ def test_exposure_and_extraction_are_those_of_whole_conversations(style: str, te
     planted = found["canary_extraction"][canaries[0].id]
     assert planted.proven
     assert planted.guesses[0].filling == canaries[0].secret
+
+
+@pytest.mark.parametrize(("style", "role"), [("chatml", "user"), ("llama-3", "system"), ("mistral", "user")])
+def test_nine_digits_in_any_turn_cost_what_their_conversations_do(style: str, role: str, tmp_path: Any) -> None:
+    (canary,) = canaries = make_canaries(DIGITS, 1, seed=4)
+    found, _ = logged(style, canaries, tmp_path, BOTH[:1], metadata={"role": role, "budget": 200})
+    rows = [rendered(style, canary.text, role, until=FOLLOWING[role])]
+    before = rendered(style, "XYZZY", role, until="XYZZY")
+    (own,) = costs_of_rows(chat_model(style), rows, len(os.path.commonprefix([before, *rows])))
+    assert found["canary_exposure"][canary.id].log_perplexity == pytest.approx(own, abs=1e-3)
+
+
+THINKS = (
+    "{% for m in messages %}<|im_start|>{% if m.role == 'assistant' %}</think>\n\n{% endif %}"
+    "{{ m.content }}<|im_end|>{% endfor %}"
+)
+
+
+def test_line_breaks_before_a_turn_cost_its_canary_nothing(tmp_path: Any) -> None:
+    """A tokenizer with a token of two line breaks, which it does not use before a word."""
+    tokenizer = copy.deepcopy(spaced())
+    tokenizer.add_special_tokens({"eos_token": "<|im_end|>", "additional_special_tokens": ["<|im_start|>"]})
+    tokenizer.chat_template = THINKS
+    model = tiny_gpt2(tokenizer)
+    (canary,) = canaries = make_canaries("pin {unique} is {digits:9}", 1, seed=4)
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
+    found, _ = logged("chatml", canaries, tmp_path, BOTH[:1], lm=lm, metadata={"budget": 200})
+    said = [{"role": "user", "content": "Please continue."}, {"role": "assistant", "content": canary.text}]
+    whole = tokenizer.apply_chat_template(said, tokenize=False)
+    joint = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
+    held = sum(end <= whole.index(canary.text) for _, end in joint["offset_mapping"])
+    assert tokenizer(whole[: whole.index(canary.text)])["input_ids"] != joint["input_ids"][:held]
+    (own,) = costs_of_rows(model, [joint["input_ids"]], held)
+    assert found["canary_exposure"][canary.id].log_perplexity == pytest.approx(own, abs=1e-3)
 
 
 @pytest.mark.parametrize(
