@@ -143,6 +143,14 @@ def test_exposure_and_search_of_a_fixed_source_are_exact(family: str) -> None:
     assert [guess.score for guess in found.guesses] == pytest.approx(sorted(costs)[:10], abs=1e-3)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_special_token_after_nine_digits_is_part_of_the_target(family: str) -> None:
+    ended = Canary("ended", "pin {digits:9}.<s>", tuple("281265017"), source=SOURCE)
+    target = Seq2SeqTarget(tiny(family), ending())
+    (finding,) = run_attack("exposure", target, [ended], budget=100)
+    assert finding.log_perplexity == pytest.approx(direct(tiny(family), [(SOURCE, ended.text)])[0], abs=1e-3)
+
+
 def test_a_source_that_holds_the_secret_is_filled_with_each_guess() -> None:
     target = Seq2SeqTarget(tiny("bart"), ending())
     rank, costs = brute("bart", FILLED)
