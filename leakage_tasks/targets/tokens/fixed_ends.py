@@ -18,8 +18,8 @@ from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 Encode = Callable[[list[str]], list[list[int]]]
 Tokens = tuple[int, ...]
-FIRST_MARK = 0xF0000
-"""The characters from this one on are for private use: no slot holds one."""
+FIRST_MARK, MARKS = 0xD800, 0x800
+"""Surrogates, which no text holds that can be encoded, and how many of them there are."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
     ``encoded`` are the tokens of the filled ``probes``.
     """
     backwards = os.path.commonprefix([tokens[::-1] for tokens in encoded])
-    counts = [count for count in range(len(backwards), 0, -1) if backwards[count - 1] in pieces.added]
+    most = min(len(backwards), MARKS)
+    counts = [count for count in range(most, 0, -1) if backwards[count - 1] in pieces.added]
     texts, last = [space.fill(filling) for filling in probes], space.pieces[-1]
     if not counts:
         return NO_TAIL

@@ -9,6 +9,7 @@ from tokenizers import AddedToken
 from benchmarks.compatibility.tokenizers import tokenizer
 from leakage_tasks.canaries import parse_template, word_list
 from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.targets.tokens import fixed_ends
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
 from leakage_tasks.targets.tokens.token_paths import lay_out
@@ -100,6 +101,20 @@ def test_white_space_that_an_added_token_takes_from_some_values_is_no_filling_lo
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     with pytest.raises(layout.TargetError, match="cannot be told apart"):
         lay_out(space, encoder(made), lambda: token_pieces(made, len(made)), Tries())
+
+
+def test_what_follows_more_tokens_than_there_are_marks_begins_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = with_turns("digits merged", special=True)
+    monkeypatch.setattr(fixed_ends, "MARKS", 3)
+    space, paths = walked(made, "the pin is {digits:2}.<|end|>\n\n<|start|>x<|end|>", monkeypatch)
+    assert paths._tail.text == "<|start|>x<|end|>"
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+def test_private_characters_in_a_template_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = with_turns("digits merged", special=True)
+    space, paths = walked(made, "the {digits:1}\U000f0000{digits:1}\U000f0000<|end|>", monkeypatch)
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
 def test_what_is_to_come_becomes_less_up_to_the_last_added_token(monkeypatch: pytest.MonkeyPatch) -> None:
