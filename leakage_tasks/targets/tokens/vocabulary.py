@@ -14,6 +14,8 @@ from leakage_tasks.core.arrays import IntArray
 
 VOCABULARIES = 8
 """Sets of characters whose tokens are remembered: those of a few templates."""
+RARE = "☃ ۞ \U0010fffd"
+"""Characters that few tokenizers know."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """How tokenizers with byte fallback write the token of a byte."""
 _SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -110,8 +112,13 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     never = unproduced(tokenizer, spelled)
     pieces = Pieces({token: text for token, text in spelled.items() if token not in never})
     pieces.parts = parts_of_characters(tokenizer, [token for token, text in written.items() if "\ufffd" in text])
-    pieces.added = frozenset(matched)
+    pieces.added = frozenset(matched).difference(_unknown(tokenizer))
     return pieces
+
+
+def _unknown(tokenizer: Any) -> set[int]:
+    """Return the token of unknown characters if any is written as it; the text beside it is not tokenized by itself."""
+    return {tokenizer.unk_token_id}.intersection(tokenizer.encode(RARE, add_special_tokens=False))
 
 
 def _matched_first(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:

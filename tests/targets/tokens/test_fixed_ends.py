@@ -9,6 +9,7 @@ from tokenizers import AddedToken
 from benchmarks.compatibility.tokenizers import tokenizer
 from leakage_tasks.canaries import parse_template, word_list
 from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens import fixed_ends
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
@@ -19,7 +20,7 @@ from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 KINDS = ["digits merged", "single digits", "Llama 3", "byte fallback", "Gemma", "Unigram", "characters"]
 TEMPLATES = [
-    "<|start|>user\nthe pin is {digits:2}.<|end|>\n<|start|>",
+    "<|start|>the house<|end|>\n<|start|>the pin is {digits:2}.<|end|>\n<|start|>",
     "<|start|>{digits:2} <|end|>  x",
     "<|start|>  the pin is {digits:1} {digits:1}<|end|>",
 ]
@@ -99,7 +100,7 @@ def test_white_space_that_an_added_token_takes_from_some_values_is_no_filling_lo
     made = with_turns("digits merged", special=True, lstrip=True)
     space = parse_template("the {w} {w}<|end|>", {"w": word_list("w", ["red", "red ", "Blue"])})
     monkeypatch.setattr(layout, "ENUMERATE", 0)
-    with pytest.raises(layout.TargetError, match="cannot be told apart"):
+    with pytest.raises(TargetError, match="cannot be told apart"):
         lay_out(space, encoder(made), lambda: token_pieces(made, len(made)), Tries())
 
 
@@ -109,6 +110,13 @@ def test_what_follows_more_tokens_than_there_are_marks_begins_later(monkeypatch:
     space, paths = walked(made, "the pin is {digits:2}.<|end|>\n\n<|start|>x<|end|>", monkeypatch)
     assert paths._tail.text == "<|start|>x<|end|>"
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
+
+
+@pytest.mark.parametrize("template", ["☃ the pin is {digits:2}<|end|>", "the pin is {digits:2}☃<|end|>"])
+def test_an_unknown_character_beside_added_tokens_is_declined(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = with_turns("Unigram", special=True)
+    with pytest.raises(TargetError, match="does not give back the text"):
+        walked(made, template, monkeypatch)
 
 
 def test_private_characters_in_a_template_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
