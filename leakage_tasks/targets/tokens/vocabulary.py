@@ -109,10 +109,14 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     decoded = {token: text[skip:] for token, text in zip(ids, texts, strict=True)}
     written = decoded | _contents(tokenizer, decoded, matched)
     spelled = {token: text for token, text in written.items() if text and "\ufffd" not in text}
-    never = unproduced(tokenizer, spelled)
+    # Tokenizers with split_special_tokens find none in a text.
+    special = [token for token in tokenizer.all_special_ids if token in spelled]
+    unfound = {token for token in special if _is_missing(tokenizer, token, spelled[token])}
+    never = unproduced(tokenizer, spelled) | unfound
     pieces = Pieces({token: text for token, text in spelled.items() if token not in never})
     pieces.parts = parts_of_characters(tokenizer, [token for token, text in written.items() if "\ufffd" in text])
-    pieces.added = frozenset(matched).difference(_unknown(tokenizer))
+    split = special if getattr(tokenizer, "split_special_tokens", False) else []
+    pieces.added = frozenset(matched).difference(_unknown(tokenizer), split)
     return pieces
 
 
