@@ -99,7 +99,7 @@ def tokens_of(before: str, shared: Sequence[int], encode: Encode, decode: Decode
 
 
 def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> str | None:
-    """The beginning of ``before`` that has the ``tokens``; added tokens may have taken white space from it."""
+    """Return the beginning of ``before`` that has the ``tokens``; added tokens may have taken white space from it."""
     spelled = decode(tokens) if tokens else ""
     if before.startswith(spelled):
         return spelled
@@ -108,7 +108,7 @@ def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> 
 
 
 def _next_piece(rest: str, shared: Sequence[int], kept: int, decode: Decode) -> tuple[int, str] | None:
-    """How many tokens after the first ``kept`` hold the next characters of ``rest``, and these; None for none."""
+    """Return how many tokens after the first ``kept`` hold the first characters of ``rest``, and these characters."""
     last = list(shared[max(kept - 1, 0) : kept])
     skip = len(decode(last)) if last else 0
     for count in range(1, min(MOST_PARTS, len(shared) - kept) + 1):

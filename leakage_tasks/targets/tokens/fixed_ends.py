@@ -31,11 +31,11 @@ class Tail:
 
     @property
     def marks(self) -> dict[str, int]:
-        """The tokens in their order, by a character each."""
+        """Return the tokens in their order, each with a character that represents it."""
         return {chr(FIRST_MARK + place): token for place, token in enumerate(self.tokens)}
 
     def taken_off(self, space: Space) -> Space:
-        """The space without the text that the tokens replace."""
+        """Return the space without the text that the tokens replace."""
         return Space((*space.pieces[:-1], space.pieces[-1].removesuffix(self.text)), space.slots)
 
 
@@ -51,7 +51,7 @@ class Head:
 
 
 def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], encode: Encode, pieces: Pieces) -> Tail:
-    """The longest tail that begins with an added token; an empty one where the probes have none in common.
+    """Return the longest tail that begins with an added token, an empty one if the probes have none in common.
 
     ``encoded`` are the tokens of the filled ``probes``.
     """
@@ -71,12 +71,12 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
 
 
 def _same(cut: Sequence[Sequence[int]], whole: Sequence[Tokens], count: int) -> bool:
-    """Whether each of the texts ``cut`` has the tokens of the ``whole`` one but for the ``count`` last ones."""
+    """Return whether each of the texts ``cut`` has the tokens of the ``whole`` one but for the ``count`` last ones."""
     return all(tuple(tokens) == every[:-count] for tokens, every in zip(cut, whole, strict=True))
 
 
 def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Head:
-    """The head of the tokens ``shared`` by all texts; an empty one where no added token is among them."""
+    """Return the head of the tokens ``shared`` by all texts, an empty one if no added token is among them."""
     count = next((place + 1 for place in reversed(range(len(shared))) if shared[place] in pieces.added), 0)
     if count == 0:
         return Head()
@@ -88,7 +88,7 @@ def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Hea
 
 
 def encode_each(encode: Encode, texts: list[str]) -> Iterator[Tokens | None]:
-    """The tokens of each text; None for one that a context joins in another way than a filled text."""
+    """Yield the tokens of each text, None for a text that the context joins in another way than a filled text."""
     for text in texts:
         try:
             yield tuple(encode([text])[0])

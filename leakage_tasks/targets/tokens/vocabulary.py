@@ -77,7 +77,7 @@ class Vocabulary:
         return cls(np.array(sorted(spelled), dtype=np.int64), tree, letters)
 
     def ending_in(self, tokens: Mapping[str, int]) -> Vocabulary:
-        """The same with tokens besides, each spelled by a character that no other token has."""
+        """Add ``tokens``, each by a character that no other token has."""
         if not tokens:
             return self
         columns = np.union1d(self.columns, np.array([*tokens.values()], dtype=np.int64))
@@ -126,7 +126,7 @@ def _unknown(tokenizer: Any) -> set[int]:
 
 
 def _matched_first(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:
-    """The special and added tokens among ``ids``, each with the text that the tokenizer looks for."""
+    """Return the special and added tokens among ``ids``, each with the text that the tokenizer looks for."""
     added = {token: each.content for token, each in tokenizer.added_tokens_decoder.items()}
     special = [token for token in tokenizer.all_special_ids if token not in added]
     names = dict(zip(special, tokenizer.convert_ids_to_tokens(special), strict=True)) | added
@@ -134,7 +134,7 @@ def _matched_first(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:
 
 
 def _contents(tokenizer: Any, decoded: Mapping[int, str], matched: Mapping[int, str]) -> dict[int, str]:
-    """The text of those ``matched`` tokens whose decoding differs from it in white space alone, and of special ones.
+    """Return the text of special tokens, and of other ``matched`` ones whose decoding differs in white space alone.
 
     Decoders put spaces around added tokens and drop special ones. The others are also tokens of the model, which their
     decoding spells: "▁▁" is two spaces.
