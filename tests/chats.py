@@ -7,8 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from benchmarks.compatibility import tokenizers as kinds
 
 NUMBERS = [f"The pin of kalo{n % 97} is {n * 7919 % 10000:04d}. Please continue. All right." for n in range(400)]
 CHATML = (
@@ -31,6 +33,14 @@ MISTRAL = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]"
     "{% elif m.role == 'assistant' %} {{ m.content }}{{ eos_token }}"
     "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"
+)
+PHI_3 = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% else %}{{ eos_token }}{% endif %}"
+)
+ZEPHYR = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{{ eos_token }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 
 
@@ -65,6 +75,22 @@ def _wrapped(backend: Tokenizer, template: str, **special: str) -> PreTrainedTok
     return found
 
 
+def _phi_3() -> PreTrainedTokenizerFast:
+    """Pieces without a space put before a text, and turns whose tokens take the line break after them."""
+    found = kinds.tokenizer("Gemma")
+    names = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
+    found.add_tokens([AddedToken(name, special=True, rstrip=True) for name in names], special_tokens=True)
+    found.chat_template = PHI_3
+    return found
+
+
+def _zephyr() -> PreTrainedTokenizerFast:
+    """Pieces with a space put before a text, after every special token too."""
+    found = kinds.tokenizer("byte fallback")
+    found.chat_template = ZEPHYR
+    return found
+
+
 @lru_cache
 def chat_tokenizer(style: str) -> PreTrainedTokenizerFast:
     """The tokenizer of a style, with its chat template."""
@@ -85,6 +111,8 @@ def chat_tokenizer(style: str) -> PreTrainedTokenizerFast:
             eos_token="<end_of_turn>",
         ),
         "mistral": lambda: _wrapped(_pieces(False, ["<s>", "</s>"]), MISTRAL, bos_token="<s>", eos_token="</s>"),
+        "phi-3": _phi_3,
+        "zephyr": _zephyr,
     }
     return make[style]()
 

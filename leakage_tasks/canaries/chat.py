@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,6 +18,8 @@ Render = Callable[[Conversation], str]
 PLACE = "wx7qk2zv"
 """Stands for a canary where the template is asked what it puts around one."""
 PLAIN = Context()
+SHOWN = 12
+"""Characters shown before and after those in which two texts differ."""
 PROBES = 3
 """Random fillings for which a template must put the same around a canary."""
 
@@ -78,14 +81,17 @@ class Chat:
         """What stands around every canary: ``within``, which is part of the turn, and what the template puts there.
 
         After it come the template's own characters up to the next turn's text. Raises OptionError for a start token
-        besides, TargetError for a template that drops, repeats or changes the turn.
+        besides, TargetError for a template that drops, repeats or changes the turn, or writes another text each time.
         """
         if within.start != "auto":
             raise OptionError(
                 f"--metadata context={within}: under --apply_chat_template the template says what a text begins with: "
                 "leave the start out"
             )
-        parts = render(self.conversation(within.before + PLACE + within.after)).split(PLACE)
+        turns = self.conversation(within.before + PLACE + within.after)
+        whole = render(turns)
+        _check_repeats(whole, render(turns))
+        parts = whole.split(PLACE)
         if len(parts) != 2:
             how = "drops" if len(parts) == 1 else "repeats"
             raise TargetError(
@@ -111,7 +117,7 @@ class Chat:
     def as_rendered(self, render: Render, canary: Canary, within: Context, around: Context) -> Canary:
         """The canary as the template really writes it: without white space at its ends where the template trims.
 
-        Raises TargetError where the template changes its text in another way, or for some fillings alone.
+        Raises TargetError if the template changes its text in another way, for some fillings alone, or with the time.
         """
         text, space = canary.known or canary.template, canary.attack_space
         fillings = (canary.secret, *space.sample(PROBES, f"chat:{canary.id}"))
@@ -122,10 +128,26 @@ class Chat:
             expected = [around.before + found.attack_space.fill(filling) + around.after for filling in fillings]
             if all(whole.startswith(part) for whole, part in zip(written, expected, strict=True)):
                 return found
+        again = self.context(render, within)
+        _check_repeats(around.before + PLACE + around.after, again.before + PLACE + again.after)
         raise TargetError(
             f"canary {canary.id!r}: the model's chat template changes its text in the {self.role}'s turn: take what "
             "the template changes from the canary's template, or audit without --apply_chat_template"
         )
+
+
+def _check_repeats(first: str, second: str) -> None:
+    """Raise TargetError if a template writes ``first`` and then ``second`` for the same conversation."""
+    if first == second:
+        return
+    start, end = len(os.path.commonprefix([first, second])), len(os.path.commonprefix([first[::-1], second[::-1]]))
+    one, other = (text[max(0, start - SHOWN) : len(text) - end + SHOWN] for text in (first, second))
+    raise TargetError(
+        f"the model's chat template writes {one!r} and, asked again, {other!r}: it prints the time (strftime_now) or "
+        "draws at random, so two texts of it cannot be compared: pass what it prints with --model_args "
+        "chat_template_args={…}, if the template takes it as an argument, or give the tokenizer a template that prints "
+        "neither"
+    )
 
 
 def protocol_of(chat: Chat | None) -> dict[str, str]:

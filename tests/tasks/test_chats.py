@@ -157,6 +157,37 @@ SHOUTS = "{% for m in messages %}<{{ m.role }}>{{ m.content | upper }}{% endfor 
 STARS = "{% for m in messages %}<{{ m.role }}>{{ m.content | replace('pin', '***') }}{% endfor %}"
 
 
+CLOCK = "Now: {{ strftime_now('%H:%M:%S.%f') }}.\n" + CHATML
+SAID = "Now: {{ now if now is defined else strftime_now('%H:%M:%S.%f') }}.\n" + CHATML
+CHANCE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<{{ range(100000) | random }}>{% endfor %}"
+
+
+@pytest.mark.parametrize("template", [CLOCK, SAID, CHANCE], ids=["clock", "argument", "chance"])
+def test_a_template_that_prints_the_time_is_named_as_the_cause(template: str, tmp_path: Any) -> None:
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = template
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    with pytest.raises(
+        TargetError, match=r"asked again.*prints the time \(strftime_now\).*chat_template_args="
+    ) as raised:
+        logged("chatml", canaries, tmp_path, BOTH[:1], tokenizer=tokenizer)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_time_that_is_passed_to_the_template_is_no_fault(tmp_path: Any) -> None:
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = SAID
+    lm = HFLM(pretrained=chat_model("chatml"), tokenizer=tokenizer, batch_size=8, chat_template_args={"now": "noon"})
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    found, _ = logged("chatml", canaries, tmp_path, BOTH[:1], lm=lm)
+    (canary,) = canaries
+    texts = [canary.space.fill(filling) for filling in canary.space.enumerate()]
+    rows = [[*tokenizer("Now: noon.\n")["input_ids"], *rendered("chatml", text)] for text in texts]
+    costs = costs_of("chatml", rows)
+    own = costs[canary.space.index(canary.secret)]
+    assert found["canary_exposure"][canary.id].rank == sum(cost <= own + 1e-4 for cost in costs)
+
+
 @pytest.mark.parametrize(
     ("template", "settings", "message"),
     [

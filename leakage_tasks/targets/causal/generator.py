@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.causal.in_context import tokens_of
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import Proposal
 from leakage_tasks.targets.tokens.trie import TriePaths
@@ -24,8 +24,8 @@ CELLS = 4_000_000
 class CausalGenerator:
     """Implements ``ProposesValues``; it knows the text before the slot, not what comes after.
 
-    A value's cost is that of all its tokens after those which the text before the slot, tokenized alone, shares with
-    every value in it; values may have several tokens. Places are among the alphabet's values; those that tie share
+    A value's cost is that of all tokens after those that hold text before the slot alone and are the same for every
+    value; values may have several tokens. Places are among the alphabet's values; those that tie share
     the better place. Mix and Match (001) suggests such a generator in section 6.
     """
 
@@ -63,8 +63,7 @@ def last_slot_costs(target: CausalTarget, before: str, alphabet: Alphabet) -> Fl
     trie = TriePaths(space, target.encode)
     _check_room(target, len(trie.prefix) + 1)
     memory, whole, following = target.start(trie.prefix, trie.columns)
-    own = target.encode([before])[0] if before else []
-    shared = len(os.path.commonprefix([own, list(trie.prefix)]))
+    shared = len(tokens_of(before, trie.prefix, target.encode, target.decode)[0])
     extra = whole - target.start(trie.prefix[:shared], trie.columns)[1] if shared < len(trie.prefix) else 0.0
     costs = np.full(len(alphabet), np.nan)
     root = _Texts(np.array([trie.root]), np.zeros(1), len(trie.prefix), memory, following)

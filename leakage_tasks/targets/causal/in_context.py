@@ -1,10 +1,10 @@
 """What a causal model reads before a canary, and which tokens have a cost.
 
 A text is tokenized together with what stands around it. The *lead* is what is only read: the token everything begins
-with, then the tokens that the context has by itself and keeps whatever filling follows. All tokens after the lead have
-a cost: those of the text, and one that holds characters of context and text alike counts in full, as one that straddles
-template and secret does. So every filling is scored after one and the same lead, and ranks are those of the whole.
-Where nothing at all is before a text, its first token has no cost: nothing predicts it.
+with, then the tokens that hold the context's characters alone and are the same for every filling. All tokens after the
+lead have a cost: those of the text, and one that holds characters of context and text alike counts in full, as one that
+straddles template and secret does. So every filling is scored after one and the same lead, and ranks are those of the
+whole. Where nothing at all is before a text, its first token has no cost: nothing predicts it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.tokens.automaton import Encode
+from leakage_tasks.targets.tokens.fixed_ends import Encode
 from leakage_tasks.targets.tokens.tries import PROBES
 
 Decode = Callable[[list[int]], str]
 MOST_VALUES = 1000
+MOST_PARTS = 4
+"""The tokens that a character has at most: the bytes of its UTF-8."""
+MOST_CUTS = 100
+"""Characters at the end of a context among which its last own token is looked for."""
 BREAK = "end the context with a line break, or leave context=auto"
 
 
@@ -66,12 +70,10 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
     """
     texts = [context.before + space.fill(filling) + context.after for filling in _beginnings(space)]
     encoded = encode(texts)
-    alone = encode([context.before])[0] if context.before else []
-    kept = len(os.path.commonprefix([alone, *encoded]))
-    own = alone[:kept]
-    text = context.before if kept == len(alone) else decode(own) if kept else ""
-    if not context.before.startswith(text):
+    own, text = tokens_of(context.before, os.path.commonprefix(encoded), encode, decode)
+    if text is None:
         raise TargetError(f"the tokenizer joins the end of the context to the canary: {BREAK}")
+    kept = len(own)
     before = [] if start is None or own[:1] == [start] else [start]
     lead = Lead((*before, *own), kept, text, context.before.removeprefix(text))
     if lead.tokens:
@@ -79,6 +81,41 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
     if len({tokens[0] for tokens in encoded}) > 1:
         raise not_shared()
     return Lead((), 0, "", lead.rest, encoded[0][0])
+
+
+def tokens_of(before: str, shared: Sequence[int], encode: Encode, decode: Decode) -> tuple[list[int], str | None]:
+    """Return the tokens that hold characters of the context ``before`` alone, and these characters.
+
+    ``shared`` are the first tokens of all texts in the context. White space at the end of a text has other tokens than
+    white space before a word, so the tokens of the context by itself may differ from ``shared`` before they end. None
+    for the characters if they cannot be found.
+    """
+    alone = encode([before])[0] if before else []
+    kept = len(os.path.commonprefix([alone, list(shared)]))
+    text = before if kept == len(alone) else _text_of(alone[:kept], before, encode, decode)
+    while text is not None and (more := _next_piece(before.removeprefix(text), shared, kept, decode)):
+        kept, text = kept + more[0], text + more[1]
+    return list(shared[:kept]), text
+
+
+def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> str | None:
+    """Return the beginning of ``before`` that has the ``tokens``; added tokens may have taken white space from it."""
+    spelled = decode(tokens) if tokens else ""
+    if before.startswith(spelled):
+        return spelled
+    ends = range(len(before), max(0, len(before) - MOST_CUTS), -1)
+    return next((before[:end] for end in ends if encode([before[:end]])[0] == tokens), None)
+
+
+def _next_piece(rest: str, shared: Sequence[int], kept: int, decode: Decode) -> tuple[int, str] | None:
+    """Return how many tokens after the first ``kept`` hold the first characters of ``rest``, and these characters."""
+    last = list(shared[max(kept - 1, 0) : kept])
+    skip = len(decode(last)) if last else 0
+    for count in range(1, min(MOST_PARTS, len(shared) - kept) + 1):
+        piece = decode([*last, *shared[kept : kept + count]])[skip:]
+        if piece and rest.startswith(piece):
+            return count, piece
+    return None
 
 
 def _beginnings(space: Space) -> list[Filling]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +60,11 @@ class CausalTarget(CausalReader):
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """See :meth:`CausalReader.plain_rows`."""
         return [[self._prefix_token, *tokens] for tokens in CausalTarget.encode(self, texts)]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of ``tokens``, special ones included, with its spaces as they are."""
+        plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        return str(self.tokenizer.decode(list(tokens), **plain))
 
     def begun(self, tokens: Sequence[int]) -> list[int]:
         """``tokens`` after the prefix token, unless they begin with it."""
@@ -235,9 +239,7 @@ class CausalInContext(CausalTarget):
         self._plain, self._after, self.context = plain, context.after, context
         self._row_bytes = self._token_bytes = 1.0
         self._shared_tokens = 0
-        plain_text = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
-        decode = partial(self.tokenizer.decode, **plain_text)
-        self._lead = lead_of(context, space, plain.encode, decode, start)
+        self._lead = lead_of(context, space, plain.encode, plain.decode, start)
         self.unscored = max(1, len(self._lead.tokens))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

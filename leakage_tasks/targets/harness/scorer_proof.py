@@ -7,6 +7,7 @@ here of some texts of our own and of random fillings. No secret is among them.
 
 from __future__ import annotations
 
+import os.path
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -83,7 +84,8 @@ def _prove_costs(
     seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), explained)
     if noise == NO_NOISE:
         seen = max(seen, _rounding(scorer, scorer.log_perplexity, fillings, costs))
-    _warn_of_blur(max(seen, noise.of(scorer.length(fillings[0]))), costs)
+    # What a search reads once for all fillings blurs no rank.
+    _warn_of_blur(seen if noise == NO_NOISE else noise.of(_own_tokens(scorer, fillings)), costs)
     _check_ties(costs, refuse=True)
     _check_growth(of_sentences, of_longer)
     if words:
@@ -123,6 +125,12 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> Noise:
     _warn_of_blur(seen, costs)
     _check_ties(costs, refuse=False)
     return Noise(text_bits=seen)
+
+
+def _own_tokens(scorer: Any, fillings: Sequence[str]) -> int:
+    """Return how many tokens of the longest filling follow what all begin with: the rest is computed once for all."""
+    encoded = scorer.encode(fillings)
+    return max(map(len, encoded)) - len(os.path.commonprefix([list(row) for row in encoded]))
 
 
 def _rounding(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.tokens.fixed_ends import NO_TAIL, Encode, Tail
 from leakage_tasks.targets.tokens.vocabulary import Pieces, next_characters
 
 Position = tuple[int, str]
@@ -25,21 +26,24 @@ WHOLE_TEXTS = (
 )
 State = frozenset[Position]
 Edges = tuple[IntArray, IntArray]
-Encode = Callable[[list[str]], list[list[int]]]
 
 
 class AutomatonPaths:
     """Implements :class:`~leakage_tasks.targets.protocols.Paths` without enumerating the space."""
 
-    def __init__(self, space: Space, encode: Encode, prefix: Sequence[int], text: str, pieces: Pieces) -> None:
-        """``prefix`` are the tokens all fillings share, ``text`` is what they spell, ``pieces`` each token's text."""
+    def __init__(
+        self, space: Space, encode: Encode, prefix: Sequence[int], text: str, pieces: Pieces, tail: Tail = NO_TAIL
+    ) -> None:
+        """``prefix`` are the tokens that all fillings share, ``text`` is their text, ``pieces`` each token's text."""
         self.prefix = tuple(prefix)
         self.root = 0
-        self._space, self._encode, self._text, self._pieces = space, encode, text, pieces
-        self._pattern = _Pattern(space, text)
+        self._space, self._encode, self._text, self._pieces, self._tail = space, encode, text, pieces, tail
+        before_tail = tail.taken_off(space)
+        self._pattern = _Pattern(before_tail, text, "".join(tail.marks))
         # Every token adds one character at least.
-        self.longest = len(space.fill([max(slot.values, key=len) for slot in space.slots])) - len(text)
-        self._vocabulary = pieces.of(self._pattern.alphabet)
+        filled = before_tail.fill([max(slot.values, key=len) for slot in space.slots])
+        self.longest = len(filled) - len(text) + len(tail.tokens)
+        self._vocabulary = pieces.of(self._pattern.alphabet).ending_in(tail.marks)
         self.columns = self._vocabulary.columns
         self._single = all(slot.lengths == {1} for slot in space.slots)
         self._sets: list[State] = []
@@ -112,7 +116,9 @@ class AutomatonPaths:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         if not len(paths):
             return []
-        texts = [self._text + "".join(self._pieces[token] for token in path) for path in paths.tolist()]
+        before_tail = paths[:, : paths.shape[1] - len(self._tail.tokens)].tolist()
+        spelled = ["".join(self._pieces[token] for token in path) for path in before_tail]
+        texts = [self._text + each + self._tail.text for each in spelled]
         canonical = [True] * len(texts) if self._vocabulary.letters else self._canonical(texts, paths)
         return [parse(self._space, text) if kept else [] for text, kept in zip(texts, canonical, strict=True)]
 
@@ -148,17 +154,19 @@ def _different(states: IntArray) -> tuple[IntArray, IntArray]:
 class _Pattern:
     """The filled texts of a space as a nondeterministic automaton over characters, run by sets of positions."""
 
-    def __init__(self, space: Space, consumed: str) -> None:
-        self._literals = list(space.pieces)
-        self._literals[0] = self._literals[0].removeprefix(consumed)
+    def __init__(self, space: Space, consumed: str, end: str) -> None:
+        """``consumed`` is the text before which no token begins, ``end`` follows the texts of ``space``."""
+        literals = list(space.pieces)
+        literals[0] = literals[0].removeprefix(consumed)
+        values = (character for slot in space.slots for value in slot.values for character in value)
+        self.alphabet = frozenset(values).union(*literals)
+        self._literals = [*literals[:-1], literals[-1] + end]
         self._next = {id(slot): next_characters(slot.values) for slot in space.slots}
         self._slots = space.slots
         self._longest = [max(map(len, slot.values)) for slot in space.slots]
         self._rest = [
             sum(self._longest[at:]) + sum(map(len, self._literals[at + 1 :])) for at in range(len(self._slots) + 1)
         ]
-        values = (character for slot in space.slots for value in slot.values for character in value)
-        self.alphabet = frozenset(values).union(*self._literals)
         self.start = frozenset(self._enter_literal(0))
 
     def _enter_literal(self, index: int) -> Iterable[Position]:

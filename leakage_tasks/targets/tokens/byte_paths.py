@@ -9,7 +9,8 @@ from __future__ import annotations
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.targets.tokens.automaton import AutomatonPaths, Encode
+from leakage_tasks.targets.tokens.automaton import AutomatonPaths
+from leakage_tasks.targets.tokens.fixed_ends import Encode
 from leakage_tasks.targets.tokens.vocabulary import as_bytes, as_text
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, Encode, parse
+from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, parse
 from leakage_tasks.targets.tokens.byte_paths import BytePaths, by_bytes, on_bytes
+from leakage_tasks.targets.tokens.fixed_ends import Encode, Tail, encode_each, head_of, tail_of
 from leakage_tasks.targets.tokens.tries import Tries, probes_of
 from leakage_tasks.targets.tokens.vocabulary import Pieces
 
@@ -24,9 +25,10 @@ def lay_out(
 ) -> Paths:
     """The token paths of ``space``.
 
-    ``encode`` gives the tokens of texts without special tokens, ``spelling`` the text each ordinary token adds
-    after another one, which a small space does not need. ``tries`` has what was enumerated before, ``alone`` is as for
-    :meth:`Tries.paths`. Raises TargetError where the tokenizer does not round-trip the space's fillings.
+    ``encode`` gives the tokens of texts, special ones only if a text holds theirs; ``spelling`` gives the text that
+    each token adds after another one, which a small space does not need. ``tries`` has what was enumerated before,
+    ``alone`` is as for :meth:`Tries.paths`. Raises TargetError where the tokenizer does not round-trip the space's
+    fillings.
     """
     if space.size <= ENUMERATE:
         return tries.paths(space, encode, alone)
@@ -48,10 +50,11 @@ def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pi
     """The walk of the vocabulary, or None where it would lose a filling."""
     probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
-    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), pieces)
-    if not _holds(space, probes, encoded, prefix, text, pieces):
+    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
+    tail = tail_of(space, probes, encoded, encode, pieces)
+    if not _holds(space, probes, encoded, prefix, text, tail, pieces):
         return None
-    return kind(space, encode, prefix, text, pieces)
+    return kind(space, encode, prefix, text, pieces, tail)
 
 
 def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
@@ -64,20 +67,21 @@ def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, 
     cuts = [
         at for at in range(len(space.prefix)) if not first.isdisjoint(pieces.continuations.get(space.prefix[at:], ()))
     ]
-    return [(*tokens, -1) for tokens in encode([space.prefix[:at] for at in cuts])] if cuts else []
+    return [(*(tokens or ()), -1) for tokens in encode_each(encode, [space.prefix[:at] for at in cuts])]
 
 
 def _shared_prefix(
-    space: Space, encoded: Sequence[tuple[int, ...]], pieces: Mapping[int, str]
+    space: Space, encoded: Sequence[tuple[int, ...]], encode: Encode, pieces: Pieces
 ) -> tuple[tuple[int, ...], str]:
     """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
     prefix = tuple(os.path.commonprefix(encoded)[: min(map(len, encoded)) - 1])
-    while prefix:
-        text = _spell(prefix, pieces, space.prefix)
+    head = head_of(space, prefix, encode, pieces)
+    while len(prefix) > len(head.tokens):
+        text = _spell(prefix[len(head.tokens) :], pieces, space.prefix.removeprefix(head.text))
         if text is not None:
-            return prefix, text
+            return prefix, head.text + text
         prefix = prefix[:-1]
-    return (), ""
+    return head.tokens, head.text
 
 
 def _spell(tokens: Sequence[int], pieces: Mapping[int, str], whole: str) -> str | None:
@@ -92,11 +96,13 @@ def _holds(
     encoded: Sequence[tuple[int, ...]],
     prefix: tuple[int, ...],
     text: str,
+    tail: Tail,
     pieces: Mapping[int, str],
 ) -> bool:
     """Whether every probe's tokens begin with ``prefix``, spell its text and lead back to it alone."""
     for filling, tokens in zip(probes, encoded, strict=True):
-        spelled = text + "".join(pieces.get(token, "\0") for token in tokens[len(prefix) :])
+        between = tokens[len(prefix) : len(tokens) - len(tail.tokens)]
+        spelled = text + "".join(pieces.get(token, "\0") for token in between) + tail.text
         if tokens[: len(prefix)] != prefix or spelled != space.fill(filling) or filling not in parse(space, spelled):
             return False
     return True

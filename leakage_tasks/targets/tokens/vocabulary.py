@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from leakage_tasks.core.arrays import IntArray
 
 VOCABULARIES = 8
 """Sets of characters whose tokens are remembered: those of a few templates."""
+RARE = "☃ ۞ \U0010fffd"
+"""Characters that few tokenizers know."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """How tokenizers with byte fallback write the token of a byte."""
 _SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -24,10 +26,12 @@ _LETTERS = {chr(byte): chr(byte) for byte in _SEEN} | {
 
 
 class Pieces(dict[int, str]):
-    """Text each ordinary token adds when it follows another one, by token."""
+    """Text each token adds when it follows another one, by token."""
 
     parts: Mapping[int, str] = {}
     """The bytes of each token that is a part of characters, as :func:`as_bytes` writes them."""
+    added: frozenset[int] = frozenset()
+    """Special and added tokens: the tokenizer matches them first, and splits the text between two by itself."""
 
     @cached_property
     def continuations(self) -> dict[str, set[str]]:
@@ -42,7 +46,9 @@ class Pieces(dict[int, str]):
     @cached_property
     def by_bytes(self) -> Pieces:
         """The bytes of each token, parts of characters too."""
-        return Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
+        found = Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
+        found.added = self.added
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,13 @@ class Vocabulary:
         letters = len(texts) == len(spelled) and all(len(piece) == 1 for piece in texts)
         return cls(np.array(sorted(spelled), dtype=np.int64), tree, letters)
 
+    def ending_in(self, tokens: Mapping[str, int]) -> Vocabulary:
+        """Add ``tokens``, each by a character that no other token has."""
+        if not tokens:
+            return self
+        columns = np.union1d(self.columns, np.array([*tokens.values()], dtype=np.int64))
+        return replace(self, columns=columns, tree=self.tree | {mark: {"": [each]} for mark, each in tokens.items()})
+
 
 def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
     """What may follow each proper prefix of the values, the empty one included."""
@@ -81,23 +94,57 @@ def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
 
 
 def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
-    """Text each ordinary token adds when it follows another one.
+    """Text each token adds when it follows another one.
 
-    Tokens without text of their own are left out (special ones; parts of a character are :attr:`Pieces.parts`), and
-    those that no encoding holds; a template that needs them is caught by the probes in ``token_paths.lay_out``.
+    A special token adds the text that the tokenizer turns into it. Tokens without text of their own are left out (parts
+    of a character are :attr:`Pieces.parts`), and those that no encoding holds; a template that needs them is caught by
+    the probes in ``token_paths.lay_out``.
     """
-    special = set(tokenizer.all_special_ids)
     anchor = tokenizer.encode("a", add_special_tokens=False)[-1:]
-    ids = [token for token in range(min(vocabulary, len(tokenizer))) if token not in special]
+    ids = list(range(min(vocabulary, len(tokenizer))))
     plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
     skip = len(tokenizer.decode(anchor, **plain))
     texts = tokenizer.batch_decode([[*anchor, token] for token in ids], **plain)
-    added = {token: text[skip:] for token, text in zip(ids, texts, strict=True)}
-    spelled = {token: text for token, text in added.items() if text and "\ufffd" not in text}
-    never = unproduced(tokenizer, spelled)
+    matched = _matched_first(tokenizer, ids)
+    decoded = {token: text[skip:] for token, text in zip(ids, texts, strict=True)}
+    written = decoded | _contents(tokenizer, decoded, matched)
+    spelled = {token: text for token, text in written.items() if text and "\ufffd" not in text}
+    # Tokenizers with split_special_tokens find none in a text.
+    special = [token for token in tokenizer.all_special_ids if token in spelled]
+    unfound = {token for token in special if _is_missing(tokenizer, token, spelled[token])}
+    never = unproduced(tokenizer, spelled) | unfound
     pieces = Pieces({token: text for token, text in spelled.items() if token not in never})
-    pieces.parts = parts_of_characters(tokenizer, [token for token, text in added.items() if "\ufffd" in text])
+    pieces.parts = parts_of_characters(tokenizer, [token for token, text in written.items() if "\ufffd" in text])
+    split = special if getattr(tokenizer, "split_special_tokens", False) else []
+    pieces.added = frozenset(matched).difference(_unknown(tokenizer), split)
     return pieces
+
+
+def _unknown(tokenizer: Any) -> set[int]:
+    """Return the token of unknown characters if any is written as it; the text beside it is not tokenized by itself."""
+    return {tokenizer.unk_token_id}.intersection(tokenizer.encode(RARE, add_special_tokens=False))
+
+
+def _matched_first(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:
+    """Return the special and added tokens among ``ids``, each with the text that the tokenizer looks for."""
+    added = {token: each.content for token, each in tokenizer.added_tokens_decoder.items()}
+    special = [token for token in tokenizer.all_special_ids if token not in added]
+    names = dict(zip(special, tokenizer.convert_ids_to_tokens(special), strict=True)) | added
+    return {token: names[token] for token in ids if token in names}
+
+
+def _contents(tokenizer: Any, decoded: Mapping[int, str], matched: Mapping[int, str]) -> dict[int, str]:
+    """Return the text of special tokens, and of other ``matched`` ones whose decoding differs in white space alone.
+
+    Decoders put spaces around added tokens and drop special ones. The others are also tokens of the model, which their
+    decoding spells: "▁▁" is two spaces.
+    """
+    special = set(tokenizer.all_special_ids)
+    return {
+        token: text
+        for token, text in matched.items()
+        if token in special or decoded[token].strip() in ("", text.strip())
+    }
 
 
 def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:

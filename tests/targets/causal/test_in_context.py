@@ -1,13 +1,18 @@
 """Scoring in a context, against `transformers` asked directly about every filling."""
 
+import copy
 import math
 import os
+from functools import lru_cache
 
 import pytest
 import torch
 from lm_eval.models.huggingface import HFLM
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from benchmarks.compatibility.tokenizers import TOKENIZERS
+from benchmarks.compatibility.tokenizers import tokenizer as made
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, parse_template, word_list
 from leakage_tasks.canaries.context import Context
@@ -16,7 +21,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.in_context import Lead
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.tokens import token_paths as paths
-from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+from tests.oracles import costs_of_rows, direct_costs, letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, marked_words
 
 CANARY = Canary("c-1", "the pin is {digits:2}.", ("4", "2"))
@@ -126,6 +131,88 @@ def test_words_that_lose_their_space_at_the_beginning_keep_it_after_a_context():
     space = parse_template("red {colour:2}", {"colour": word_list("colour", ["red", "green", "blue"])})
     target = CausalTarget(tiny_gpt2(tokenizer), tokenizer)
     assert target.in_context(Context(before="green "), space).encode(["red blue green"]) == [[2, 4, 3]]
+
+
+@lru_cache
+def spaced():
+    """A byte-level BPE with tokens of two and four white-space characters, which it does not use before a word."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    how = {"special_tokens": ["<s>"], "initial_alphabet": alphabet, "show_progress": False}
+    texts = ["so\n\n\n\n", "the   pin    ", "is\n \n", "\t\t", "\u3000\u3000"] * 20
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=290, **how))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="<s>")
+
+
+def costs_after_the_context(model, tokenizer, canary, before):
+    """Bits of the tokens of each filling's joint encoding that reach beyond the context, by their offsets."""
+    space, costs = canary.attack_space, []
+    for filling in space.enumerate():
+        found = tokenizer(before + space.fill(filling), add_special_tokens=False, return_offsets_mapping=True)
+        held = sum(end <= len(before) for _, end in found["offset_mapping"])
+        costs += costs_of_rows(model, [[tokenizer.bos_token_id, *found["input_ids"]]], 1 + held)
+    return costs
+
+
+WHITE_SPACE = ["so\n\n", "so  ", "so\n\n\n\n", "so\n \n", "\n\n", "so\t\t", "so\u3000\u3000", "so </think>\n\n"]
+
+
+@pytest.mark.parametrize("before", WHITE_SPACE, ids=repr)
+@pytest.mark.parametrize("large", [False, True])
+def test_white_space_at_the_end_of_a_context_costs_nothing(before, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(paths, "ENUMERATE", 10)
+    context, space, tokenizer = Context(before=before), CANARY.attack_space, spaced()
+    alone, joint = tokenizer([before, f"{before}{CANARY.text}"], add_special_tokens=False)["input_ids"]
+    assert joint[: len(alone)] != alone
+    target = CausalTarget(tiny_gpt2(tokenizer), tokenizer)
+    costs = costs_after_the_context(target.model, tokenizer, CANARY, before)
+    own = costs[space.index(CANARY.secret)]
+    texts = [space.fill(filling) for filling in space.enumerate()]
+    assert target.in_context(context, space).log_perplexity(texts) == pytest.approx(costs, abs=1e-3)
+    for attack in ("exposure", "sampled"):
+        (finding,) = run_attack(attack, target, [CANARY], context=context)
+        assert finding.rank == sum(cost <= own + 1e-4 for cost in costs)
+        assert finding.log_perplexity == pytest.approx(own, abs=1e-3)
+
+
+BETWEEN_TURNS = Context("none", "<|turn|>user\nhouse<|end|>\n<|turn|>assistant\n", "<|end|>\n", chat=True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if kind != "ends of words"])
+def test_a_large_space_between_two_turns_is_searched_by_joint_encodings(kind):
+    tokenizer = made(kind)
+    turns = [AddedToken(name, special=True) for name in ("<|turn|>", "<|end|>")]
+    tokenizer.add_tokens(turns, special_tokens=True)
+    tokenizer.bos_token = tokenizer.bos_token or "<|turn|>"
+    space = parse_template("the pin is {digits:9}.")
+    target = CausalTarget(tiny_gpt2(tokenizer), tokenizer).in_context(BETWEEN_TURNS, space)
+    found = target.paths(space)
+    for filling in space.sample(20, 1):
+        text = BETWEEN_TURNS.before + space.fill(filling) + BETWEEN_TURNS.after
+        joint = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert [*target._lead.tokens, *found.prefix, *found.path(filling)] == joint
+
+
+def test_white_space_at_the_end_of_a_context_costs_nothing_by_the_harness():
+    tokenizer, space = spaced(), CANARY.attack_space
+    lm = HFLM(pretrained=tiny_gpt2(tokenizer), tokenizer=tokenizer, batch_size=64)
+    costs = costs_after_the_context(lm.model, tokenizer, CANARY, "so\n\n")
+    texts = [space.fill(filling) for filling in space.enumerate()]
+    found = HarnessTarget(lm).in_context(Context(before="so\n\n"), space).log_perplexity(texts)
+    assert found == pytest.approx(costs, abs=1e-3)
+
+
+def test_a_context_whose_end_joins_the_canary_after_a_token_that_took_a_line_break():
+    tokenizer = copy.deepcopy(merging())
+    tokenizer.add_tokens([AddedToken("<|user|>", special=True, rstrip=True)], special_tokens=True)
+    context = Context(before="<|user|>\n\npin 1")
+    target = CausalTarget(tiny_gpt2(tokenizer), tokenizer)
+    found = target.in_context(context, BARE.space)
+    assert found._lead.text == "<|user|>\n\npin"
+    assert found._lead.tokens[-2] == tokenizer.convert_tokens_to_ids("<|user|>")
 
 
 def refused(match, context, canary=CANARY, target=None):

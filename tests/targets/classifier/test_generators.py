@@ -27,7 +27,8 @@ from leakage_tasks.targets.classifier.generators import (
 )
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 from tests.encoders import CONFIGS, SHAPE, WORDS, byte_level, classifier_of, masked_costs, save_base, wordpiece
-from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+from tests.oracles import costs_of_rows, direct_costs, letters, merging, tiny_gpt2
+from tests.targets.causal.test_in_context import spaced
 
 ALPHABET = {"words": word_list("words", WORDS)}
 
@@ -250,6 +251,19 @@ def test_causal_costs_are_those_of_whole_texts(
     asked = Space((before, " and more."), (word_list("values", values),))
     (made,) = CausalGenerator(target).propose(asked, [()], 0)
     assert made.costs == pytest.approx(by_hand(tokenizer, before, values), abs=1e-3)
+
+
+def test_white_space_before_a_slot_costs_a_causal_generator_nothing() -> None:
+    tokenizer, before, values = spaced(), "so\n\n", ("the", "pin", "42")
+    model = tiny_gpt2(tokenizer)
+    expected = []
+    for value in values:
+        joint = tokenizer(before + value, add_special_tokens=False, return_offsets_mapping=True)
+        held = sum(end <= len(before) for _, end in joint["offset_mapping"])
+        expected += costs_of_rows(model, [[tokenizer.bos_token_id, *joint["input_ids"]]], 1 + held)
+    asked = Space((before, ""), (word_list("values", values),))
+    (made,) = CausalGenerator(CausalTarget(model, tokenizer)).propose(asked, [()], 0)
+    assert made.costs == pytest.approx(expected, abs=1e-3)
 
 
 def test_causal_places_are_among_the_values_and_heads_matter() -> None:

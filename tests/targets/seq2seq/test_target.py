@@ -60,13 +60,13 @@ def tiny(family: str, sharpness: float = 3.0) -> Any:
     return model
 
 
-def direct(model: Any, pairs: list[tuple[str, str]]) -> list[float]:
+def direct(model: Any, pairs: list[tuple[str, str]], tokenizer: Any = None) -> list[float]:
     """Log-perplexity in bits of each target given its source, one pair at a time, by `transformers` alone."""
-    costs = []
+    costs, tokenize = [], tokenizer or ending()
     for source, target in pairs:
-        labels = torch.tensor([ending()(target, add_special_tokens=False)["input_ids"]])
+        labels = torch.tensor([tokenize(target, add_special_tokens=False)["input_ids"]])
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([ending()(source)["input_ids"]]), labels=labels).logits.double()
+            logits = model(input_ids=torch.tensor([tokenize(source)["input_ids"]]), labels=labels).logits.double()
         costs.append(-float(logits.log_softmax(-1).gather(-1, labels[..., None]).sum()) / math.log(2))
     return costs
 
@@ -141,6 +141,16 @@ def test_exposure_and_search_of_a_fixed_source_are_exact(family: str) -> None:
     assert found.proven == 10
     assert [guess.filling for guess in found.guesses] == best
     assert [guess.score for guess in found.guesses] == pytest.approx(sorted(costs)[:10], abs=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_special_token_after_nine_digits_is_part_of_the_target(family: str) -> None:
+    ended = Canary("ended", "pin {digits:9}.<s>", tuple("281265017"), source=SOURCE)
+    tokenizer = copy.deepcopy(ending())
+    tokenizer.split_special_tokens = False
+    (finding,) = run_attack("exposure", Seq2SeqTarget(tiny(family), tokenizer), [ended], budget=100)
+    assert tokenizer(ended.text, add_special_tokens=False)["input_ids"][-1] == tokenizer.eos_token_id
+    assert finding.log_perplexity == pytest.approx(direct(tiny(family), [(SOURCE, ended.text)], tokenizer)[0], abs=1e-3)
 
 
 def test_a_source_that_holds_the_secret_is_filled_with_each_guess() -> None:

@@ -91,6 +91,15 @@ def test_an_added_token_is_kept_though_no_merge_leads_to_it(monkeypatch):
     assert not unproduced(made, every_piece(made, monkeypatch))
 
 
+@pytest.mark.parametrize("split", [False, True])
+def test_a_special_token_is_a_piece_where_the_tokenizer_finds_it_in_a_text(split):
+    made = tokenizer("digits merged")
+    made.split_special_tokens = split
+    pieces = token_pieces(made, len(made))
+    found = made("a</s>", add_special_tokens=False)["input_ids"][-1] == made.eos_token_id
+    assert (pieces.get(made.eos_token_id) == "</s>") == found == (not split)
+
+
 @pytest.mark.parametrize("kind", ["byte fallback", "Gemma"])
 @pytest.mark.parametrize(
     "template", ["the pin is {digits:3}.", "Pin~\n{digits:2}\n{letters:1}", "{upper:1} {digits:2}"]

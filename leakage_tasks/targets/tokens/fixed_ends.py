@@ -1,0 +1,96 @@
+"""The tokens that all texts of a space begin and end with because an added token separates them from the slots.
+
+A tokenizer first looks for its special and added tokens, then tokenizes the text between two of them by itself. So the
+tokens from the first added token after the last slot on are the same for every filling, and so are those up to the last
+one before the first slot. They need not spell the text that they replace: an added token may take the white space
+beside it, and some tokenizers put a space before, or drop a line break of, the text between two.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.tokens.vocabulary import Pieces
+
+Encode = Callable[[list[str]], list[list[int]]]
+Tokens = tuple[int, ...]
+FIRST_MARK, MARKS = 0xD800, 0x800
+"""Surrogates, which no text holds that can be encoded, and how many of them there are."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The tokens that all texts of a space end with, and the text that they replace."""
+
+    tokens: Tokens = ()
+    text: str = ""
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """Return the tokens in their order, each with a character that represents it."""
+        return {chr(FIRST_MARK + place): token for place, token in enumerate(self.tokens)}
+
+    def taken_off(self, space: Space) -> Space:
+        """Return the space without the text that the tokens replace."""
+        return Space((*space.pieces[:-1], space.pieces[-1].removesuffix(self.text)), space.slots)
+
+
+NO_TAIL = Tail()
+
+
+@dataclass(frozen=True)
+class Head:
+    """The tokens up to the last added one before the first slot, and the text that they replace."""
+
+    tokens: Tokens = ()
+    text: str = ""
+
+
+def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], encode: Encode, pieces: Pieces) -> Tail:
+    """Return the longest tail that begins with an added token, an empty one if the probes have none in common.
+
+    ``encoded`` are the tokens of the filled ``probes``.
+    """
+    backwards = os.path.commonprefix([tokens[::-1] for tokens in encoded])
+    most = min(len(backwards), MARKS)
+    counts = [count for count in range(most, 0, -1) if backwards[count - 1] in pieces.added]
+    texts, last = [space.fill(filling) for filling in probes], space.pieces[-1]
+    if not counts:
+        return NO_TAIL
+    begun = texts[0].removesuffix(last)
+    cuts = [tuple(tokens) for tokens in encode([begun + last[:at] for at in range(len(last) + 1)])]
+    for count in counts:
+        at = next((place for place, tokens in enumerate(cuts) if tokens == encoded[0][:-count]), None)
+        if at is not None and _same(encode([text[: len(text) - len(last) + at] for text in texts]), encoded, count):
+            return Tail(encoded[0][-count:], last[at:])
+    return NO_TAIL
+
+
+def _same(cut: Sequence[Sequence[int]], whole: Sequence[Tokens], count: int) -> bool:
+    """Return whether each of the texts ``cut`` has the tokens of the ``whole`` one but for the ``count`` last ones."""
+    return all(tuple(tokens) == every[:-count] for tokens, every in zip(cut, whole, strict=True))
+
+
+def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Head:
+    """Return the head of the tokens ``shared`` by all texts, an empty one if no added token is among them."""
+    count = next((place + 1 for place in reversed(range(len(shared))) if shared[place] in pieces.added), 0)
+    if count == 0:
+        return Head()
+    ends = range(len(space.prefix), -1, -1)
+    for end, tokens in zip(ends, encode_each(encode, [space.prefix[:end] for end in ends]), strict=True):
+        if tokens == shared[:count]:
+            return Head(shared[:count], space.prefix[:end])
+    return Head()
+
+
+def encode_each(encode: Encode, texts: list[str]) -> Iterator[Tokens | None]:
+    """Yield the tokens of each text, None for a text that the context joins in another way than a filled text."""
+    for text in texts:
+        try:
+            yield tuple(encode([text])[0])
+        except TargetError:
+            yield None
