@@ -8,6 +8,7 @@ from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.encoding import check_characters
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.chat import ASSISTANT_TURN, USER_TURN, Conversation, Role, conversation
@@ -53,6 +54,7 @@ class Chat:
     """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
 
     def __post_init__(self) -> None:
+        check_characters("--system_instruction", self.system or "")
         if self.role == "system" and self.system is not None:
             raise OptionError(
                 "--system_instruction: the canaries are the system's turn themselves: leave it out, or name the turn "

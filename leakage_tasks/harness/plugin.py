@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
 import os
 import sys
@@ -176,6 +177,8 @@ class HarnessHooks:
             for task in ours:
                 task.alone = len(ours) == len(tasks)
                 task.company = frozenset(each.task_name for each in ours if each is not task)
+            if ours and runs_lm_eval():
+                escape_on_stdout()
 
         manager_class.load = load
 
@@ -277,6 +280,12 @@ def runs_lm_eval() -> bool:
     return started.stem in ("lm_eval", "lm-eval") or (
         started.name == "__main__.py" and started.parent.name == "lm_eval"
     )
+
+
+def escape_on_stdout() -> None:
+    """Let stdout escape characters that its encoding lacks; the harness' table has some, and comes after the run."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _includes_defaults(original: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
