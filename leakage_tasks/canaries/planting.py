@@ -10,6 +10,7 @@ from pathlib import Path
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.families.corpus import frequent_words
+from leakage_tasks.canaries.generate import public
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.canaries.places import Gap, gaps_of
@@ -89,7 +90,8 @@ def plant(
             planted = _to_plant(canaries, Path(manifest), source_column)
             job = PlantJob(Path(manifest), source, named(Path(output)), seed, wanted)
             shards = shards or shards_for(source, wanted, job.output)
-            return plant_shards(job, shards, canaries, planted, jobs, dask)
+            report = plant_shards(job, shards, canaries, planted, jobs, dask)
+            return replace(report, public=public(canaries))
     if where != "new":
         check_turns(where, label_column, source_column, label)
     copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), where)
@@ -110,7 +112,7 @@ def plant(
             # It takes its place when the files close, as the planted data does.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]
-    whole = replace(reports[0], label=chosen, labelled=labelled)
+    whole = replace(reports[0], label=chosen, labelled=labelled, public=public(canaries))
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
 
 

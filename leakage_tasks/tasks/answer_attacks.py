@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding
-from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
+from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
@@ -34,6 +34,7 @@ from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
 from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
@@ -200,7 +201,7 @@ def _attacked(
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
-    beside, near = _beside(order["canaries"])
+    beside, near = _beside(manifest_of(order))
     stamped = (
         dataclasses.replace(
             found,
@@ -220,7 +221,7 @@ def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: S
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**order["context"]), order["canaries"]
-    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(order)))
     for name, record in records:
         if record.before is not None:
             after = TRAINED_AFTER[record.before]
@@ -245,9 +246,8 @@ def _left_chat(lm: LM, role: Role) -> list[Context]:
         return []
 
 
-def _beside(manifest: str | None) -> tuple[Counter[str], Counter[str]]:
-    """Copies of the supporting canaries of each canary, which are not attacked themselves, and its near copies."""
-    canaries = [] if manifest is None else read_manifest(manifest)
+def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
+    """Return the copies of the supporting canaries of each canary, which are not attacked, and its near copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
         if canary.kind == "supporting" and canary.supports is not None:
@@ -262,7 +262,7 @@ def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> li
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
         raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
-    known = {canary.id: canary for canary in read_manifest(manifest)}
+    known = {canary.id: canary for canary in manifest_of(order)}
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:
         raise ManifestError(

@@ -32,6 +32,7 @@ from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.answer_attacks import answering
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
 from leakage_tasks.tasks.sharing import Sharing
@@ -67,6 +68,7 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
+        self._handed_on = hand_on(self.options.canaries, self._read, self._manifest)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
         self._look = PreflightReading()
