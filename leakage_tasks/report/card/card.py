@@ -45,8 +45,8 @@ def read_one_run(path: str | Path) -> Run:
     if not measured(runs[0]):
         if any(result.predicted_only for result in runs[0].tasks.values() if result.is_leakage):
             raise ResultsError(
-                f"{path}: the run had --predict_only, so nothing was scored and a card would have no figure: run lm_eval "
-                "again without it"
+                f"{path}: the run had --predict_only, so nothing was scored and a card would have no figure: run "
+                "lm_eval again without it"
             )
         raise ResultsError(
             f"{path}: no leakage was measured: run lm_eval with a task such as canary_exposure, or --tasks leakage"

@@ -13,7 +13,6 @@ from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.reading.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
-
 NO_HEADLINE = "no-headline"
 """How ``leakage check --allow`` calls flags of tasks none of whose figures stands for the model."""
 
