@@ -77,6 +77,25 @@ class TargetError(LeakageError):
     """A model that cannot do what an attack asks of it."""
 
 
+class ForwardPassError(TargetError):
+    """A model whose own forward pass raised an error; ``brief`` is the message without the model's own words."""
+
+    def __init__(self, message: str = "", brief: str = "") -> None:
+        super().__init__(message)
+        self.brief = brief or message
+
+    @classmethod
+    def of(cls, model: str, kind: str, words: str) -> ForwardPassError:
+        """Return the error of a model whose forward pass raised an exception of this ``kind`` with these ``words``."""
+        said = f"the forward pass of {model} failed"
+        remedy = "see whether the model reads a text by itself in plain transformers"
+        shown = f"{kind}: {words}" if words != kind else kind
+        return cls(
+            f"{said} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
+            f"{said} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
+        )
+
+
 class OptionError(LeakageError):
     """An option (command line, ``--metadata`` or API argument) with an unusable value."""
 

@@ -27,6 +27,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.chat import has_template, template_of
 from leakage_tasks.targets.harness.endpoint import ChatEndpoint, takes_messages_alone, unscored
+from leakage_tasks.targets.harness.faults import forward_faults
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.memory_budget import memory_within
@@ -52,7 +53,8 @@ def answering(lm: LM) -> Answer:
 
     def findings(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         canaries: Sequence[Canary] = _resolved([request.doc for request in group], order)
-        found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
+        with hiding(canaries), forward_faults(lm):
+            found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
         answers = {each.canary: each.to_json() for each in found}
         return [answers.get(canary.id) for canary in canaries]
 

@@ -23,14 +23,13 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
+from leakage_tasks.targets.harness.faults import gives_no_likelihoods, kinds
 from leakage_tasks.targets.harness.texts import (
-    UNSCORED,
     HarnessTexts,
     TextTokens,
     asked_together,
     check_decoding,
     generation_settings,
-    kinds,
     text_tokens,
 )
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
@@ -81,8 +80,8 @@ class HarnessScorer:
         """Costs from what ``call`` gives to all attacks' requests of the ``kind``. Raises TargetError if it cannot."""
         try:
             answers = asked_together(self._lm, kind, call, requests)
-        except UNSCORED:
-            if not only_writes(self._lm):
+        except Exception as error:
+            if not (gives_no_likelihoods(self._lm, error) and only_writes(self._lm)):
                 raise
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "

@@ -25,6 +25,7 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import check_takes_text
 from leakage_tasks.targets.harness.fast_path import fast_target
+from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
@@ -49,7 +50,11 @@ def answering(lm: LM) -> Answering:
     resume = Resume(lm)
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        options = _suited(lm, suffix_options(order))
+        read = suffix_options(order)
+        with private_forward_faults(lm, read.reveal):
+            return attacked(_suited(lm, read), order, group)
+
+    def attacked(options: SuffixOptions, order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
         known = {pair.id: pair for pair in options.attacked()}
         missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
         if missing:
