@@ -39,6 +39,7 @@ from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
 from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
+from leakage_tasks.tasks.used_tokens import check_used_tokens
 
 
 def answering(lm: LM) -> Answer:
@@ -110,8 +111,12 @@ def _of_endpoint(lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary], r
 def _in_chat(
     lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """The order with what the model's chat template puts around the canaries, which are as it writes them."""
+    """Return the order with what the chat template puts around the canaries, and these as the template writes them.
+
+    Raises TargetError for a token that the model has no embedding of.
+    """
     if order.get("chat") is None:
+        check_used_tokens(lm, canaries, Context(**order["context"]))
         return order, canaries
     if order["chat"].get("prefill"):
         raise TargetError(
@@ -120,6 +125,7 @@ def _in_chat(
         )
     with hiding(canaries):
         around, written = Chat(**order["chat"]).around(template_of(lm), canaries, Context(**order["context"]))
+        check_used_tokens(lm, written, around)
     return {**order, "context": around.to_json()}, written
 
 

@@ -55,8 +55,10 @@ class CausalTarget(CausalReader):
     # -- tokens ---------------------------------------------------------------------------------------------
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, without special tokens."""
-        return token_ids(self.tokenizer, texts, special=False)
+        """Return the tokens of each text, without special tokens. Raises TargetError for one without an embedding."""
+        found = token_ids(self.tokenizer, texts, special=False)
+        self.embedded.check(found)
+        return found
 
     def begun(self, tokens: Sequence[int]) -> list[int]:
         """``tokens`` after the prefix token, unless they begin with it."""

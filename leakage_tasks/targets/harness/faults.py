@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import module
 
-from leakage_tasks.core.errors import ForwardPassError, LeakageError
+from leakage_tasks.core.errors import ForwardPassError, LeakageError, ReadingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.harness.api import CachingLM
 from leakage_tasks.targets.memory import out_of_memory
@@ -70,10 +70,10 @@ def private_forward_faults(lm: Any, reveal: bool) -> Iterator[None]:
     try:
         with forward_faults(lm):
             yield
-    except ForwardPassError as error:
+    except ReadingError as error:
         if reveal:
             raise
-        raise ForwardPassError(error.brief) from None
+        raise type(error)(error.brief) from None
 
 
 def _name(lm: Any) -> str:
