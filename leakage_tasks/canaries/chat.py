@@ -52,6 +52,8 @@ class Chat:
     """``--system_instruction``."""
     prefill: bool = False
     """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
+    template: str | None = None
+    """The name of the chat template, if one is asked for."""
 
     def __post_init__(self) -> None:
         check_characters("--system_instruction", self.system or "")
@@ -63,7 +65,8 @@ class Chat:
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name, without what is not asked for."""
-        return {name: value for name, value in asdict(self).items() if value is not False}
+        left_out = {} if self.template is not None else {"template"}
+        return {name: value for name, value in asdict(self).items() if value is not False and name not in left_out}
 
     def before_the_turn(self) -> Conversation:
         """What is said before an assistant's turn that is a canary."""
@@ -128,4 +131,5 @@ def protocol_of(chat: Chat | None) -> dict[str, str]:
     if chat is None:
         return {}
     system = {} if chat.system is None else {"system_instruction": chat.system}
-    return {"chat": chat.role} | system | ({"prefill": "true"} if chat.prefill else {})
+    template = {} if chat.template is None else {"chat_template": chat.template}
+    return {"chat": chat.role} | template | system | ({"prefill": "true"} if chat.prefill else {})

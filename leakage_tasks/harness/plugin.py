@@ -24,6 +24,7 @@ from typing import Any
 from leakage_tasks.core.log import log
 from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
+from leakage_tasks.harness.chat_templates import keep_template_names
 from leakage_tasks.harness.given import kept, note, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
@@ -220,6 +221,7 @@ class HarnessHooks:
                 return original(*args, **kwargs)
 
         vars(module)["simple_evaluate"] = simple_evaluate
+        keep_template_names(module)
 
     def add_architectures(self, module: ModuleType) -> None:
         """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""

@@ -92,6 +92,11 @@ def _endpoint(lm: LM, order: Mapping[str, Any]) -> ChatEndpoint:
         unscored(lm)
     if order.get("chat") is None:
         raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+    if name := order["chat"].get("template"):
+        raise TargetError(
+            f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
+            "out, and name the template to the server"
+        )
     return ChatEndpoint(lm, Chat(**order["chat"]))
 
 
@@ -124,7 +129,8 @@ def _in_chat(
             "begun anyway: leave it out"
         )
     with hiding(canaries):
-        around, written = Chat(**order["chat"]).around(template_of(lm), canaries, Context(**order["context"]))
+        chat = Chat(**order["chat"])
+        around, written = chat.around(template_of(lm, chat.template), canaries, Context(**order["context"]))
         check_used_tokens(lm, written, around)
     return {**order, "context": around.to_json()}, written
 

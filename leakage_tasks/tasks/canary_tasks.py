@@ -25,6 +25,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
@@ -117,7 +118,7 @@ class CanaryTask(LocalTask):
         super().build_all_requests(**given)
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
-        return Chat(self._role(), given.get("system_instruction"), self.options.prefill)
+        return Chat(self._role(), given.get("system_instruction"), self.options.prefill, template_name())
 
     def _role(self) -> Role:
         """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""

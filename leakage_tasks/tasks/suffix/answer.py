@@ -53,7 +53,7 @@ def answering(lm: LM) -> Answering:
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
         read, chat = suffix_options(order), order.get("chat")
-        before = None if chat is None else Chat(**chat).context(template_of(lm)).before
+        before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
             return attacked(_suited(lm, read), before, group)
