@@ -85,6 +85,13 @@ def test_a_check_of_another_task_fails_for_a_task_that_was_not_scored(tmp_path: 
     assert leakage("check", path, "--max-extracted", 1, "--allow", "no-headline")[0] == 0
 
 
+def test_a_comparison_says_which_run_was_not_scored(predicted: Path, tmp_path: Path, leakage: Leakage) -> None:
+    scored = write(tmp_path / "scored", results(leaking()), STAMP)
+    code, _, err = leakage("compare", scored, predicted)
+    assert code == 2
+    assert err.startswith(f"leakage: {predicted}: the run had --predict_only, so nothing was scored")
+
+
 def test_samples_of_such_a_run_are_scored_and_not_held_against_its_empty_results(
     tmp_path: Path, leakage: Leakage
 ) -> None:
