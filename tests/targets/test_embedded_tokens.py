@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import os
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from tests.chats import chat_model, chat_tokenizer
 from tests.oracles import merging, tiny_gpt2
+from tests.report.saved import pairs_file
 from tests.tasks.test_canary_tasks import evaluate
 from tests.translators import random_model, tokenizer_of
 
@@ -134,6 +136,25 @@ def test_a_chat_template_that_uses_the_token_is_named(tmp_path: Path) -> None:
     lm = HFLM(pretrained=copy.deepcopy(chat_model("chatml")), tokenizer=tokenizer, batch_size=4)
     with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(len(tokenizer) - 1)}"):
         run(lm, tmp_path, PLAIN, apply_chat_template=True)
+
+
+def test_a_chat_template_is_checked_before_suffixes_are_drawn_too(tmp_path: Path) -> None:
+    tokenizer = with_extra(chat_tokenizer("chatml"))
+    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_start|>", f"<|im_start|>{EXTRA}")
+    lm = HFLM(pretrained=copy.deepcopy(chat_model("chatml")), tokenizer=tokenizer, batch_size=4)
+    metadata = {"data": str(pairs_file(tmp_path)), "samples": 2, "split": "all"}
+    with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(len(tokenizer) - 1)}"):
+        evaluate(lm, ["suffix_extraction"], metadata, apply_chat_template=True)
+
+
+def test_a_pair_that_holds_the_token_is_named_and_its_token_is_not_shown(tmp_path: Path) -> None:
+    lm = model_of()
+    rows = [[*range(5, 10)], [5, 6, 7, 8, len(merging())]]
+    lines = [json.dumps({"prefix": row, "suffix": [10, 11, 12]}) for row in rows]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    metadata = {"data": str(tmp_path / "pairs.jsonl"), "samples": 2, "split": "all"}
+    with pytest.raises(MissingEmbeddingError, match=r"^pair 1: one of its tokens has no embedding"):
+        evaluate(lm, ["suffix_extraction"], metadata)
 
 
 @pytest.mark.skipif("LEAKAGE_MODEL" not in os.environ, reason="LEAKAGE_MODEL names no pretrained chat model")

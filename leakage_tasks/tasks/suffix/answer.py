@@ -214,6 +214,9 @@ def suffix_target(
     """
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
+        embedded = embedded_tokens(lm)
+        for pair in pairs:
+            embedded.check([(*pair.prefix, *pair.suffix)], str(pair))
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
         # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
         prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
